@@ -1,12 +1,15 @@
 """Facts that are true of executions: does one more ever raise a bound, or lower it below a run?
 
     python benchmarks/true_facts.py --kernels 2000 --out docs/experiments/true-facts.md
+    python benchmarks/true_facts.py --launches --kernels 2000
 
 Random kernels that branch, leave loops and return on data are executed on several arrays; one in
 four is a function that a kernel calls twice. Facts that are true of all these runs are taken from
 them (:mod:`observed_facts`) and stated one after the other, by label, by source line or as comments
 in loops. After each the bound must be no larger than before, at least the bound of what was
-executed, and hold the executed paths; no fact may be refused.
+executed, and hold the executed paths; no fact may be refused. With ``--launches`` the kernels ask
+for the index of their block, too, and the size of the grid, the value of the parameter and a range
+of it are facts like the others; of the launch the same is asked as of a block.
 """
 
 from __future__ import annotations
@@ -25,21 +28,24 @@ from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
-from ptxwcet.flow.facts.stated import NO_FACTS, FactSource, ParameterFact, Place, StatedFacts
+from ptxwcet.flow.facts.stated import FactSource, ParameterFact, Place, StatedFacts
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.launch_run import emulated, open_launch
+from ptxwcet.studies.opening import Launched
 from ptxwcet.studies.request import Request
+from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.containment import find_departure
@@ -63,8 +69,9 @@ class Writer:
     Each line of PTX is a line of its own of the source ``k.cu``.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, asks_for_block: bool = False) -> None:
         self.random = random.Random(seed)
+        self.own = ("%own", "%cta") if asks_for_block else ("%own",)
         self.lines: list[str] = []
         self.numbers = Counter[str]()
         self.breaks: list[str] = []
@@ -83,9 +90,10 @@ class Writer:
         index, address, word = self.new("r"), self.new("d"), self.new("r")
         own = self.random.random() < 0.5
         step = self.random.choice((1, 5, 33))
+        start = self._own() if own else self.random.randint(0, 99)
         self.lines += [
             "add.u32 %time, %time, 1;",
-            f"mad.lo.u32 {index}, %time, {step}, {'%own' if own else self.random.randint(0, 99)};",
+            f"mad.lo.u32 {index}, %time, {step}, {start};",
             f"and.b32 {index}, {index}, {WORDS - 1};",
             f"mad.wide.u32 {address}, {index}, 4, %data;",
             f"ld.global.u32 {word}, [{address}];",
@@ -100,9 +108,16 @@ class Writer:
         elif kind < 0.85:
             test = f"setp.gt.s32 {predicate}, %n, {self.random.randint(0, 5)};"
         else:
-            test = f"setp.lt.u32 {predicate}, %own, {self.random.choice((3, 17, 32))};"
+            most = self.random.choice((3, 17, 32))
+            test = f"setp.lt.u32 {predicate}, {self._own()}, {most};"
+            if "%cta" in test:
+                test = f"setp.lt.u32 {predicate}, %cta, {most % 3 + 1};"
         self.lines.append(test)
         return predicate
+
+    def _own(self) -> str:
+        """A number that not all threads have: of the thread, or of its block."""
+        return self.own[0] if len(self.own) == 1 else self.random.choice(self.own)
 
     def work(self) -> None:
         rows = ("div.rn.f32 %f, %f, %g;", "fma.rn.f32 %f, %g, %g, %f;", "mul.f32 %g, %f, %g;")
@@ -132,6 +147,10 @@ class Writer:
         if self.random.random() < 0.5:  # data say how often
             limit = self.new("r")
             word = self.word()
+            if len(self.own) > 1 and self.random.random() < 0.6:  # formulas do
+                word = self.random.choice(("%n", "%cta", self.new("r")))
+                if word.startswith("%r"):
+                    self.lines.append(f"sub.u32 {word}, %n, %cta;")
             self.lines += [f"and.b32 {limit}, {word}, 3;", f"add.u32 {limit}, {limit}, 1;"]
         first = self.random.random() < 0.4
         self.lines += [f"mov.u32 {counter}, 0;", f"{head}:"]
@@ -190,10 +209,12 @@ class Writer:
         return (
             '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "k.cu"\n'
             f"{head}(.param .u32 n, .param .u64 data)\n{{\n"
-            f".reg .b32 %r<{numbers['r']}>, %own, %time, %n;\n.reg .b64 %d<{numbers['d']}>, %data;"
-            f"\n.reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
+            f".reg .b32 %r<{numbers['r']}>, %own, %cta, %time, %n;\n"
+            f".reg .b64 %d<{numbers['d']}>, %data;\n"
+            f".reg .pred %p<{numbers['p']}>;\n.reg .f32 %f, %g;\n"
             "ld.param.u32 %n, [n];\nld.param.u64 %data, [data];\nmov.u32 %own, %tid.x;\n"
-            "mov.u32 %time, 0;\nmov.f32 %f, 0f3F800001;\nmov.f32 %g, 0f3F800001;\n"
+            + "mov.u32 %cta, %ctaid.x;\n" * (len(self.own) > 1)
+            + "mov.u32 %time, 0;\nmov.f32 %f, 0f3F800001;\nmov.f32 %g, 0f3F800001;\n"
             + "\n".join(lines)
             + "\nret;\n}\n"
             + _CALLER * twice
@@ -273,6 +294,7 @@ class Case:
     """A kernel and what it did on some arrays."""
 
     name: str
+    module: Module
     kernel: Kernel
     launch: Launch
     runs: list[Execution]
@@ -280,12 +302,14 @@ class Case:
     twice: bool = False
 
     @staticmethod
-    def of(seed: int, runs: int = RUNS, *, twice: bool = False) -> Case:
-        text = Writer(seed).text(twice=twice)
+    def of(seed: int, runs: int = RUNS, *, twice: bool = False, blocks: int = 0) -> Case:
+        """A random kernel; with ``blocks`` its launch is of so many, which it asks for."""
+        text = Writer(seed, asks_for_block=bool(blocks)).text(twice=twice)
         module = parse_module(SourceFile(f"k{seed}.ptx", text))
         chooser = random.Random(seed)
         n, threads = chooser.randint(0, 6), chooser.choice((1, 4, 32, 48))
-        launch = Launch((threads, 1, 1), (1, 1, 1), {"n": n})
+        grid = (max(1, blocks), 1, 1)
+        launch = Launch((threads, 1, 1), grid, {"n": n})
         numbers = np.random.default_rng(seed)
         executions = []
         for number in range(runs):
@@ -293,10 +317,10 @@ class Case:
             if number == 0:
                 data[:] = chooser.choice((0, 3, 50, 99))
             options = EmulatorOptions(record_paths=True, max_instructions=200_000)
-            words = EmulatedLaunch(launch.block, (1, 1, 1), (n, data))
+            words = EmulatedLaunch(launch.block, grid, (n, data))
             executions.append(execute(module.kernels[0], module, words, options=options))
         kernel = inline_calls(module.kernels[0], module)
-        return Case(f"seed {seed}", kernel, launch, executions, text, twice)
+        return Case(f"seed {seed}", module, kernel, launch, executions, text, twice)
 
     def with_comments(
         self, observed: Observed, stated: Sequence[StatedFacts], headers: Mapping[int, Place]
@@ -316,7 +340,9 @@ class Case:
         assert len(marks) == count
         assert not unread
         kernel = inline_calls(module.kernels[0], module)
-        return replace(self, kernel=kernel), [StatedFacts(marks=(mark,)) for mark in marks]
+        return replace(self, module=module, kernel=kernel), [
+            StatedFacts(marks=(mark,)) for mark in marks
+        ]
 
     @staticmethod
     def of_file(path: Path, launch_file: Path, runs: int = RUNS) -> Case:
@@ -326,21 +352,29 @@ class Case:
         options = EmulatorOptions(record_paths=True)
         inputs = [emulated(file.reseeded(number)) for number in range(runs)]
         executions = [execute(file.kernel, module, one, options=options) for one in inputs]
-        return Case(file.kernel.name, inline_calls(file.kernel, module), launch, executions)
+        whole = inline_calls(file.kernel, module)
+        return Case(file.kernel.name, module, whole, launch, executions)
 
 
-def problems_of(seed: int, counts: Counter[str] | None = None, *, twice: bool = False) -> list[str]:
-    """What is wrong with the bounds of a kernel under facts that are true of its runs."""
+def problems_of(
+    seed: int, counts: Counter[str] | None = None, *, twice: bool = False, blocks: int = 0
+) -> list[str]:
+    """What is wrong with the bounds of a kernel under facts that are true of its runs.
+
+    With ``blocks`` also with those of its launch, of which everything but the block is a fact.
+    """
     counts = Counter() if counts is None else counts
     try:
-        case = Case.of(seed, twice=twice)
+        case = Case.of(seed, twice=twice, blocks=blocks)
     except PtxwcetError as error:
         counts[f"not executed: {error.diagnostics[0].code}"] += 1
         return []
-    return problems_in(case, random.Random(seed), counts)
+    return problems_in(case, random.Random(seed), counts, is_launch=bool(blocks))
 
 
-def problems_in(case: Case, chooser: random.Random, counts: Counter[str]) -> list[str]:
+def problems_in(
+    case: Case, chooser: random.Random, counts: Counter[str], *, is_launch: bool = False
+) -> list[str]:
     """What is wrong with the bounds of a kernel that was executed."""
     if not all(run.is_complete for run in case.runs):
         counts["not executed to the end"] += 1
@@ -357,57 +391,95 @@ def problems_in(case: Case, chooser: random.Random, counts: Counter[str]) -> lis
     by_line = bool(case.text) and chooser.random() < 0.5 and not case.twice
     places = branch_lines(case.kernel, observed) if by_line else labels(cfg)
     headers = loop_lines(case.kernel, observed) if by_line else labels(cfg)
-    facts = observed.facts(chooser, places, headers)
+    stated = observed.facts(chooser, places, headers)
+    facts: list[StatedFacts | OfLaunch] = [*stated]
     if case.text:
-        case, comments = case.with_comments(observed, facts, headers)
+        case, comments = case.with_comments(observed, stated, headers)
         counts["facts by comment"] += len(comments)
         facts += comments
         if "ld.global" in case.text:
             facts.append(StatedFacts(arrays=(_WORDS_OF_DATA,)))
+        if is_launch:
+            n = int(case.launch.parameters["n"])
+            least = max(0, n - chooser.choice((0, 1, 3)))
+            ends = least, n + chooser.choice((0, 1, 50))
+            facts = chooser.sample(facts, min(3, len(facts)))
+            facts += [OfLaunch("grid"), OfLaunch("n", ends), OfLaunch("n")]
         chooser.shuffle(facts)
-    return _Checker(case, counts).check(facts)
+    return _Checker(case, counts, is_launch=is_launch).check(facts)
+
+
+@dataclass(frozen=True)
+class OfLaunch:
+    """The size of the grid, or the value of ``n``; with ``ends`` a range in which it lies."""
+
+    name: str
+    ends: tuple[int, int] | None = None
+
+
+def launched(launch: Launch, facts: Sequence[StatedFacts | OfLaunch]) -> Launch:
+    """A launch of which no more is known than some facts say, and the block."""
+    known = replace(launch, grid=None, parameters={})
+    for one in facts:
+        if one == OfLaunch("grid"):
+            known = replace(known, grid=launch.grid)
+        elif one == OfLaunch("n"):
+            known = replace(known, parameters=launch.parameters, ranges={})
+        elif isinstance(one, OfLaunch) and one.ends and not known.parameters:
+            known = replace(known, ranges={"n": one.ends})
+    return known
 
 
 class _Checker:
-    def __init__(self, case: Case, counts: Counter[str]) -> None:
+    def __init__(self, case: Case, counts: Counter[str], *, is_launch: bool = False) -> None:
         self._case = case
+        self._is_launch = is_launch
         self._counts = counts
         pieces = [prepare_executed(run, case.launch, MACHINE) for run in case.runs]
         self._executed = [piece for prepared in pieces for piece in prepared.pieces]
         self._least = max(analyse_prepared(one).worst.bound.cycles for one in pieces)
 
-    def check(self, facts: Sequence[StatedFacts]) -> list[str]:
+    def check(self, facts: Sequence[StatedFacts | OfLaunch]) -> list[str]:
         """Problems after each of some facts, stated one more at a time."""
         found: list[str] = []
-        before = self._bound(NO_FACTS, found)
+        before = self._bounds((), found)
         for number in range(1, len(facts) + 1):
-            after = self._bound(together(facts[:number]), found)
+            after = self._bounds(facts[:number], found)
             self._counts["facts"] += 1
-            self._counts["facts that help"] += after is not None and after != before
-            if before is not None and (after is None or after > before):
-                found.append(f"{self._case.name}: {before} -> {after}: {facts[number - 1]}")
+            self._counts["facts that help"] += after[0] is not None and after != before
+            for one, two in zip(before, after, strict=True):
+                if one is not None and (two is None or two > one):
+                    found.append(f"{self._case.name}: {before} -> {after}: {facts[number - 1]}")
             before = after
         self._counts["kernels"] += 1
-        self._counts["kernels bounded at last"] += before is not None
+        self._counts["kernels bounded at last"] += before[0] is not None
+        self._counts["launches bounded at last"] += before[1] is not None
         return found
 
-    def _bound(self, facts: StatedFacts, found: list[str]) -> int | None:
+    def _bounds(
+        self, stated: Sequence[StatedFacts | OfLaunch], found: list[str]
+    ) -> tuple[int | None, int | None]:
+        """Of a block, and of the launch if the grid is known."""
         case = self._case
+        facts = together(one for one in stated if isinstance(one, StatedFacts))
+        launch = launched(case.launch, stated) if self._is_launch else case.launch
         arrays = resolve_arrays(case.kernel, facts.arrays, None)
+        launch = replace(launch, arrays=arrays)
         try:
-            analysis = analyse_kernel(
-                case.kernel, replace(case.launch, arrays=arrays), MACHINE, facts
-            )
+            analysis = analyse_kernel(case.kernel, launch, MACHINE, facts)
+            if self._is_launch:
+                analysis = with_launch_bound(analysis, case.module, Launched(), Wishes(Request("")))
         except PtxwcetError as error:
             if error.diagnostics[0].code in CONTRADICTIONS:
                 text = error.diagnostics[0].render()
                 found.append(f"{case.name}: refused: {text}: {facts}")
-            return None
+            return None, None
         cycles = analysis.worst.bound.cycles
         if cycles < self._least:
             found.append(f"{case.name}: {cycles} below {self._least}: {facts}")
         found += [f"{case.name}: {text}: {facts}" for text in self._departures(analysis)]
-        return cycles
+        whole = analysis.launched
+        return cycles, whole.claim.cycles if isinstance(whole, LaunchBound) else None
 
     def _departures(self, analysis: KernelAnalysis) -> list[str]:
         """Executed paths that are not among the analysed ones."""
@@ -446,13 +518,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--launches", action="store_true", help="facts about launches, too")
     parser.add_argument("--suite", action="store_true", help="the kernels of the suite, too")
     parser.add_argument("--out", type=Path, help="Markdown")
     arguments = parser.parse_args()
     counts, problems = Counter[str](), list[str]()
     started = time.process_time()
     for seed in range(arguments.first, arguments.first + arguments.kernels):
-        new = problems_of(seed, counts, twice=seed % 4 == 3)
+        blocks = 1 + seed % 4 if arguments.launches else 0
+        new = problems_of(seed, counts, twice=seed % 4 == 3, blocks=blocks)
         problems += new
         for text in new:
             print(text, file=sys.stderr, flush=True)
@@ -464,7 +538,7 @@ def main() -> int:
     seconds = time.process_time() - started
     rows = "\n".join(f"| {name} | {number:,} |" for name, number in counts.items())
     command = f"python benchmarks/true_facts.py --kernels {arguments.kernels}"
-    command += " --suite" * arguments.suite
+    command += " --suite" * arguments.suite + " --launches" * arguments.launches
     text = (
         "# Facts taken from executions\n\n"
         f"`{command} --first {arguments.first}`: {seconds:,.0f} s of processor time. Each kernel "

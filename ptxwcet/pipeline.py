@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,19 +13,19 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.compose.launch_bound import count_blocks
-from ptxwcet.flow.facts.assumptions import fact_assumptions
+from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
-from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.flow_graph import FlowGraph, Work
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
 from ptxwcet.flow.paths.advice import advised
 from ptxwcet.flow.paths.call_variables import with_variable_registers
-from ptxwcet.flow.paths.diagnostics import is_for_want_of_knowledge
+from ptxwcet.flow.paths.diagnostics import ContradictedFacts, OpenDecision, is_for_want_of_knowledge
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.paths.pieces import merge_equal
 from ptxwcet.flow.values.slicing import decisive_variables
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from ptxwcet.simulator.policies import Policy
 
 _MOST_TRIAL_VISITS = 10_000
-"""Block visits of all walks on trial, for which some facts are left out: a second or two."""
+"""Block visits of all walks on trial, for which some facts are left out: a second or two. To begin
+one counts as a visit of each block. None may have more than half of what is left.
+"""
 
 
 def prepare_kernel(
@@ -59,26 +61,48 @@ def prepare_kernel(
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     cfg, forest = build_flow(kernel, launch)
     placed = place_facts(kernel, cfg, forest, facts)
-    preparation = _Preparation(kernel, cfg, forest, machine, unknown_at_worst)
+    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst)
     try:
         return preparation.prepared(launch, placed)
     except PtxwcetError as error:
         raise advised(error, kernel, cfg, forest, launch, placed) from None
 
 
+def refusals_behind(
+    kernel: Kernel, launch: Launch, machine: Machine, placed: PlacedFacts
+) -> tuple[Diagnostic, ...]:
+    """Why there is no bound though these facts, at places of the kernel's graph, give the paths.
+
+    Cost: that of a bound.
+    """
+    cfg, forest = build_flow(kernel, launch)
+    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst=False)
+    try:
+        require_known_opcodes(kernel, unknown_at_worst=False)
+        analyse_prepared(preparation.prepared(launch, placed))
+    except PtxwcetError as error:
+        return error.diagnostics
+    return ()
+
+
 @dataclass(slots=True)
 class _Preparation:
-    """A kernel in which facts have been placed; ``visits`` counts blocks visited on trial,
-    ``analysed`` are the accesses of launches so far.
+    """A kernel in which facts have been placed, and its launch as it is stated.
+
+    ``trials`` counts the effort of walks on trial, ``visits`` the blocks that they visited;
+    ``excluded`` is what all facts together exclude of the launch.
     """
 
     kernel: Kernel
     cfg: ControlFlowGraph
     forest: LoopForest
+    stated: Launch
     machine: Machine
     unknown_at_worst: bool
     visits: int = 0
-    analysed: list[tuple[Launch, KernelAccesses]] = field(default_factory=list)
+    excluded: tuple[str, ...] = ()
+    trials: Work = field(default_factory=lambda: Work.part(4))
+    known_accesses: KernelAccesses | None = None
 
     def prepared(
         self, launch: Launch, placed: PlacedFacts, *, is_trial: bool = False
@@ -87,33 +111,57 @@ class _Preparation:
 
         Raises PtxwcetError.
         """
-        followed = with_variable_registers(self.kernel)
-        meetings = tuple(compute_postdominators(self.cfg).immediate)
-        graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
-        graph.work.most_visits = _MOST_TRIAL_VISITS - self.visits if is_trial else None
-        try:
-            extracted = list(extract_on(graph, launch, placed))
-        finally:
-            self.visits += graph.work.visits if is_trial else 0
+        graph, extracted = self.walked(launch, placed, is_trial=is_trial)
+        if not is_trial:
+            self.excluded = graph.work.excluded
+            if launch.ranges and not self.excluded and any(map(rests_on_user, extracted)):
+                self.excluded = tuple(self.excluded_ends(launch, placed))
         counts = count_blocks(extracted, launch)
-        accesses = None if self.machine.memory is None else self.accesses(graph, launch)
+        accesses = None if self.machine.memory is None else self.accesses(graph)
         pieces = tuple(
             self.piece(paths, launch, placed, counts.get(paths.warps), accesses)
-            for paths in merge_equal(extracted)
+            for paths in merge_equal(list(extracted))
         )
         return PreparedKernel(
             self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
         )
 
-    def accesses(self, graph: FlowGraph, launch: Launch) -> KernelAccesses:
-        """Those of a launch. Where the size of the grid is left out on trial, that is to walk
-        another way: for accesses it is still known.
+    def walked(
+        self, launch: Launch, placed: PlacedFacts, *, is_trial: bool
+    ) -> tuple[FlowGraph, tuple[BlockPaths, ...]]:
+        """The paths under some facts, and the graph that they were found on."""
+        followed = with_variable_registers(self.kernel)
+        meetings = tuple(compute_postdominators(self.cfg).immediate)
+        graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
+        if is_trial:
+            graph.work.limit(self.trials, (_MOST_TRIAL_VISITS - self.visits) // 2)
+        try:
+            return graph, extract_on(graph, launch, placed)
+        finally:
+            self.visits += len(self.cfg.blocks) + graph.work.visits if is_trial else 0
+
+    def excluded_ends(self, launch: Launch, placed: PlacedFacts) -> Iterator[str]:
+        """The ends of ranges that what is said of loops and branches excludes, in words."""
+        for name, ends in launch.ranges.items():
+            others = {other: row for other, row in launch.ranges.items() if other != name}
+            for end in ends:
+                values = {**launch.parameters, name: end}
+                single = replace(launch, parameters=values, ranges=others)
+                try:
+                    self.walked(single, placed, is_trial=True)
+                except ContradictedFacts as contradicted:
+                    why = contradicted.diagnostics[0].message
+                    yield f"{launch.name_of(name)}={end} and perhaps others ({why})"
+                except PtxwcetError:
+                    continue
+
+    def accesses(self, graph: FlowGraph) -> KernelAccesses:
+        """Those of the launch as it is stated: what is left out on trial is so to walk another
+        way, and still known of accesses.
         """
-        for other, accesses in self.analysed:
-            if launch in (other, replace(other, grid=None)):
-                return accesses
-        self.analysed.append((launch, analyse_accesses(graph, launch)))
-        return self.analysed[-1][1]
+        if self.known_accesses is None:
+            self.known_accesses = analyse_accesses(graph, self.stated)
+        return self.known_accesses
 
     def piece(
         self,
@@ -128,14 +176,21 @@ class _Preparation:
         followed = with_variable_registers(kernel)
         given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
         at_worst = self.unknown_at_worst
-        costs = LaunchCosts(kernel, launch, machine, unknown_at_worst=at_worst, accesses=accesses)
-        exist = not launch.ranges and (launch.grid is not None or paths.first == (0, 0, 0))
+        stated = self.stated
+        costs = LaunchCosts(kernel, stated, machine, unknown_at_worst=at_worst, accesses=accesses)
+        is_single = not launch.ranges and launch.parameters == stated.parameters
+        exist = is_single and (launch.grid is not None or paths.first == (0, 0, 0))
         totals = totals_in_force(kernel, self.cfg, paths, placed.totals, exist=exist)
         workload = build_workload(
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
         given = tuple(dict.fromkeys((*given, *costs.given)))
-        rests_on = fact_assumptions(paths, placed, launch, given, totals)
+        ranges = {**launch.ranges, **{name: stated.ranges[name] for name in costs.ranged}}
+        known = replace(launch, ranges=ranges)
+        excluded = tuple(dict.fromkeys((*self.excluded, *paths.excluded)))
+        paths = replace(paths, excluded=excluded)
+        may_abort = bool(self.cfg.aborts)
+        rests_on = fact_assumptions(paths, placed, known, given, totals, may_abort=may_abort)
         assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 
@@ -172,7 +227,7 @@ def analyse_kernel(
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     cfg, forest = build_flow(kernel, launch)
     placed = place_facts(kernel, cfg, forest, facts)
-    preparation = _Preparation(kernel, cfg, forest, machine, unknown_at_worst)
+    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst)
     best: KernelAnalysis | None = None
     problem: PtxwcetError | None = None
     try:
@@ -183,7 +238,7 @@ def analyse_kernel(
             raise
         problem = error
     if method == SAFE.name and not (best is not None and _is_known(best)):
-        best = _least(preparation, (launch, placed), best, policy)
+        best = _least(preparation, placed, best, policy)
     if best is None:
         assert problem is not None
         raise advised(problem, kernel, cfg, forest, launch, placed)
@@ -198,27 +253,49 @@ def _is_known(analysis: KernelAnalysis) -> bool:
 
 def _least(
     preparation: _Preparation,
-    stated: tuple[Launch, PlacedFacts],
+    facts: PlacedFacts,
     best: KernelAnalysis | None,
     policy: Policy | None,
 ) -> KernelAnalysis | None:
     """The analysis with the least bound: with all facts, or with some of them left out.
 
-    More facts rarely raise a bound then: not all ways to leave some out are tried.
+    More facts rarely raise a bound then: not all ways to leave some out are tried. Where a branch
+    is open without some facts it is so without more.
     """
-    for launch, placed in fewer_facts(*stated):
+    stated, kernel = preparation.stated, preparation.kernel
+    named = {*stated.parameters, *stated.ranges, *stated.parameter_bytes, *stated.constants}
+    decisive = decisive_variables(with_variable_registers(kernel), named)
+    found = [] if best is None else [best]
+    needed: list[frozenset[int]] = []
+    for fewer in fewer_facts(stated, facts, decisive):
         if preparation.visits >= _MOST_TRIAL_VISITS:
             break
+        if any(one <= fewer.without for one in needed):
+            continue
         try:
-            analysis = analyse_prepared(
-                preparation.prepared(launch, placed, is_trial=True), policy=policy
-            )
+            prepared = preparation.prepared(*fewer.stated, is_trial=True)
+            analysis = analyse_prepared(prepared, policy=policy)
+        except OpenDecision:
+            needed.append(fewer.without)
         except PtxwcetError:
             continue
-        if best is None or analysis.worst.bound.cycles < best.worst.bound.cycles:
-            whole = () if best is None else best.of_launch
-            best = replace(analysis, launch=stated[0], facts=stated[1], with_all_facts=whole)
-    return best
+        else:
+            found.append(replace(analysis, launch=stated, facts=facts, leaves_out=True))
+    if not found:
+        return None
+    best = min(found, key=lambda one: one.worst.bound.cycles)
+    return replace(best, others=_other_pieces(best, found)) if stated.grid is not None else best
+
+
+def _other_pieces(
+    best: KernelAnalysis, found: Sequence[KernelAnalysis]
+) -> tuple[tuple[AnalysedPiece, ...], ...]:
+    """The pieces of other analyses that may be better for a launch: what differs is kept once."""
+    kept: dict[tuple[object, ...], tuple[AnalysedPiece, ...]] = {}
+    for one in (best, *found):
+        key = tuple((piece.paths.warps, piece.count) for piece in one.pieces)
+        kept.setdefault(key, one.pieces)
+    return tuple(kept.values())[1:]
 
 
 def on_machine(
@@ -233,14 +310,17 @@ def on_machine(
     ``accesses`` are those of the kernel, which machines need that charge them. Raises
     PtxwcetError (PW401 to PW403). Cost: linear in the paths.
     """
-    preparation = _Preparation(bound.kernel, bound.cfg, bound.forest, machine, unknown_at_worst)
+    launch = bound.launch
+    preparation = _Preparation(
+        bound.kernel, bound.cfg, bound.forest, launch, machine, unknown_at_worst
+    )
     charged = accesses if machine.memory is not None else None
     pieces = tuple(
-        preparation.piece(piece.paths, bound.launch, bound.facts, piece.count, charged)
+        preparation.piece(piece.paths, launch, bound.facts, piece.count, charged)
         for piece in bound.pieces
     )
     return PreparedKernel(
-        bound.kernel, bound.cfg, bound.forest, bound.launch, machine, pieces, bound.facts
+        bound.kernel, bound.cfg, bound.forest, launch, machine, pieces, bound.facts
     )
 
 

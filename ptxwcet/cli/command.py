@@ -77,6 +77,7 @@ class Command(click.Command):
         try:
             with (
                 contextlib.nullcontext() if self.forks else StillAtWork(ctx.command_path),
+                _warnings(logging.NullHandler() if own["quiet"] or own["verbose"] else _Warnings()),
                 _logging() if own["verbose"] else contextlib.nullcontext(),
             ):
                 code = super().invoke(ctx)
@@ -86,6 +87,31 @@ class Command(click.Command):
         if output is not None and report is not None:  # an empty one, too: no older bound stays
             write_text(output, "".join(report), "PW233")
         return code
+
+
+class _Warnings(logging.Handler):
+    """Says each warning once on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._said:
+            self._said.add(message)
+            echo(message, err=True)
+
+
+@contextlib.contextmanager
+def _warnings(handler: logging.Handler) -> Iterator[None]:
+    """Warnings go there meanwhile, and not where Python puts those that nobody handles."""
+    logger = logging.getLogger("ptxwcet")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 class CommandGroup(click.Group):

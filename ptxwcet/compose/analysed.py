@@ -46,7 +46,9 @@ class KernelAnalysis:
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
     ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
-    ``with_all_facts``: the pieces under all facts, if ``pieces`` are for some of them left out.
+    ``others``: the pieces under other choices of the facts that are stated, of which each covers
+    all blocks of the launch too; ``of_launch`` are those on which ``launched`` rests.
+    ``leaves_out``: ``pieces`` are for some facts left out.
     """
 
     kernel: Kernel
@@ -57,12 +59,9 @@ class KernelAnalysis:
     pieces: tuple[AnalysedPiece, ...]
     facts: PlacedFacts
     launched: LaunchBound | Refusal | None = None
-    with_all_facts: tuple[AnalysedPiece, ...] = ()
-
-    @property
-    def of_launch(self) -> tuple[AnalysedPiece, ...]:
-        """The pieces of which the launch consists: facts that are left out leave counts unknown."""
-        return self.with_all_facts or self.pieces
+    of_launch: tuple[AnalysedPiece, ...] = ()
+    others: tuple[tuple[AnalysedPiece, ...], ...] = ()
+    leaves_out: bool = False
 
     @property
     def worst(self) -> AnalysedPiece:

@@ -11,13 +11,15 @@ import numpy as np
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
 from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
-from ptxwcet.emulator.registers import Unsupported, dtype_of
+from ptxwcet.emulator.registers import Unsupported, dtype_of, literal
 from ptxwcet.emulator.synchronisation import orders_some_warps
-from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
+from ptxwcet.ir.kernel import Immediate, Kernel, Module, Parameter, Variable
+from ptxwcet.ptx.declarations import type_bytes
+from ptxwcet.ptx.initialisers import constant
+from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-_NUMBER = re.compile(r"-?(?:0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|[0-9][0-9.eE+-]*U?)")
-_OCTAL = re.compile(r"-?0[0-7]+")
+_DIMENSIONS = re.compile(r"(?:\[\w*\])+\Z", re.ASCII)
 
 
 class Layout:
@@ -41,6 +43,8 @@ class Layout:
         variables = (*module.variables, *kernel.variables)
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
+        for one in variables:  # a[i] counts in scalars of the type, those of vectors too
+            self.symbols[f"element.{one.name}"] = type_bytes(f".{one.type}")
         self.arena.build()
         self.arena.races = self._races(kernel)
 
@@ -167,28 +171,64 @@ def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> byt
 def initial_bytes(variable: Variable) -> bytes:
     """The initial bytes of a module variable, zeros where it has no initialiser.
 
-    Raises PtxwcetError (PW413) for initialisers with names, or with rows that are not full.
+    Raises PtxwcetError (PW413) for initialisers with names, and for rows that are not full before
+    others: ptxas goes on behind what they have, C would fill them up. Cost: linear.
     """
-    _, equal, text = variable.declaration.partition("=")
+    declared, equal, text = variable.declaration.partition("=")
     if not equal:
         return bytes(variable.size_bytes)
-    words = text.strip(" ;\n").replace("{", " ").replace("}", " ").replace(",", " ").split()
     try:
-        dtype = dtype_of(variable.type)
-    except Unsupported as problem:
-        raise PtxwcetError(Diagnostic("PW413", f"{variable.name}: {problem}")) from None
-    if not all(_NUMBER.fullmatch(word) for word in words):
-        message = f"the initialiser of {variable.name} is not made of numbers"
-        raise PtxwcetError(Diagnostic("PW413", message))
-    try:
-        data = b"".join(_number_bytes(word, dtype) for word in words)
-    except (ValueError, OverflowError):
-        message = f"the initialiser of {variable.name} does not fit its type"
+        data = _filled(variable, _row_sizes(variable, declared.rstrip()), text.rstrip("; \n"))
+    except (Unsupported, LiteralError) as problem:
+        message = f"the initialiser of {variable.name}: {problem}"
         raise PtxwcetError(Diagnostic("PW413", message)) from None
-    if text.count("{") > 1 and len(data) < variable.size_bytes:
-        message = f"rows of the initialiser of {variable.name} are not full"
-        raise PtxwcetError(Diagnostic("PW413", message))
-    return data.ljust(variable.size_bytes, b"\0")[: variable.size_bytes]
+    return data.ljust(variable.size_bytes, b"\0")
+
+
+def _row_sizes(variable: Variable, declared: str) -> list[int]:
+    """Bytes of what stands between the braces, from the outermost pair to the innermost."""
+    unit = dtype_of(variable.type).itemsize
+    sizes = [unit * int(width) for width in re.findall(r"\.v([248])\b", declared)]
+    found = _DIMENSIONS.search(declared)
+    for size in [] if found is None else found.group()[1:-1].split("][")[::-1]:
+        inner = sizes[-1] if sizes else unit
+        sizes.append(inner * integer_value(size) if size else variable.size_bytes)
+    return sizes[::-1]
+
+
+def _filled(variable: Variable, sizes: list[int], text: str) -> bytes:
+    data, starts = bytearray(), list[int]()
+    is_short = False
+    for piece in re.findall(r"[{}]|[^{},]+", text):
+        if piece == "{":
+            starts.append(len(data))
+            if len(starts) > len(sizes):
+                raise LiteralError("more braces than dimensions")
+        elif piece == "}":
+            is_short |= len(data) < starts[-1] + sizes[len(starts) - 1]
+            starts.pop()
+        elif piece.strip():
+            if is_short:
+                raise LiteralError("rows before others are not full")
+            if len(starts) != len(sizes):
+                raise LiteralError("a value where a row is expected")
+            data += _value_bytes(constant(piece), variable.type)
+    if len(data) > variable.size_bytes:
+        raise LiteralError("more values than elements")
+    return bytes(data)
+
+
+def _value_bytes(value: Immediate, kind: str) -> bytes:
+    """A value as a variable of a type holds it. Raises LiteralError where ptxas takes none."""
+    is_single = value.text.lstrip("-")[:2].lower() == "0f"
+    if isinstance(value.value, int):
+        fits = kind[0] != "f"
+    else:
+        fits = kind in ("f32", "b32") or (kind in ("f64", "b64") and not is_single)
+    if not fits:
+        raise LiteralError(f"{value.text} is no value of .{kind}")
+    is_float = isinstance(value.value, float)
+    return literal(value, dtype_of(f"f{kind[1:]}" if is_float else kind)).tobytes()
 
 
 def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -205,20 +245,6 @@ def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, byte
         except PtxwcetError:
             continue
     return contents
-
-
-def _number_bytes(word: str, dtype: np.dtype[np.generic]) -> bytes:
-    if word[:2].lower() in ("0f", "0d"):
-        data = bytes.fromhex(word[2:])[::-1]
-        if len(data) != dtype.itemsize:
-            raise ValueError(word)
-        return data
-    if dtype.kind == "f":
-        return np.array(float(word), dtype=dtype).tobytes()
-    size = dtype.itemsize
-    digits = word.rstrip("U")
-    base = 8 if _OCTAL.fullmatch(digits) else 0
-    return (int(digits, base) & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 def _misfit(kernel: Kernel, message: str) -> PtxwcetError:

@@ -56,7 +56,8 @@ def address_reader(context: Context, operand: Operand) -> Locate:
     if isinstance(operand, Element):
         array = reader(context, operand.array, "u64")
         index = address_reader(context, operand.index)
-        return lambda frame: array(frame) + index(frame)
+        size = np.uint64(context.symbols[f"element.{operand.array.name}"])
+        return lambda frame: array(frame) + index(frame) * size
     if not isinstance(operand, Address):
         raise Unsupported(f"address operand {type(operand).__name__}")
     base, offset = operand.base, operand.offset

@@ -133,8 +133,9 @@ def literal(value: Immediate, dtype: np.dtype[np.generic]) -> Array:
 
 def _float_literal(text: str, number: float, dtype: np.dtype[np.generic]) -> Array:
     size = 4 if text.startswith("0f") else 8
-    if text.startswith(("0f", "0d")):  # a NaN has a payload
-        exact = np.array(int(text[2:], 16), dtype=f"u{size}").view(f"f{size}")
+    if text.lstrip("-").startswith(("0f", "0d")):  # a NaN has a payload
+        exact = np.array(int(text.lstrip("-")[2:], 16), dtype=f"u{size}").view(f"f{size}")
+        exact = -exact if text.startswith("-") else exact
     else:
         exact = np.array(number, dtype=np.float64)
     if dtype.kind == "f":
@@ -172,7 +173,7 @@ def reader(context: Context, operand: Operand, type_name: str) -> Read:
 def _symbol_reader(context: Context, operand: SymbolRef, dtype: np.dtype[np.generic]) -> Read:
     if operand.name not in context.symbols:
         raise Unsupported(f"symbol {operand.name}")
-    address = np.uint64(context.symbols[operand.name] + operand.offset)
+    address = np.uint64((context.symbols[operand.name] + operand.offset) & (1 << 64) - 1)
     value = np.full(context.lanes, address).astype(dtype)
     return lambda frame: value
 

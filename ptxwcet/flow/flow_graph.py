@@ -21,9 +21,11 @@ from ptxwcet.ir.op_classes import ControlEffect
 ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
-# Instructions that all walks over a kernel may execute, and steps of its searches for variants.
-# Each is some seconds, and several times what any kernel of samples, suite and corpus needs.
-MOST_WALK_STEPS = 150_000
+# Instructions that all walks over a kernel may execute while they tell lanes apart, with what their
+# paths cost later on, and how many again once they do not; steps of searches for variants. Each is
+# some seconds (benchmarks/slowest.py).
+MOST_WALK_STEPS = 90_000
+MOST_STEPS_TOGETHER = 60_000
 MOST_SEARCH_STEPS = 1_000_000
 # Effort of the solver for all certificates of a kernel: about ten seconds.
 MOST_PROOF_STEPS = 100_000
@@ -38,9 +40,11 @@ class Work:
     ``regions``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
     variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
-    of a branch or iterations; ``passages`` are those of
+    of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
+    launch; ``passages`` are those of
     :mod:`ptxwcet.flow.certificates.proof`, ``states`` what contradicted certificates, by loop;
-    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
+    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block; ``told_apart``: walks know the
+    index of each lane.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """
@@ -50,36 +54,66 @@ class Work:
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     dominators: tuple[BlockId | None, ...] = ()
+    before_barriers: frozenset[int] | None = None
     regions: dict[int, Any] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
     relied: set[int] = field(default_factory=set)
+    excluded: tuple[str, ...] = ()
     passages: dict[Any, Any] = field(default_factory=dict)
     states: dict[int, list[Any]] = field(default_factory=dict)
     steps: dict[int, Any] = field(default_factory=dict)
+    told_apart: bool = True
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
+    def tell_apart_no_more(self) -> bool:
+        """From now on walks do not tell lanes apart, and may take some steps again; False if that
+        is not allowed, or so already.
+        """
+        if not self.told_apart or self.most_visits is not None:
+            return False
+        most = self.walking.most * MOST_STEPS_TOGETHER // MOST_WALK_STEPS
+        self.told_apart, self.walking = False, Effort(most)
+        self.relied, self.uncounted = set(), set()
+        return True
+
     @classmethod
-    def small(cls) -> Work:
-        """An empty record with a twentieth of the steps, for walks on trial."""
+    def part(cls, parts: int) -> Work:
+        """An empty record with one of so many parts of the steps, for walks on trial."""
         work = cls()
         for effort in (work.walking, work.searching, work.proving):
-            effort.most //= 20
+            effort.most //= parts
         return work
 
+    def limit(self, all_together: Work, most_visits: int | None) -> None:
+        """Counts its steps together with those of other records, and limits its visits."""
+        self.walking, self.searching = all_together.walking, all_together.searching
+        self.proving, self.most_visits = all_together.proving, most_visits
+
     def shared(self) -> Work:
-        """A record for another launch of the same kernel, on trial. It counts steps together with
-        this one, and keeps what was found out about loops.
+        """A record for another launch of the same kernel, on trial. It may take half of the steps
+        that this one has left, which counts them (:meth:`count`), and keeps what was found out
+        about loops.
         """
         work = Work()
-        work.walking, work.searching, work.proving = self.walking, self.searching, self.proving
+        for name in _EFFORTS:
+            effort = getattr(self, name)
+            setattr(work, name, Effort((effort.most - effort.spent) // 2))
         work.regions, work.variants, work.searches = self.regions, self.variants, self.searches
         work.passages, work.states = self.passages, self.states
         return work
+
+    def count(self, other: Work) -> None:
+        """Counts the steps of a record that shares those of this one."""
+        for name in _EFFORTS:
+            getattr(self, name).spent += getattr(other, name).spent
+
+
+_EFFORTS = ("walking", "searching", "proving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +147,23 @@ class FlowGraph:
         last = self.kernel.instructions[bounds.end - 1]
         ends = last.control in ENDINGS and last.guard is None
         return bounds.end == bounds.start + 1 and ends
+
+    def way_out(self, *sides: int) -> int | None:
+        """The one of two sides of a branch on which lanes only end, if those of the other one may
+        come to a barrier. Cost: constant, once linear in the graph.
+        """
+        if self.work.before_barriers is None:
+            found: set[int] = set()
+            pending = [self.block_of(index) for index in self.cfg.barriers]
+            while pending:
+                one = pending.pop()
+                if one not in found:
+                    found.add(one)
+                    pending += self.cfg.predecessors[one]
+            self.work.before_barriers = frozenset(found)
+        ends = [one for one in sides if self.is_final(BlockId(one))]
+        waits = self.work.before_barriers.intersection(sides)
+        return ends[0] if ends and waits else None
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""

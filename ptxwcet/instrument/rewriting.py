@@ -78,7 +78,7 @@ def instrument_module(
         instrumented.append(InstrumentedKernel(points))
         insertions += _insertions(module, points, names)
     ordered = tuple(sorted(insertions, key=lambda new: new.offset))  # stable: point, then end
-    text = _apply(module.source.text, ordered)
+    text = _apply(module.source.text, ordered).removeprefix("\ufeff")
     return InstrumentedModule(text, names, tuple(instrumented), ordered)
 
 

@@ -338,7 +338,7 @@ def _matrix_rows() -> Iterable[Opcode]:
     yield Opcode("ldmatrix", _C.MATRIX_MOVE)
     yield Opcode("stmatrix", _C.MATRIX_MOVE)
     yield Opcode("movmatrix", _C.MATRIX_MOVE)
-    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, operands=(4, 10), accumulates=True)
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True)
     yield Opcode("wgmma.fence", _C.FENCE)
     yield Opcode("wgmma.commit_group", _C.MMA_ASYNC)
     yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT)
@@ -358,25 +358,18 @@ def _matrix_rows() -> Iterable[Opcode]:
 
 
 def _texture_rows() -> Iterable[Opcode]:
-    yield Opcode("tex", _C.TEXTURE, operands=(2, 6))
-    yield Opcode("tld4", _C.TEXTURE, operands=(2, 6))
-    yield Opcode("txq", _C.TEXTURE, operands=(2, 3))
-    yield Opcode("suld", _C.SURFACE, operands=(2, 2))
-    yield Opcode("sust", _C.SURFACE, operands=(2, 2), destinations=0)
-    yield Opcode("sured", _C.SURFACE, operands=(2, 2), destinations=0)
-    yield Opcode("suq", _C.SURFACE, operands=(2, 2))
+    for name in ("tex", "tld4", "txq"):
+        yield Opcode(name, _C.TEXTURE)
+    for name in ("suld", "sust", "sured", "suq"):
+        yield Opcode(name, _C.SURFACE)
 
 
 def _video_rows() -> Iterable[Opcode]:
     for stem in ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset"):
-        yield Opcode(stem, _C.VIDEO, operands=(3, 4))
-        yield Opcode(stem + "2", _C.VIDEO, operands=(3, 4))
-        yield Opcode(stem + "4", _C.VIDEO, operands=(3, 4))
-    yield Opcode("vshl", _C.VIDEO, operands=(3, 4))
-    yield Opcode("vshr", _C.VIDEO, operands=(3, 4))
-    yield Opcode("vmad", _C.VIDEO, operands=(4, 4))
-    yield Opcode("vavrg2", _C.VIDEO, operands=(3, 4))
-    yield Opcode("vavrg4", _C.VIDEO, operands=(3, 4))
+        for count in ("", "2", "4"):
+            yield Opcode(stem + count, _C.VIDEO)
+    for name in ("vshl", "vshr", "vmad", "vavrg2", "vavrg4"):
+        yield Opcode(name, _C.VIDEO)
 
 
 def _control_rows() -> Iterable[Opcode]:

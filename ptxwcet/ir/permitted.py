@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ptxwcet.ir.opcodes import is_type
+from ptxwcet.ir.opcodes import count_spaces, is_type
 
 _TYPE, _LEADING, _WORDS = range(3)
 
@@ -25,7 +25,7 @@ class Form:
     for the first and the second type, ``more`` those for further ones, separated by semicolons.
     A group that stands twice asks for two of its words. ``operands``: one specification each, see
     :mod:`ptxwcet.ir.permitted_operands`. ``documented`` is False for what ptxas takes and the
-    manual has not.
+    manual has not. ``least``: the architecture that it needs, see :mod:`ptxwcet.ir.targets`.
     """
 
     words: str
@@ -34,6 +34,7 @@ class Form:
     second: str = ""
     documented: bool = True
     more: str = ""
+    least: int = 0
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
         """What keeps modifiers from being this form, and how far they match; None if they are.
@@ -52,6 +53,12 @@ class Form:
         for group in groups:
             if group.leads and (not modifiers or modifiers[0] not in group.choice):
                 return _LEADING, str(group)
+        spaces = [group for group in groups if group.required and count_spaces(group.choice)]
+        written = [word for word in modifiers if count_spaces((word,))]
+        if len(spaces) == len(written) > 1:
+            for group, word in zip(spaces, written, strict=True):
+                if word not in group.choice:
+                    return _WORDS, f"{group} is expected where .{word} stands"
         return _wrong_words([word for word in modifiers if not is_type(word)], groups)
 
 
@@ -72,8 +79,19 @@ class _Group:
         return " or ".join(f".{word}" for word in self.choice)
 
 
-_REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync"})
+_REPEATABLE = frozenset({"cc", "approx", "shiftamt", "sync", "sat", "satfinite"})
 """Words that ptxas takes twice."""
+
+
+_IGNORED = frozenset(
+    (
+        *("acc::f16", "acc::f32", "b4x16_p64", "b6x16_p32", "box_dim", "element_stride"),
+        *("elemtype", "fill_mode", "finite", "global_address", "global_dim", "global_stride"),
+        *("infinite", "interleave_layout", "normal", "notanumber", "number", "rank"),
+        *("subnormal", "swizzle_atomicity", "swizzle_mode"),
+    )
+)
+"""Words that ptxas overlooks behind an opcode that has no use for them."""
 
 
 def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, str] | None:
@@ -86,6 +104,7 @@ def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, s
         if len(members) > wanted and (len(set(members)) > 1 or members[0] not in _REPEATABLE):
             return _WORDS, "modifiers ." + ", .".join(sorted(members)) + " together"
         left = [word for word in left if word not in group.choice]
+    left = [word for word in left if word not in _IGNORED]
     if left:
         return _WORDS, "modifier ." + ", .".join(sorted(set(left)))
     return None

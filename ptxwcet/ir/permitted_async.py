@@ -58,7 +58,7 @@ def _barriers() -> Rows:
         yield name, Form(f"[relaxed] [cta|cluster] {cluster}", "b64", "[] u32")
     for name in ("mbarrier.arrive", "mbarrier.arrive_drop"):
         order = "[release|relaxed] [cta|cluster]"
-        yield name, Form(f"{order} {cluster}", "b64", "=b64 [] ?u32")
+        yield name, Form(f"{order} {cluster}", "b64", "=b64 [] ?<u32")
         yield name, Form(f"{order} {cluster} expect_tx", "b64", "=b64 [] u32")
         yield name, Form(f"noComplete [release] [cta] {shared}", "b64", "=b64 [] u32")
     order = f"[acquire|relaxed] [cta|cluster] {shared}"
@@ -105,10 +105,10 @@ def _tensor_copies() -> Rows:
         for mode, source, offsets in ways:
             group = "[cta_group::1|cta_group::2]"
             operands = f"[] {source} []{offsets}"
-            into = f"{head} global {mode} {_BYTES} {group}"
-            for form in _with_hint(f"{into} shared::cluster|shared::cta", operands):
+            rest = f"global {mode} {_BYTES} {group}"
+            for form in _with_hint(f"{head} shared::cluster|shared::cta {rest}", operands):
                 yield "cp.async.bulk", form
-            many = f"{into} shared::cluster multicast::cluster"
+            many = f"{head} shared::cluster {rest} multicast::cluster"
             for form in _with_hint(many, f"{operands} b16"):
                 yield "cp.async.bulk", form
             fetch = f"^prefetch tensor {count}d L2 global {mode}"

@@ -69,7 +69,7 @@ def _products() -> Rows:
         yield "mma", Form(f"{head} m16n8k16|m16n8k32 {_F8} {_F8}", kind, small, kind)
         words = f"{head} m16n8k32 kind::f8f6f4 {_NARROW} {_NARROW}"
         yield "mma", Form(words, kind, small, kind)
-    scales = "b32 2xu16 b32 2xu16"
+    scales = "<b32 2xu16 <b32 2xu16"
     scaled = f"{head} block_scale [scale_vec::1X|scale_vec::2X|scale_vec::4X] ue8m0|ue4m3"
     words = f"{scaled} m16n8k32 kind::mxf8f6f4 {_NARROW} {_NARROW}"
     yield "mma", Form(words, "f32", f"{small} {scales}", "f32")
@@ -79,8 +79,8 @@ def _products() -> Rows:
 
 def _typed(words: str, kinds: str, operands: str) -> Form:
     """A form with four types; a comma separates the choices for one."""
-    first, second, *more = (kind.replace(",", " ") for kind in kinds.split())
-    return Form(words, first, operands, second, more=";".join(more))
+    first, *more = (kind.replace(",", " ") for kind in kinds.split())
+    return Form(words, first, operands, "".join(more[:1]), more=";".join(more[1:]))
 
 
 def _sparse_products() -> Rows:
@@ -138,7 +138,37 @@ def _tile_products() -> Rows:
         yield "wmma.mma", _typed(f"{mixed} {shapes} {words}", kinds, "=MN:1 MK:2 KN:3 MN:4")
 
 
+_COLUMNS = tuple(range(8, 257, 8))
+
+
+def _asynchronous_products() -> Rows:
+    """Of 64 rows, and half as many columns of a sparse factor; it and ``b`` lie in shared memory.
+
+    The other factor may be in registers.
+    """
+    floats, bits = "$b32 $b32", "$b32#0:1"
+    for kinds, depth, words, scales, moves in (
+        ("f16,f32 f16 f16", 16, "", floats, True),
+        ("f32 bf16 bf16", 16, "", floats, True),
+        ("f32 tf32 tf32", 8, "", floats, False),
+        ("f16,f32", 32, f"{_F8} {_F8}", floats, False),
+        ("s32 s8,u8 s8,u8", 32, "[satfinite]", "", False),
+        ("s32 b1 b1", 256, "and popc", "", False),
+    ):
+        columns = [one for one in _COLUMNS if kinds[0] == "f" or one < 32 or one % 16 == 0]
+        for sparse, indices in (("", ""), ("sp ", " b32 $b32#0:1")):
+            shapes = "|".join(f"m64n{one}k{depth * (2 if sparse else 1)}" for one in columns)
+            for first, transposed in (("b64", 2), ("4xb32", 1)):
+                operands = f"=MN:1 {first} b64{indices} !pred {scales}"
+                operands += f" {bits}" * (transposed if moves else 0)
+                yield (
+                    "wgmma.mma_async",
+                    _typed(f"{sparse}{_WARP} {shapes} {words}", kinds, operands),
+                )
+
+
 def _group_products() -> Rows:
+    yield from _asynchronous_products()
     yield "wgmma.fence", Form(_WARP)
     yield "wgmma.commit_group", Form(_WARP)
     yield "wgmma.wait_group", Form(_WARP, "", "$u32#0:7")

@@ -157,10 +157,12 @@ def _other_rows() -> Rows:
     yield "prefetch", Form("[const|param] tensormap", "", "[]")
     yield "prefetchu", Form("L1", "", "[]")
     spaces = f"const|global|local|{_SHARED}|param|param::entry"
-    yield "isspacep", Form(spaces, "", "=pred &u64")
+    for width in ("u64", "u32"):
+        yield "isspacep", Form(spaces, "", f"=pred {width}")
     yield "nanosleep", Form("", "u32", "u32")
     yield "setmaxnreg", Form("inc|dec sync aligned", "u32", "$u32")
-    yield "pmevent", Form("[mask]", "", "$u32")
+    yield "pmevent", Form("", "", "$u32#0:15")
+    yield "pmevent", Form("mask", "", "$u32")
     for name in ("brkpt", "griddepcontrol.wait", "griddepcontrol.launch_dependents"):
         yield name, Form("")
     yield "applypriority", Form("[global] L2::evict_normal", "", "[] $u32#128:128")

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from functools import cache
 
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.opcodes import is_type
+from ptxwcet.ir.opcodes import count_spaces, is_type
 from ptxwcet.ir.operands import (
     Address,
     Bracket,
     Element,
     Immediate,
+    Minus,
     Negated,
     Operand,
     Pair,
     Register,
+    Selected,
     Sink,
     SpecialRegister,
     SymbolRef,
@@ -44,15 +46,17 @@ def refusal(
     forms: Iterable[Form],
     instruction: Instruction,
     types: Mapping[str, str],
+    spaces: Mapping[str, str],
     functions: Collection[str] = (),
 ) -> OperandRefusal | None:
     """Why the operands of an instruction fit none of the forms that have its modifiers.
 
-    ``types``: the type of each register by unique name; ``functions``: the operands that are names
-    of functions. Cost: linear in forms and operands.
+    ``types``: the type of each register by unique name; ``spaces``: the state space of each
+    variable; ``functions``: the operands that are names of functions. Cost: linear in forms and
+    operands.
     """
     operands = instruction.operands
-    checker = _Checker(instruction.modifiers, types, functions)
+    checker = _Checker(instruction, types, spaces, functions)
     furthest: OperandRefusal | None = None
     for form in forms:
         objection = checker.refusal(form.operands, operands)
@@ -77,7 +81,12 @@ class _Specification:
     vector: bool
     literals: tuple[int, int] | None
     literal_only: bool
+    no_literal: bool
     warps: bool
+    signed: bool
+    loose: bool
+    at_least: bool
+    selector: str
     type: str
     second: str
     size: int
@@ -86,24 +95,29 @@ class _Specification:
 
 def _specification(text: str) -> _Specification:
     """An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
-    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals.
+    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals (``#`` alone:
+    none), ``.s`` and the like for parts of a register that may be selected (``_SELECTORS``).
 
     Marks: ``?`` may be left out, ``=`` written, ``!`` may be negated, ``~`` wider registers too,
     ``%`` also a vector that is packed, ``&`` also a variable, ``{}`` as many as ``.v2`` says,
-    ``$`` only a literal, ``*`` literals are multiples of the warp size. ``4x`` before the type is a
-    vector of four; ``MK:`` the part of a matrix of M rows and K columns that a thread holds, by the
+    ``$`` only a literal, ``*`` literals are multiples of the warp size, ``-`` may have a minus,
+    ``<`` as ``{}``, without ``.v2`` a vector of any size that is wide enough. ``4x`` before the
+    type is a vector of four (``+4x``: or more); ``MK:`` the part of a matrix of M rows and K
+    columns that a thread holds, by the
     shape among the modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is an
-    address, ``[]3`` one with three coordinates behind it.
+    address, ``[]3`` one with three coordinates behind it; ``[t]f2`` a texture (``[s]``: a surface)
+    with at least two coordinates that are floats (``s``: integers, ``i``: an index before them).
     """
     marks, rest = "", text
-    while rest[0] in "?=!~%&{}$*":
+    while rest[0] in "?=!~%&{}$*-<+":
         marks, rest = marks + rest[0], rest[1:]
     size, fragment = 0, ""
     if (counted := re.match(r"(\d+)x", rest)) is not None:
         size, rest = int(counted[1]), rest[counted.end() :]
     elif rest[2:3] == ":":
         fragment, rest = rest[:2], rest[3:]
-    name, _, limits = rest.partition("#")
+    rest, _, selector = rest.partition(".")
+    name, mark, limits = rest.partition("#")
     low, _, high = limits.partition(":")
     first, _, second = name.partition("/")
     return _Specification(
@@ -114,10 +128,15 @@ def _specification(text: str) -> _Specification:
         relaxed="~" in marks,
         packed="%" in marks,
         symbol="&" in marks,
-        vector="{" in marks,
+        vector="{" in marks or "<" in marks,
         literals=(int(low), int(high)) if limits else None,
         literal_only="$" in marks,
+        no_literal=mark != "" and not limits,
         warps="*" in marks,
+        signed="-" in marks,
+        loose="<" in marks,
+        at_least="+" in marks,
+        selector=selector,
         type=first,
         second=second,
         size=size,
@@ -142,6 +161,12 @@ def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
 
 
 @cache
+def gives_pairs(forms: tuple[Form, ...]) -> bool:
+    """Whether one of the forms has an operand that is a pair of results."""
+    return any(one.second for form in forms for one in _specifications(form.operands)[0])
+
+
+@cache
 def depends_on_literals(forms: tuple[Form, ...]) -> bool:
     """Whether the value of an integer literal decides if operands fit one of the forms."""
     return any(
@@ -154,17 +179,35 @@ def depends_on_literals(forms: tuple[Form, ...]) -> bool:
 _SIZES = {"v2": 2, "v4": 4, "v8": 8}
 _SHAPE = re.compile(r"m(?P<M>\d+)n(?P<N>\d+)(?:k(?P<K>\d+))?\Z")
 _COORDINATE = _specification("s32")
+_RESOURCE = re.compile(r"\[(?P<kind>[ts])\](?P<index>i?)(?P<number>[fs]?)(?P<count>\d*)\Z")
+_SELECTORS = {
+    "s": re.compile(r"(?:b[0-3]|h[01])\Z"),
+    "h": re.compile(r"h[0-3]{2}\Z"),
+    "b": re.compile(r"b[0-7]{4}\Z"),
+    "hm": re.compile(r"h(?:0|1|10)\Z"),
+    "bm": re.compile(r"b(?=.)3?2?1?0?\Z"),
+}
+"""A byte or a half; two halves or four bytes of eight; the masks of such a result."""
 
 
 class _Checker:
     """Compares operands with specifications for one instruction."""
 
     def __init__(
-        self, modifiers: Sequence[str], types: Mapping[str, str], functions: Collection[str]
+        self,
+        instruction: Instruction,
+        types: Mapping[str, str],
+        spaces: Mapping[str, str],
+        functions: Collection[str],
     ) -> None:
+        modifiers = instruction.modifiers
         self._types = types
+        self._spaces = spaces
         self._functions = functions
         self._modifiers = modifiers
+        self._opcode = "" if instruction.form.opcode is None else instruction.form.opcode.name
+        self._places = [word.partition("::")[0] for word in modifiers if count_spaces((word,))]
+        self._addresses = 0
         self._own = [word for word in modifiers if is_type(word)]
         sizes = [_SIZES[word] for word in modifiers if word in _SIZES]
         self._size = sizes[0] if sizes else 0
@@ -176,6 +219,7 @@ class _Checker:
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
             message = f"this form takes {count} operands, {len(operands)} given"
             return OperandRefusal(min(len(operands), len(wanted)) - 1, message)
+        self._addresses = 0
         for place, (operand, specification) in enumerate(zip(operands, wanted, strict=False)):
             message = self._operand(operand, specification)
             if message:
@@ -185,22 +229,31 @@ class _Checker:
     def _operand(self, operand: Operand, wanted: _Specification) -> str:
         if wanted.type.startswith("[]"):
             return self._place(operand, wanted.type[2:])
+        if wanted.type[0] == "[":
+            return self._resource(operand, wanted.type)
         if isinstance(operand, Pair):
-            if not wanted.second:
-                return "a pair of results is not permitted here"
-            return self._value(operand.first, wanted, wanted.type) or self._value(
-                operand.second, wanted, wanted.second
-            )
+            return self._pair(operand, wanted)
         if wanted.size:
             return self._elements(operand, wanted, wanted.size, wanted.type)
         if wanted.fragment:
             return self._fragment(operand, wanted)
+        if wanted.loose and not self._size and isinstance(operand, Vector | WholeVector):
+            return self._wide_enough(operand, wanted)
         if wanted.vector and (self._size or isinstance(operand, Vector | WholeVector)):
             return self._vector(operand, wanted)
         return self._value(operand, wanted, wanted.type)
 
+    def _pair(self, operand: Pair, wanted: _Specification) -> str:
+        if not wanted.second or (wanted.size and isinstance(operand.second, Sink)):
+            return "a pair of results is not permitted here"
+        first = self._operand(operand.first, wanted)
+        return first or self._value(operand.second, wanted, wanted.second)
+
     def _fragment(self, operand: Operand, wanted: _Specification) -> str:
-        """A matrix: registers of 32 bits, or of 64 for f64; all threads of a warp hold a part."""
+        """A matrix: registers of 32 bits, or of 64 for f64.
+
+        All threads of a warp hold a part, or those of a warp group (64 rows).
+        """
         shape = next(found for found in map(_SHAPE.match, self._modifiers) if found is not None)
         rows, columns = (
             int(shape[letter.upper()]) // (2 if letter.islower() else 1)
@@ -209,29 +262,83 @@ class _Checker:
         element = self._named(wanted.type)
         bits = rows * columns * int(element.lstrip("bfstu"))
         kind = "b64" if element == "f64" else "b32"
-        size = max(1, bits // 32 // _width(kind))
-        if "K" in wanted.fragment.upper() and any(
-            isinstance(leaf, Immediate) for leaf in leaves(operand)
-        ):
-            return "a literal is no factor of a product of matrices"
+        threads = 128 if shape["M"] == "64" else 32
+        size = max(1, bits // threads // _width(kind))
+        factors = list(leaves(operand)) if "K" in wanted.fragment.upper() else []
+        if len(factors) > 1 and all(isinstance(one, Immediate) for one in factors):
+            return "literals alone are no factor of a product of matrices"
         return self._elements(operand, wanted, size, kind)
 
     def _elements(self, operand: Operand, wanted: _Specification, size: int, kind: str) -> str:
         """Exactly so many values in braces, or a vector register."""
-        if not isinstance(operand, Vector | WholeVector):
+        elements = _elements_of(operand)
+        if not elements:
             return f"a vector of {size} is expected here"
-        elements = (
-            operand.elements
-            if isinstance(operand, Vector)
-            else tuple(Register(name) for name in operand.members)
-        )
-        if len(elements) != size:
+        if len(elements) != size and not (wanted.at_least and size < len(elements) in (2, 4)):
             return f"a vector of {size} is expected here, {len(elements)} given"
-        messages = (self._value(one, wanted, kind) for one in elements)
-        return next((message for message in messages if message), "")
+        return self._each(elements, wanted, kind)
+
+    def _each(self, elements: Sequence[Operand], wanted: _Specification, kind: str) -> str:
+        """Elements of a vector, where ptxas looks neither at float literals nor at selectors."""
+        for element in elements:
+            value = element.operand if isinstance(element, Selected) else element
+            is_float = isinstance(value, Immediate) and isinstance(value.value, float)
+            message = "" if is_float and not wanted.written else self._value(value, wanted, kind)
+            if message:
+                return message
+        return self._alike(elements)
+
+    def _alike(self, elements: Sequence[Operand]) -> str:
+        """Whether registers may stand in one vector: of one width, and their types go together."""
+        types = [self._types.get(one.name, "") for one in elements if isinstance(one, Register)]
+        common = types[0] if types else ""
+        for given in types[1:]:
+            if not _go_together(common, given):
+                return f"a .{common} and a .{given} register do not stand in one vector"
+            common = given if common[0] == "b" else common
+        return ""
+
+    def _resource(self, operand: Operand, text: str) -> str:
+        """A texture, with a sampler perhaps, or a surface; with coordinates if some are wanted."""
+        wanted = _RESOURCE.match(text)
+        assert wanted is not None
+        what, own = ("texture", "texref") if wanted["kind"] == "t" else ("surface", "surfref")
+        parts = operand.elements if isinstance(operand, Bracket) else (operand,)
+        places = parts[:-1] if wanted["count"] else parts
+        if not 1 <= len(places) <= (2 if wanted["kind"] == "t" and wanted["count"] else 1):
+            return f"a {what} in brackets is expected here" + ", with coordinates" * bool(
+                wanted["count"]
+            )
+        for place in places:
+            if not isinstance(place, Address) or place.offset or isinstance(place.base, Immediate):
+                return f"a {what} is named by a register or a variable alone"
+            name = getattr(place.base, "name", "")
+            handle = self._spaces.get(name, "input")
+            if handle not in (own, "samplerref", "input"):
+                return f"'{name}' is no {what}"
+            kind = self._types.get(name, "b64")
+            if kind not in ("b64", "u64", "s64"):
+                return f"a {what} cannot be a .{kind} register"
+        return self._coordinates(parts[-1], wanted) if wanted["count"] else ""
+
+    def _coordinates(self, operand: Operand, wanted: re.Match[str]) -> str:
+        kind, least = ("f32" if wanted["number"] == "f" else "s32"), int(wanted["count"])
+        if isinstance(operand, Address) and not wanted["index"] and not operand.offset:
+            base = operand.base
+            return self._value(base, _COORDINATE, kind) if isinstance(base, Register) else ""
+        elements = _elements_of(operand)
+        if len(elements) < least or len(elements) not in (1, 2, 4):
+            return f"{least} coordinates are expected here"
+        for place, one in enumerate(elements):
+            is_index = place == 0 and wanted["index"]
+            message = self._value(one, _COORDINATE, "s32" if is_index else kind)
+            if message:
+                return message
+        return self._alike(elements[1:] if wanted["index"] else elements)
 
     def _place(self, operand: Operand, coordinates: str) -> str:
         """An address, with coordinates behind it if a number of them is wanted."""
+        self._addresses += 1
         if not coordinates:
             return self._address(operand)
         if not isinstance(operand, Bracket) or len(operand.elements) != 2:
@@ -247,15 +354,62 @@ class _Checker:
     def _address(self, operand: Operand) -> str:
         if not isinstance(operand, Address | Element):
             return "an address in brackets is expected here"
-        base = operand.base if isinstance(operand, Address) else operand.index.base
-        if isinstance(base, Register) and base.name in self._types:
-            kind = self._types[base.name]
-            if kind[0] not in "bus" or kind == "b128":
-                return f"an address cannot be a .{kind} register"
+        space = self._place_of_address()
+        if isinstance(operand, Element):
+            return self._variable(operand.array, space) or self._base(operand.index.base, "local")
+        return self._base(operand.base, space)
+
+    def _place_of_address(self) -> str:
+        """The state space that the instruction says for its latest address: words in their order.
+
+        Addresses behind those are of mbarriers; a generic one has the empty string.
+        """
+        if self._opcode.startswith("mbarrier."):
+            return "shared"
+        if not self._places:
+            return ""
+        return [*self._places, "shared"][min(self._addresses - 1, len(self._places))]
+
+    def _base(self, base: Operand, space: str) -> str:
+        if isinstance(base, SymbolRef):
+            return self._variable(base, space)
+        if not isinstance(base, Register) or base.name not in self._types:
+            return ""
+        kind = self._types[base.name]
+        if kind[0] not in "bus" or kind == "b128":
+            return f"an address cannot be a .{kind} register"
+        is_whole = space in ("", "global") and self._opcode.split(".")[0] in _WHOLE_ADDRESSES
+        if is_whole and _width(kind) == 32 and "shared" not in self._places:
+            return f"a .{kind} register is no address of 64 bits"
         return ""
+
+    def _variable(self, variable: SymbolRef, space: str) -> str:
+        """Whether a variable is where the instruction accesses memory."""
+        given = self._spaces.get(variable.name, "")
+        if not given or self._opcode in ("fence", "tensormap.cp_fenceproxy"):
+            return ""
+        if given == "input" and self._opcode == "st":
+            return f"the parameter '{variable.name}' is only read"
+        given = "param" if given == "input" else given
+        if given == space or (not space and given in ("global", "shared", "local")):
+            return ""
+        where = f".{space}" if space else "generic"
+        return f"'{variable.name}' is .{given}, the address {where}"
 
     def _vector(self, operand: Operand, wanted: _Specification) -> str:
         return self._elements(operand, wanted, self._size or 1, wanted.type)
+
+    def _wide_enough(self, operand: Vector | WholeVector, wanted: _Specification) -> str:
+        elements = _elements_of(operand)
+        if len(elements) not in (1, 2, 4):
+            return "a vector of 1, 2 or 4 is expected here"
+        if not wanted.relaxed:
+            return self._each(elements, wanted, wanted.type)
+        names = [one.name for one in elements if isinstance(one, Register)]
+        given, kind = sum(_width(self._types[name]) for name in names), self._named(wanted.type)
+        if len(names) == len(elements) and given < _width(kind):
+            return f"the vector has {given} bits, a .{kind} value more"
+        return self._alike(elements)
 
     def _named(self, name: str) -> str:
         """The type that a specification names."""
@@ -270,6 +424,14 @@ class _Checker:
                 if wanted.literal_only:
                     return "a literal is expected here"
                 return self._register(self._types[register], kind, wanted.relaxed)
+            case Selected(inner, selector) if wanted.selector:
+                if _SELECTORS[wanted.selector].match(selector) is None:
+                    return f"there is no selector '.{selector}' here"
+                return self._value(inner, wanted, name)
+            case Minus(inner) if wanted.signed:
+                return self._value(inner, wanted, name)
+            case Immediate() if wanted.no_literal:
+                return "a register is expected here"
             case Immediate(value, text):
                 return _literal(value, text, kind, wanted)
             case Negated(inner):
@@ -279,24 +441,37 @@ class _Checker:
             case SpecialRegister(register):
                 if any(one[0] == "f" or one == "bf16" for one in self._own):
                     return f"the special register '{register}' is no value here"
+                if self._opcode in ("mov", "cvt") and _width(kind) not in _widths_of(operand):
+                    return f"the special register '{register}' is no .{kind} value"
                 return ""
             case Sink():
                 return ""
             case SymbolRef(symbol):
                 if wanted.symbol and kind[0] in "bus":
-                    return ""
+                    return self._address_taken(operand, kind)
                 if symbol in self._functions and _takes_function(wanted, kind):
                     return ""
                 return f"the name '{symbol}' is no value here"
             case Element() if wanted.symbol and kind[0] in "bus":
                 return ""
-            case Vector((first, second)) if kind in ("bf16", "bf16x2"):  # ptxas takes pairs there
-                return self._value(first, wanted, name) or self._value(second, wanted, name)
+            case Vector(elements) if kind in ("bf16", "bf16x2") and len(elements) < 3:  # as ptxas
+                return self._each(elements, wanted, name)
             case Vector(elements) if wanted.packed and kind[0] == "b":
                 return self._packed(elements, kind)
             case WholeVector(_, members) if wanted.packed:
                 return self._packed([Register(member) for member in members], kind)
         return f"a single .{kind} value is expected here"
+
+    def _address_taken(self, symbol: SymbolRef, kind: str) -> str:
+        """Whether the address of a variable may be taken by this instruction."""
+        given = self._spaces.get(symbol.name, "")
+        if given == "param" and not symbol.offset:
+            return f"the address of the parameter '{symbol.name}' cannot be taken"
+        if given == "global" and self._opcode == "mov" and _width(kind) == 32 and not symbol.offset:
+            return f"the address of '{symbol.name}' has 64 bits"
+        if self._opcode in ("cvta", "mapa", "getctarank") and given:
+            return self._variable(symbol, self._places[0] if self._places else "shared")
+        return ""
 
     def _register(self, given: str, kind: str, relaxed: bool) -> str:
         if _holds(given, kind, relaxed):
@@ -309,7 +484,43 @@ class _Checker:
         widths, whole = sum(_width(self._types[name]) for name in registers), _width(kind)
         if widths > whole or (len(registers) == len(elements) and widths != whole):
             return f"the vector has {widths} bits, the other operand {whole}"
-        return ""
+        return self._alike(elements)
+
+
+def _widths_of(special: SpecialRegister) -> tuple[int, ...]:
+    """The widths that a special register may be read with: those of old are 16 bits wide too."""
+    stem = special.name.split(".")[0]
+    if stem in ("%tid", "%ntid", "%ctaid", "%nctaid"):
+        return 16, 32
+    return (32, 64) if stem == "%gridid" else (special.bits,)
+
+
+def _elements_of(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector; none if the operand is no vector."""
+    if isinstance(operand, WholeVector):
+        return tuple(Register(name) for name in operand.members)
+    return operand.elements if isinstance(operand, Vector) else ()
+
+
+@cache
+def _go_together(first: str, second: str) -> bool:
+    """Whether registers of two types may be elements of one vector."""
+    if first == second:
+        return True
+    if "pred" in (first, second):
+        return False
+    if _width(first) != _width(second):
+        return False
+    return "b" in (first[0], second[0]) or (first[0] in "us" and second[0] in "us")
+
+
+_WHOLE_ADDRESSES = frozenset(
+    (
+        *("ld", "ldu", "st", "atom", "red", "prefetch", "prefetchu", "discard", "applypriority"),
+        "multimem",
+    )
+)
+"""Opcodes (their first words) whose global and generic addresses have 64 bits."""
 
 
 def _width(name: str) -> int:
@@ -363,7 +574,7 @@ def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -
         return "a result cannot be written to a literal"
     if isinstance(value, float):
         double = text.lstrip("-")[:2].lower() != "0f"
-        fits = {"f32": True, "f64": True, "b32": not double, "b64": double}
+        fits = {"f32": True, "f64": double, "b32": not double, "b64": double}
         return "" if fits.get(kind, False) else f"a float literal is no .{kind} value"
     if kind[0] == "f" or kind in ("bf16", "bf16x2", "tf32", "s16x2", "u16x2"):
         return f"an integer literal is no .{kind} value"

@@ -1,7 +1,7 @@
 """The forms of each opcode, one row for each group of types. ``permitted.py`` says how to read one.
 
-Opcodes that are left out (textures, surfaces, video, products of warp groups) are taken as written,
-and so are a few forms of others (``_PARTLY``).
+Opcodes that are left out (branches, calls) are judged elsewhere; a few forms of others are taken as
+written (``_PARTLY``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ptxwcet.ir import permitted_async, permitted_matrix, permitted_memory
+from ptxwcet.ir import permitted_async, permitted_matrix, permitted_memory, permitted_texture
 from ptxwcet.ir.opcodes import count_types
 from ptxwcet.ir.permitted import Form
 
@@ -63,7 +63,8 @@ def _integer_rows() -> _Rows:
 
 def _bit_rows() -> _Rows:
     for name in ("and", "or", "xor"):
-        yield name, Form("", f"pred {_BITS}", _BINARY)
+        yield name, Form("", _BITS, _BINARY)
+        yield name, Form("", "pred", "=1 !1 !1")
     yield "not", Form("", _BITS, _UNARY)
     yield "not", Form("", "pred", "=1 !1")
     yield "cnot", Form("", _BITS, _UNARY)
@@ -109,7 +110,7 @@ def _float_rows() -> _Rows:
         yield name, Form("", "f64 bf16 bf16x2", _UNARY)
     for name in ("min", "max"):
         yield name, Form("[ftz] [NaN] [xorsign] [abs]", "f32 f16 f16x2", _BINARY)
-        yield name, Form("[ftz] [NaN] [abs]", "f32", _TERNARY)
+        yield name, Form("[ftz] [NaN] [abs]", "f32", _TERNARY, least=100)
         yield name, Form("", "f64", _BINARY)
         yield name, Form("[NaN] [xorsign] [abs]", "bf16 bf16x2", _BINARY)
     for name in ("rcp", "sqrt"):
@@ -151,8 +152,9 @@ def _move_rows() -> _Rows:
     yield "mov", Form("", f"{_ALL} f32 f64", "=1 &1")
     yield "mov", Form("", "pred", "=1 !1")
     yield "mov", Form("", f"{_BITS} b128", "=%1 %&1")
-    yield "cvta", Form("[to] global|shared|shared::cta|shared::cluster|local|const|param|"
-                       "param::entry", "u32 u64", "=1 &1")  # fmt: skip
+    spaces = "global|shared|shared::cta|shared::cluster|local|const|param|param::entry"
+    yield "cvta", Form(spaces, "u32 u64", "=1 &1")
+    yield "cvta", Form(f"to {spaces}", "u32 u64", "=1 1")
 
 
 def _conversion_rows() -> _Rows:
@@ -224,6 +226,7 @@ def _rows() -> _Rows:
     yield from permitted_memory.rows()
     yield from permitted_async.rows()
     yield from permitted_matrix.rows()
+    yield from permitted_texture.rows()
 
 
 def _by_opcode() -> Mapping[str, tuple[Form, ...]]:

@@ -63,7 +63,8 @@ def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
 def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
     """Violations of the invariants; none for what the parser makes (a bug of ours otherwise).
 
-    1. Instruction extents lie in the kernel's span, are not empty, and ascend without overlap.
+    1. Instruction extents lie in the kernel's span, are not empty, and ascend without overlap;
+       instructions that one statement stands for have the same.
     2. Every label maps to an index from 0 to the number of instructions; the label definitions in
        the body are those labels, at these indices.
     3. Every register read, written or used as guard is declared; a guard is a predicate.
@@ -90,11 +91,12 @@ def _fault(message: str, instruction: Instruction | None, kernel: Kernel) -> Dia
 
 
 def _check_extents(kernel: Kernel) -> Iterator[Diagnostic]:
-    previous = kernel.span.start
+    previous, extent = kernel.span.start, (-1, -1)
     for instruction in kernel.instructions:
-        if not previous <= instruction.start < instruction.end <= kernel.span.end:
+        least = extent[0] if extent == (instruction.start, instruction.end) else previous
+        if not least <= instruction.start < instruction.end <= kernel.span.end:
             yield _fault("instruction out of place", instruction, kernel)
-        previous = instruction.end
+        previous, extent = instruction.end, (instruction.start, instruction.end)
 
 
 def _check_labels(kernel: Kernel) -> Iterator[Diagnostic]:

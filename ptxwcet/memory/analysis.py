@@ -111,14 +111,15 @@ class KernelAccesses:
     """All accesses of a kernel for a launch, in the order of its instructions.
 
     ``pointers`` are the parameters assumed to be aligned as allocators' pointers are, ``aligned``
-    those whose alignment the launch says, ``given`` the aggregates whose bytes it says: what is
-    counted rests on them.
+    those whose alignment the launch says, ``given`` the aggregates whose bytes it says, ``ranged``
+    those of which it gives a range: what is counted rests on them.
     """
 
     accesses: tuple[AnalysedAccess, ...]
     pointers: tuple[str, ...]
     aligned: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    ranged: tuple[str, ...] = ()
 
     def by_instruction(self) -> Mapping[int, Transactions]:
         """What one execution of each instruction takes, all of its accesses together."""
@@ -155,7 +156,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
             analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
         accesses.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
-    used = (lanes.pointers, lanes.aligned, lanes.given)
+    used = (lanes.pointers, lanes.aligned, lanes.given, lanes.ranged)
     return KernelAccesses(tuple(accesses), *(tuple(n for n in names if n in each) for each in used))
 
 

@@ -95,6 +95,8 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         if op_class is OpClass.MATRIX_MOVE:
             return _matrices(instruction, name)
         return _copies(instruction) if name == "cp.async" else ()
+    if op_class is OpClass.TEXTURE or op_class is OpClass.SURFACE:
+        return (_texels(form),)
     if space is Space.NONE or (space is Space.PARAM and _is_own(instruction)):
         return ()
     purpose, size = _plain(form)
@@ -128,10 +130,7 @@ def leads_to_constants(instruction: Instruction) -> bool:
 
 
 UNCOUNTED = frozenset(
-    {
-        *(OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC),
-        *(OpClass.TEXTURE, OpClass.SURFACE),
-    }
+    {OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC}
 )
 """What accesses memory in a way that is not counted: refused where machines charge accesses."""
 _NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}
@@ -163,6 +162,34 @@ def _fetched_bytes(instruction: Instruction) -> int:
     return max((_HINTS.get(word, SECTOR) for word in instruction.modifiers), default=SECTOR)
 
 
+_FILTERED = {"1d": 2, "a1d": 2, "2d": 4, "a2d": 4, "3d": 8, "cube": 4, "acube": 4}
+_LEVELS = 2
+_MOST_ANISOTROPY = 16
+_TEXTURE, _SAMPLER = 1, 1
+
+
+@lru_cache(maxsize=1024)
+def _texels(form: InstructionForm) -> Access:
+    """What a lane may fetch: texels and descriptors, each in a sector of its own.
+
+    The filter is in the sampler, which PTX does not show: the most that one asks for is counted,
+    two texels in each direction, of two levels where one is given or computed, along 16 places
+    where slopes are given (docs/memory.md).
+    """
+    name = form.opcode.name if form.opcode is not None else ""
+    if name in ("txq", "suq"):
+        return Access(Space.GLOBAL, Purpose.LOAD, WIDEST, None, times=_TEXTURE)
+    if form.op_class is OpClass.SURFACE:
+        kinds = {"sust": Purpose.STORE, "sured": Purpose.ATOMIC}
+        purpose = kinds.get(name, Purpose.LOAD)
+        return Access(Space.GLOBAL, purpose, WIDEST, None, times=1 + _TEXTURE)
+    texels = next((_FILTERED[word] for word in form.modifiers if word in _FILTERED), 8)
+    texels *= _LEVELS if form.modifiers[0] in ("level", "grad") else 1
+    texels *= _MOST_ANISOTROPY if form.modifiers[0] == "grad" else 1
+    times = texels + _TEXTURE + _SAMPLER
+    return Access(Space.GLOBAL, Purpose.LOAD, WIDEST, None, times=times)
+
+
 def _copies(instruction: Instruction) -> tuple[Access, ...]:
     """Both accesses of ``cp.async [shared], [global], size``, of as many bytes each."""
     target, source = (*_addresses(instruction), None, None)[:2]
@@ -184,6 +211,7 @@ def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
     if name in ("ldmatrix", "stmatrix"):
         words = operation_of(instruction.form).words
         lanes = next((_MATRICES[word] for word in words if word in _MATRICES), 32)
+        lanes = min(32, 2 * lanes) if "m16n16" in words else lanes  # 16 rows a matrix, others 8
         address = next(iter(_addresses(instruction)), None)
         return (Access(Space.SHARED, Purpose.MATRIX, WIDEST, address, lanes),)
     registers = max(1, len(instruction.writes) or len(instruction.reads))

@@ -75,8 +75,9 @@ class LaneAnalysis:
     ``accesses`` are those of the kernel, with the indices of their instructions; ``there`` the
     threads of a block that exist, in whole warps; ``pointers`` the parameters that were taken to be
     aligned as allocators' pointers are, ``aligned`` those whose alignment the launch says,
-    ``given`` the aggregates whose bytes it says and that were read. Cost: a few evaluations of each
-    instruction that an address depends on, linear in the threads.
+    ``given`` the aggregates whose bytes it says and that were read, ``ranged`` those of which it
+    gives a range that was used. Cost: a few evaluations of each instruction that an address depends
+    on, linear in the threads.
     """
 
     def __init__(self, graph: FlowGraph, launch: Launch) -> None:
@@ -91,6 +92,7 @@ class LaneAnalysis:
         self.pointers: set[str] = set()
         self.aligned: set[str] = set()
         self.given: set[str] = set()
+        self.ranged: set[str] = set()
         self._values: dict[str, Value] = {}
         self._results_of_terms: Results = {}
         self._bases: dict[Operand, tuple[Value, int, int]] = {}
@@ -260,6 +262,7 @@ class LaneAnalysis:
         low, high = self._launch.ranges.get(name, (-1, -1))
         is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
+            self.ranged.add(name)
             return (uniform(0, (low, high)),)
         if offset or bits != _POINTER_BITS:
             return (uniform(),)

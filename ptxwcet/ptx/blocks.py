@@ -17,7 +17,14 @@ from ptxwcet.ir.kernel import (
     Variable,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.declarations import MOST_NAMES, Declared, lower_variables, names_of, refusal
+from ptxwcet.ptx.declarations import (
+    MOST_NAMES,
+    Declared,
+    lower_variables,
+    names_of,
+    refusal,
+    space_of,
+)
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import canonical
@@ -141,7 +148,7 @@ class Blocks:
         if reason is not None:
             self.problems.add("PW118", reason, place)
         for name in names:
-            self.scope.declare(name, scopes.VARIABLE)
+            self.scope.declare_variable(name, space_of(variable))
         unique_variable = replace(variable, name=variable.name + self.scope.suffix)
         self.variables.append(unique_variable)
         self.add(unique_variable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from lark import Token, Tree, UnexpectedInput
 
@@ -10,22 +11,24 @@ from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
     Origin,
+    RegisterDeclaration,
 )
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import (
+    Declared,
     lower_registers,
     shorten_lists,
 )
 from ptxwcet.ptx.grammar import parse_rule
-from ptxwcet.ptx.literals import LiteralError
+from ptxwcet.ptx.literals import LiteralError, evaluate
 from ptxwcet.ptx.locations import Locations
-from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower
+from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower, written_operands
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.shapes import NAME, StatementText
 from ptxwcet.ptx.statements import STATEMENT
-from ptxwcet.ptx.templates import LoweringError, first_token, tokens
+from ptxwcet.ptx.templates import LoweringError, Node, first_token, is_tree, tokens
 
 _new = tuple.__new__
 _split = NAME.split
@@ -138,10 +141,10 @@ class BodyReader:
         if form is None:
             return False
         instruction = self._made(form.lowered, names, form.literals, (start, end))
-        types = self.names.types
-        key = tuple([types.get(name, "") for name in instruction.names])
+        types, spaces = self.names.types, self.names.spaces
+        key = tuple([types.get(name) or spaces.get(name, "") for name in instruction.names])
         if key not in form.accepted:
-            if check_operands(form.lowered, instruction, types) is not None:
+            if check_operands(form.lowered, instruction, types, spaces) is not None:
                 return False
             form.accepted.add(key)
         self._finish(form.lowered, instruction, spelled)
@@ -198,7 +201,9 @@ class BodyReader:
         mark = None if not guard else ("!" if len(guard[0].children) > 1 else "")
         words = "".join(tokens(mnemonic))
         statement = Statement(mark, words, tuple(operands.children), mnemonic.data == "call")
-        spelled = [token for token in tokens(operands) if token.type in _NAME_TOKENS]
+        nodes = self._without_sums(statement, start, end)
+        statement = replace(statement, operands=nodes)
+        spelled = [token for node in nodes for token in tokens(node) if token.type in _NAME_TOKENS]
         pairs = [self.blocks.scope.kind(token) for token in spelled]
         names = [unique for _, unique in pairs]
         texts = [str(token) for token in spelled]
@@ -207,7 +212,7 @@ class BodyReader:
                 register = tokens(guard[0])[-1]
                 names.insert(0, self._guard(register))
                 texts.insert(0, str(register))
-            lowered = lower(statement, [kind for kind, _ in pairs])
+            lowered = lower(statement, [kind for kind, _ in pairs], self.context.shapes.target)
             made = self._made(lowered, names, lowered.literals, (start, end))
             self._check(lowered, made, statement)
         except LoweringError as error:
@@ -217,8 +222,33 @@ class BodyReader:
         else:
             self._finish(lowered, made, texts)
 
+    def _without_sums(self, statement: Statement, start: int, end: int) -> tuple[Node, ...]:
+        """The operands, with a register for each that is one plus a constant (``%r1+4``).
+
+        As ptxas does, an addition before the instruction computes it.
+        """
+        nodes = list(statement.operands)
+        for place, node in enumerate(nodes):
+            if not is_tree(node, "base_offset") or place < written_operands(statement):
+                continue
+            kind, unique = self.blocks.scope.kind(first_token(node))
+            declared = self.names.types.get(unique, "")
+            if kind == scopes.REGISTER and declared[0] in "bus" and declared[1:] in _SUMMED:
+                nodes[place] = self._sum(node, declared, start, end)
+        return tuple(nodes)
+
+    def _sum(self, node: Node, declared: str, start: int, end: int) -> Node:
+        assert isinstance(node, Tree)
+        register, constant = first_token(node), evaluate(node.children[1])
+        name = f"%sum_{len(self.instructions)}_{register.start_pos}"
+        place = Declared(name, register.start_pos or 0, register.end_pos or 0)
+        self.blocks.declare_register(RegisterDeclaration(name, declared), place, start)
+        text = f"add.u{declared[1:]} {name}, {register}, {constant}"
+        self._lower_tree(parse_rule(f"{text};", "instruction"), start, end)
+        return Tree("plain", [Token("NAME", name, register.start_pos, register.line)])
+
     def _check(self, lowered: LoweredForm, made: Instruction, statement: Statement) -> None:
-        fault = check_operands(lowered, made, self.names.types)
+        fault = check_operands(lowered, made, self.names.types, self.names.spaces)
         if fault is None:
             return
         place = max(0, min(fault.place, len(statement.operands) - 1))
@@ -300,4 +330,5 @@ class BodyReader:
         return end
 
 
+_SUMMED = frozenset(("16", "32", "64"))
 _NAME_TOKENS = frozenset({"NAME", "SINK", "WARP_SZ"})

@@ -60,14 +60,17 @@ class Declared:
 def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
     """The registers of a ``.reg`` directive, one entry a declarator."""
     vector, register_type = 0, ""
-    registers = []
+    registers: list[tuple[RegisterDeclaration, Declared]] = []
     for child in tree.children:
         if isinstance(child, Token):
             if child.type == "VECTOR":
                 vector = int(child[2:])
             elif child.type == "TYPE":
                 register_type = child[1:]
+        elif child.data == "align":
+            _alignment(child)
         elif child.data == "register":
+            _check_vector(register_type, vector)
             name, *count = tokens(child)
             number = integer_value(count[0]) if count else None
             declaration = RegisterDeclaration(str(name), register_type, vector, number)
@@ -94,9 +97,10 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
         elif child.data == "linkage":
             linkage = tokens(child)[0][1:]
         elif child.data == "align":
-            alignment = integer_value(tokens(child)[0])
+            alignment = _alignment(child)
         elif child.data == "declarator":
             declarators.append(child)
+    _check_vector(variable_type[1:], vector)
     unit = type_bytes(variable_type) * vector
     return [
         _variable(
@@ -106,6 +110,25 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
         )
         for declarator, texts in zip(declarators, _split(declarators, text), strict=True)
     ]
+
+
+_MOST = 1 << 32
+"""Numbers of directives are below it."""
+
+
+def _alignment(tree: Tree[Token]) -> int:
+    value = integer_value(tokens(tree)[0])
+    if not 0 < value < _MOST or value & (value - 1):
+        raise LiteralError("an alignment is a power of two")
+    return value
+
+
+def _check_vector(name: str, vector: int) -> None:
+    """Raises LiteralError where no vector has this type and size (``vector`` below 2: a scalar)."""
+    if vector < 2:
+        return
+    if name == "pred" or vector == 8 or type_bytes(f".{name}") * vector > 16:
+        raise LiteralError(f"there is no vector of {vector} times .{name}")
 
 
 def _split(declarators: Sequence[Tree[Token]], text: str) -> list[str]:
@@ -130,9 +153,12 @@ def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Var
             sizes = _dimensions(child)
         else:
             initial = child
+    elements = _list_length(initial, text)
+    if sizes and sizes[0] is not None and elements > sizes[0]:
+        raise LiteralError(f"'{name}' has {sizes[0]} elements, {elements} are given")
     count = 1
     for size in sizes:
-        count *= _list_length(initial, text) if size is None else size
+        count *= elements if size is None else size
     variable = Variable(
         str(name),
         common.space,
@@ -171,9 +197,37 @@ def names_of(variable: Variable) -> list[str]:
     return [f"{variable.name}{number}" for number in range(count)]
 
 
+HANDLES = frozenset(("texref", "samplerref", "surfref"))
+
+
+def space_of(variable: Variable) -> str:
+    """The state space of a variable, or what kind of handle it is: ``texref`` and its like."""
+    if variable.type in HANDLES:
+        return variable.type
+    return "texref" if variable.space == "tex" else variable.space.partition("[")[0]
+
+
+_VECTOR = re.compile(r"\.v[248]\b")
+
+
 def refusal(variable: Variable) -> str | None:
     """Why ptxas would not take a variable of a body or module, None if it would."""
-    is_initialised = "=" in variable.declaration
+    head, mark, initial = variable.declaration.partition("=")
+    is_initialised = mark != ""
+    sizes = "[" in head.rpartition("] .")[2]
+    if variable.type == "pred" or (variable.space == "param" and variable.type == "f16x2"):
+        return f"a variable of .{variable.space} cannot be .{variable.type}"
+    if is_initialised and variable.linkage == "extern":
+        return f"the .extern variable '{variable.name}' cannot be initialised"
+    if variable.linkage == "common" and variable.space != "global":
+        return "a .common variable is .global"
+    if sizes and "[]" not in head and not variable.size_bytes and variable.linkage != "extern":
+        return f"the array '{variable.name}' has no elements"
+    is_list, is_vector = initial.lstrip().startswith("{"), _VECTOR.search(head) is not None
+    if is_initialised and not is_list and sizes:
+        return f"the array '{variable.name}' is initialised by a list in braces"
+    if is_list and not sizes and not is_vector and variable.type not in HANDLES:
+        return f"'{variable.name}' is no array: it is initialised by one value"
     if is_initialised and variable.space not in ("global", "const"):
         return f"a .{variable.space} variable cannot be initialised"
     if "[]" in variable.declaration and not is_initialised and variable.linkage != "extern":
@@ -198,7 +252,7 @@ def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter
         elif child.data == "param_space":
             space = tokens(child)[0][1:]
         elif child.data == "align":
-            alignments.append(integer_value(tokens(child)[0]))
+            alignments.append(_alignment(child))
         elif child.data == "pointer":
             is_pointer = True
         elif child.data == "dimensions":
@@ -231,6 +285,9 @@ def _parameter_extent(tree: Tree[Token], name: Token, text: str) -> tuple[int, i
     return start, found.start() if found else len(text)
 
 
+_FROM_ZERO = frozenset((".reqnctapercluster", ".maxclusterrank"))
+
+
 def lower_performance(tree: Tree[Token]) -> PerformanceDirective:
     """One performance directive of an entry, ``.pragma`` included."""
     first, *rest = tokens(tree)
@@ -238,6 +295,8 @@ def lower_performance(tree: Tree[Token]) -> PerformanceDirective:
         text = ".pragma " + ", ".join(str(token) for token in (first, *rest)) + ";"
         return PerformanceDirective(".pragma", (), text)
     values = tuple(integer_value(token) for token in rest)
+    if any(not (first in _FROM_ZERO or value > 0) or value >= _MOST for value in values):
+        raise LiteralError(f"{first} takes positive numbers below 2^32")
     text = f"{first} {', '.join(map(str, values))}".rstrip()
     return PerformanceDirective(str(first), values, text)
 

@@ -92,6 +92,7 @@ def terminal_text(name: str) -> str:
         "VERSION": "a version such as 8.8",
         "FLOAT": "a number",
         "HEXFLOAT": "a float",
+        "HEXDOUBLE": "a float",
         "STRING": "a string",
         "MODIFIER": "a modifier",
         "TYPE": "a type",

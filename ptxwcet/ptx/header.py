@@ -16,7 +16,7 @@ from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
 _HEADER = re.compile(
-    rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)?"
+    rf"\.version\b{SKIP}[\w.]*(?:{SKIP}\.target\b(?:{SKIP}\w+(?:{SKIP},{SKIP}\w+)*+)?)*+"
     rf"(?:{SKIP}\.address_size\b(?:{SKIP}\w+)?)?",
     re.ASCII,
 )
@@ -47,7 +47,7 @@ class Header:
 def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, int]:
     """The header and the offset behind it; None if the file cannot be PTX."""
     text = source.text
-    start = statements.skip(text, 0)
+    start = statements.skip(text, len(text) - len(text.removeprefix("\ufeff")))
     directives = _HEADER.match(text, start)
     if directives is None:
         _no_version(text, start, problems)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import ChainMap
 from collections.abc import Sequence
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader
@@ -28,6 +30,7 @@ from ptxwcet.ptx.declarations import (
     names_of,
     refusal,
     shorten_lists,
+    space_of,
     type_bytes,
 )
 from ptxwcet.ptx.functions import (
@@ -42,6 +45,7 @@ from ptxwcet.ptx.header import Header, read_header
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
+from ptxwcet.ptx.signatures import Signature, performance_conflict, wrong_calls
 from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.demangling import readable_names
@@ -72,12 +76,20 @@ class ModuleReader:
         self.items: list[ModuleItem] = []
         self.heads: dict[str, tuple[bool, str, tuple[int, int]]] = {}
         self.variables: dict[str, str] = {}
+        self.signatures: dict[str, Signature] = {}
 
     def read(self) -> Module:
         """The module, as far as it can be read; errors go to ``problems``."""
-        header, position = read_header(self.source, self.problems)
+        unclosed = statements.unclosed_comment(self.text)
+        if unclosed >= 0:
+            place = (unclosed, unclosed + 2)
+            self.problems.add("PW101", "a comment without end", place, "end it with '*/'")
+            header, position = None, 0
+        else:
+            header, position = read_header(self.source, self.problems)
         self.header = header
         if header is not None:
+            self.context.shapes.target = Target.read(header.target)
             position = statements.skip(self.text, position)
             while position < len(self.text):
                 position = statements.skip(self.text, self._item(position))
@@ -192,7 +204,7 @@ class ModuleReader:
                 self.problems.add("PW118", reason, place)
             self.variables[name] = variable.linkage
             for declared_name in names_of(variable):
-                self.context.module.declare(declared_name, scopes.VARIABLE)
+                self.context.module.declare_variable(declared_name, space_of(variable))
             self.items.append(variable)
 
     def _target_refusal(self, variable: Variable) -> str | None:
@@ -201,6 +213,8 @@ class ModuleReader:
             return ".samplerref needs '.target ..., texmode_independent'"
         if "[" in variable.space and self.header.version >= (2, 2):
             return "constant banks ended with PTX 2.2"
+        if variable.space == "tex" and self.header.version >= (1, 5):
+            return ".tex variables ended with PTX 1.5"
         if variable.space in ("local", "param"):
             return f"a .{variable.space} variable belongs into a function"
         return None
@@ -259,13 +273,18 @@ class ModuleReader:
         except LiteralError as error:
             self.problems.add("PW107", str(error), (start, end))
             return statements.matching_brace(text, end) if has_body else resume
+        self._check_head(head, (start, end), has_body)
         self._declare_function(head, start, has_body)
-        names = FunctionNames()
+        names = FunctionNames(spaces=ChainMap({}, self.context.module.function.spaces))
         scope = Scope(self.context.module, names)
         self._declare_parameters(head, scope, start)
         reader = BodyReader(self.context, names, scope)
         if has_body:
             resume = reader.read(end + 1)
+            for call, reason in wrong_calls(
+                reader.instructions, self.signatures, names.types, reader.blocks.variables
+            ):
+                self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
         self.items.append(self._kernel(head, reader, has_body, Span(self.source, start, resume)))
         return resume
 
@@ -280,8 +299,22 @@ class ModuleReader:
         self.heads[name] = (defined, linkage, place)
         self.context.module.declare(name, scopes.FUNCTION)
 
+    def _check_head(self, head: FunctionHead, place: tuple[int, int], has_body: bool) -> None:
+        """The head against an earlier one of the function, and its directives together."""
+        name, signature = head.name.name, Signature.of(head)
+        earlier = self.signatures.setdefault(name, signature)
+        reason = signature.conflict(earlier, has_body=has_body)
+        is_second = has_body and self.heads.get(name, (False,))[0]
+        if reason and not is_second:
+            place = place[0] + head.name.start, place[0] + head.name.end
+            self.problems.add("PW118", f"'{name}' is declared twice: {reason}", place)
+        assert self.header is not None
+        reason = performance_conflict(head, self.header.version)
+        if reason:
+            self.problems.add("PW118", reason, place)
+
     def _declare_parameters(self, head: FunctionHead, scope: Scope, start: int) -> None:
-        for parameter, declared in (*head.results, *head.parameters):
+        for number, (parameter, declared) in enumerate((*head.results, *head.parameters)):
             name = parameter.name
             place = (start + declared.start, start + declared.end)
             if name == "_":
@@ -289,7 +322,7 @@ class ModuleReader:
             if scope.is_taken(name):
                 self._duplicate(name, place)
             elif parameter.space != "reg":
-                scope.declare(name, scopes.VARIABLE)
+                scope.declare_variable(name, "input" if number >= len(head.results) else "param")
             elif head.is_entry:
                 self.problems.add("PW118", "parameters of an entry are .param", place)
             elif (width := parameter.size_bytes // type_bytes(f".{parameter.type}")) > 1:
@@ -349,7 +382,7 @@ def _file_names(text: str) -> dict[int, tuple[str, str]]:
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
         if "//" not in before.rpartition("\n")[2]:
-            with contextlib.suppress(LiteralError):  # reported where the directive is read
+            with contextlib.suppress(ValueError):  # reported where the directive is read
                 files[integer_value(match.group(1))] = match.group(2)
     readable = readable_paths(files.values())
     return {

@@ -1,7 +1,10 @@
 """Literals and constant expressions: their exact values (PTX ISA, "Constants").
 
 Integer constants are 64 bits wide: signed unless they carry ``U`` or do not fit a signed word, and
-an operation is unsigned when an operand is. Floats are IEEE double unless spelled ``0f...``.
+an operation is unsigned when an operand is; ``~`` and ``%`` always are. Floats are IEEE double
+unless spelled ``0f...``, and do not mix with integers. The rules are those by which ptxas folds
+(``tests/oracle/constant_folding.py`` compares). The manual gives results of ``&``, ``|``,
+``^``, ``%`` and ``?:`` another sign: where a value depends on it, there is no value.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ import math
 import operator
 import re
 import struct
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 
 from lark import Token, Tree
 
-from ptxwcet.ir.operands import Immediate
+from ptxwcet.ir.operands import Immediate, Operand
 
 WARP_SIZE = 32
 
@@ -47,13 +51,14 @@ def integer_value(text: str) -> int:
 def float_value(text: str) -> float:
     """The value of a float literal: decimal, ``0f`` + 8 hex digits or ``0d`` + 16.
 
-    Raises LiteralError for a decimal above the largest double. Every NaN is
-    the object ``math.nan``, so that equal literals compare equal.
+    Raises LiteralError for a decimal above the largest double or below the smallest normal one.
+    Every NaN is the object ``math.nan``, so that equal literals compare equal.
     """
     form = {"0f": ">f", "0d": ">d"}.get(text[:2].lower())
     if form is None:
         decimal = float(text)
-        if math.isinf(decimal):
+        digits = text.lower().partition("e")[0]
+        if math.isinf(decimal) or (abs(decimal) < sys.float_info.min and digits.strip("0.")):
             raise LiteralError(f"constant {text[:20]} does not fit a double")
         return decimal
     value = float(struct.unpack(form, bytes.fromhex(text[2:]))[0])
@@ -61,23 +66,41 @@ def float_value(text: str) -> float:
 
 
 def immediate(kind: str, text: str) -> Immediate:
-    """The immediate of a literal of terminal ``kind`` (INT, FLOAT, HEXFLOAT) with its sign."""
-    negative = text.startswith("-")
-    digits = text[1:].strip() if negative else text
-    value = integer_value(digits) if kind == "INT" else float_value(digits)
-    return Immediate(-value, f"-{digits}") if negative else Immediate(value, text)
+    """The immediate of a literal of terminal ``kind``: INT, FLOAT, HEXFLOAT or HEXDOUBLE."""
+    return Immediate(integer_value(text) if kind == "INT" else float_value(text), text)
+
+
+def negated(operand: Operand) -> Immediate:
+    """Minus a literal, whose sign its text then has."""
+    assert isinstance(operand, Immediate)
+    value, text = operand.value, operand.text
+    if isinstance(value, int):
+        value, _ = _wrap(-value, _is_unsigned(value, text))
+    else:
+        value = -value
+    return Immediate(value, f"-{text}")
 
 
 def evaluate(node: Tree[Token] | Token) -> int | float:
-    """The value of an ``expression`` of the grammar. Raises LiteralError. Cost: linear."""
-    value, _ = _evaluate(node)
+    """The value of an ``expression`` of the grammar. Cost: linear.
+
+    Raises LiteralError where there is none, or where the manual and ptxas disagree about it.
+    """
+    value, _ = _evaluate(node, _PTXAS)
+    if isinstance(value, int) and (value - int(_evaluate(node, _MANUAL)[0])) & _MASK:
+        raise LiteralError("the PTX manual and ptxas give this constant expression other values")
     return value
 
 
 _Value = tuple[int | float, bool]  # the value, and whether it is unsigned
 
+_PTXAS = {"%": True}
+"""Operators whose results have one sign whatever their operands have: whether it is unsigned."""
 
-def _evaluate(root: Tree[Token] | Token) -> _Value:
+_MANUAL = {"%": False, "&": True, "|": True, "^": True}
+
+
+def _evaluate(root: Tree[Token] | Token, signs: Mapping[str, bool]) -> _Value:
     """Postorder with an explicit stack, because nesting depth is the input's choice."""
     stack: list[tuple[Tree[Token] | Token, bool]] = [(root, False)]
     values: list[_Value] = []
@@ -86,7 +109,7 @@ def _evaluate(root: Tree[Token] | Token) -> _Value:
         if isinstance(node, Token):
             values.append(_leaf(node))
         elif visited:
-            _reduce(node, values)
+            _reduce(node, values, signs)
         else:
             stack.append((node, True))
             children = [c for c in node.children if not _is_sign(c)]
@@ -104,24 +127,38 @@ _OPERATOR_TOKENS = frozenset({"EQUALITY", "RELATION", "SHIFT", "PRODUCT", "NOT",
 def _leaf(token: Token) -> _Value:
     if token.type == "INT":
         value = integer_value(token)
-        return value, token.endswith("U") or value >> 63 != 0
+        return value, _is_unsigned(value, token)
     if token.type == "WARP_SZ":
         return WARP_SIZE, False
     return float_value(token), False
 
 
-def _reduce(node: Tree[Token], values: list[_Value]) -> None:
+def _is_unsigned(value: int, text: str) -> bool:
+    return text.endswith("U") or value >> 63 != 0
+
+
+def _reduce(node: Tree[Token], values: list[_Value], signs: Mapping[str, bool]) -> None:
     rule = str(node.data)
     if rule == "conditional":
-        condition, chosen, other = values[-3:]
-        del values[-3:]
-        values.append(chosen if condition[0] else other)
+        second, first, condition = values.pop(), values.pop(), values.pop()
+        values.append(_conditional(condition, first, second, signs))
     elif rule.startswith("binary"):
         right, left = values.pop(), values.pop()
         sign = next((str(c) for c in node.children if _is_sign(c)), _RULE_SIGNS.get(rule, ""))
-        values.append(_binary(sign, left, right))
+        values.append(_binary(sign, left, right, signs))
     else:
         values.append(_unary(node, values.pop()))
+
+
+def _conditional(
+    condition: _Value, first: _Value, second: _Value, signs: Mapping[str, bool]
+) -> _Value:
+    """ptxas keeps the sign of the side that is chosen, the manual converts both to one."""
+    if any(isinstance(value, float) for value, _ in (condition, first, second)):
+        raise LiteralError("operator ?: on a float constant")
+    value, unsigned = first if condition[0] else second
+    assert isinstance(value, int)
+    return _wrap(value, unsigned if signs is _PTXAS else first[1] or second[1])
 
 
 _RULE_SIGNS = {
@@ -141,19 +178,15 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
-    "<<": lambda a, b: a << (b & 63),
-    ">>": lambda a, b: a >> (b & 63),
 }
 
-_TRUTH: dict[str, Callable[[int | float, int | float], bool]] = {
+_COMPARED: dict[str, Callable[[int | float, int | float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
-    "&&": lambda a, b: bool(a) and bool(b),
-    "||": lambda a, b: bool(a) or bool(b),
 }
 
 _FLOAT: dict[str, Callable[[float, float], float]] = {
@@ -164,41 +197,55 @@ _FLOAT: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def _binary(sign: str, left: _Value, right: _Value) -> _Value:
+def _binary(sign: str, left: _Value, right: _Value, signs: Mapping[str, bool]) -> _Value:
     a, b = left[0], right[0]
-    if sign in _TRUTH:
-        return int(_TRUTH[sign](a, b)), False
     if sign in "/%" and b == 0:
         raise LiteralError("division by zero in a constant expression")
+    if isinstance(a, float) and isinstance(b, float):
+        if sign in _COMPARED:
+            return int(_COMPARED[sign](a, b)), False
+        if sign in _FLOAT:
+            return _FLOAT[sign](a, b), False
     if isinstance(a, float) or isinstance(b, float):
-        if sign not in _FLOAT:
-            raise LiteralError(f"operator {sign} on a float constant")
-        return _FLOAT[sign](float(a), float(b)), False
-    unsigned = left[1] if sign in ("<<", ">>") else left[1] or right[1]
-    if sign in "/%":
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # toward zero, as in C
-        return _wrap(quotient if sign == "/" else a - quotient * b, unsigned)
-    return _wrap(_ARITHMETIC[sign](a, b), unsigned)
+        raise LiteralError(f"operator {sign} on a float constant")
+    if sign in ("&&", "||"):
+        return int(bool(a and b) if sign == "&&" else bool(a or b)), False
+    if sign in ("<<", ">>"):
+        return _wrap(a << (b & 63) if sign == "<<" else a >> (b & 63), left[1])
+    unsigned = left[1] or right[1] or sign == "%"
+    a, _ = _wrap(a, unsigned)
+    b, _ = _wrap(b, unsigned)
+    if sign in _COMPARED:
+        return int(_COMPARED[sign](a, b)), False
+    if sign == "/":
+        value = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # toward zero, as in C
+    else:
+        value = a % b if sign == "%" else _ARITHMETIC[sign](a, b)
+    return _wrap(value, signs.get(sign, unsigned))
 
 
 def _unary(node: Tree[Token], operand: _Value) -> _Value:
     value, unsigned = operand
     rule = str(node.data)
-    if rule == "unary_not":
-        return int(not value), False
     if isinstance(value, float):
         if rule in ("unary_minus", "unary_plus"):
             return (-value if rule == "unary_minus" else value), False
         raise LiteralError("integer operator on a float constant")
+    if rule == "unary_not":
+        return int(not value), False
     if rule == "cast":
-        unsigned = str(node.children[0]) == ".u64"
-        return _wrap(value, unsigned)
+        return _wrap(value, str(node.children[0]) == ".u64")
     if rule == "unary_complement":
-        return _wrap(~value, unsigned)
+        return _wrap(~value, unsigned=True)
     return _wrap(-value if rule == "unary_minus" else value, unsigned)
 
 
-def _wrap(value: int, unsigned: bool) -> _Value:
+def signed(value: int) -> int:
+    """The 64 bits of an integer as a signed number."""
+    return _wrap(value, unsigned=False)[0]
+
+
+def _wrap(value: int, unsigned: bool) -> tuple[int, bool]:
     value &= _MASK
     if not unsigned and value >> 63:
         value -= 1 << 64
@@ -209,12 +256,13 @@ def _wrap(value: int, unsigned: bool) -> _Value:
 
 _END = r"(?![A-Za-z0-9_$.])"
 LITERAL = re.compile(
-    rf"""(?:-[ \t]*+)?+(?<![A-Za-z0-9_$.\x00])(?:
-      (?P<HEXFLOAT>0[fF][0-9A-Fa-f]{{8}}{_END}|0[dD][0-9A-Fa-f]{{16}}{_END})
+    rf"""(?<![A-Za-z0-9_$.\x00])(?:
+      (?P<HEXFLOAT>0[fF][0-9A-Fa-f]{{8}}{_END})
+    | (?P<HEXDOUBLE>0[dD][0-9A-Fa-f]{{16}}{_END})
     | (?P<INT>(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?{_END})
     | (?P<FLOAT>(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?
                |[0-9]+[eE][+-]?[0-9]+){_END})
     )""",
     re.VERBOSE | re.ASCII,
 )
-"""A literal with its sign, if any; must agree with the grammar's terminals (a test compares)."""
+"""One literal, without a sign; must agree with the grammar's terminals (a test compares)."""

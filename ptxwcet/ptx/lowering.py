@@ -28,10 +28,12 @@ from ptxwcet.ir.permitted import Form, matching
 from ptxwcet.ir.permitted_operands import (
     OperandRefusal,
     depends_on_literals,
+    gives_pairs,
     operand_counts,
     refusal,
 )
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
+from ptxwcet.ir.targets import SPECIFIC, Target, needed
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
 
@@ -75,17 +77,24 @@ class Statement:
     is_call: bool
 
 
-def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
+def lower(statement: Statement, kinds: Sequence[str], target: Target) -> LoweredForm:
     """The form of an instruction. ``kinds``: the kind of each name of the operands, in order.
+    ``target``: of the file.
 
     Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
     cannot be written and the like, LiteralError for constants without a value. Cost: linear.
     """
-    opcode, modifiers, permitted = _decoded(statement.mnemonic)
+    opcode, modifiers, permitted = _decoded(statement.mnemonic, target)
     literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
-    builder = OperandBuilder(kinds, opcode, first_slot, space not in (Space.NONE, Space.LOCAL))
+    builder = OperandBuilder(
+        kinds,
+        opcode,
+        first_slot,
+        space not in (Space.NONE, Space.LOCAL),
+        pairs=not permitted or gives_pairs(permitted),
+    )
     if statement.is_call:
         templates = builder.call(statement.operands)
     else:
@@ -123,7 +132,9 @@ def lower(statement: Statement, kinds: Sequence[str]) -> LoweredForm:
 
 
 @lru_cache(maxsize=4096)
-def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
+def _decoded(
+    mnemonic: str, target: Target
+) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
     """Opcode, modifiers and the forms that have them. Raises LoweringError.
 
     Many shapes share a mnemonic; the bound is on what a file of nonsense can keep in memory.
@@ -132,7 +143,7 @@ def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form,
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
-    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers, target)
 
 
 _DIRECTIVES = frozenset(
@@ -174,7 +185,12 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
+def _permitted(name: str, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
+    for least, what in needed(name, modifiers):
+        if not target.has(least):
+            letter = "a" if least > SPECIFIC else ""
+            message = f"{what} needs .target sm_{least % SPECIFIC}{letter} or one above it"
+            raise LoweringError("PW113", message, help_text="compile for a newer architecture")
     if not is_judged(name, modifiers):
         return ()
     forms, reason = matching(FORMS[name], modifiers)
@@ -185,20 +201,24 @@ def _permitted(name: str, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
             f"there is no '{written}': {reason}",
             help_text="compare with the forms of the instruction in the PTX ISA manual",
         )
-    return tuple(forms)
+    return tuple([form for form in forms if target.has(form.least)])
 
 
 def check_operands(
-    lowered: LoweredForm, instruction: Instruction, types: Mapping[str, str]
+    lowered: LoweredForm,
+    instruction: Instruction,
+    types: Mapping[str, str],
+    spaces: Mapping[str, str],
 ) -> OperandRefusal | None:
-    """Why the operands do not fit the instruction. ``types``: of each register by unique name.
+    """Why the operands do not fit the instruction. ``types``: of each register by unique name,
+    ``spaces``: of each variable.
 
     Cost: linear in the operands; callers ask once for each text of literals and types.
     """
     if not lowered.permitted:
         return None
     functions = {instruction.names[slot] for slot in lowered.functions}
-    return refusal(lowered.permitted, instruction, types, functions)
+    return refusal(lowered.permitted, instruction, types, spaces, functions)
 
 
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:
@@ -210,6 +230,12 @@ def _check_count(statement: Statement, opcode: Opcode | None) -> None:
         wanted = str(least) if least == most else f"{least} to {most}"
         plural = "" if wanted == "1" else "s"
         raise LoweringError("PW108", f"{opcode.name} takes {wanted} operand{plural}, {given} given")
+
+
+def written_operands(statement: Statement) -> int:
+    """How many leading operands of an instruction are written; all of a call count so."""
+    opcode, _ = find_opcode(statement.mnemonic.split("."))
+    return len(statement.operands) if statement.is_call else _destinations(statement, opcode)
 
 
 def _destinations(statement: Statement, opcode: Opcode | None) -> int:

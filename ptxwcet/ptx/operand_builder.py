@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lark import Token, Tree
 
@@ -26,7 +27,7 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.literals import evaluate, immediate
+from ptxwcet.ptx.literals import evaluate, immediate, negated
 from ptxwcet.ptx.templates import (
     LoweringError,
     Node,
@@ -38,7 +39,7 @@ from ptxwcet.ptx.templates import (
     group,
     integer,
     is_tree,
-    literal_text,
+    literal_of,
     plain_name,
     tokens,
 )
@@ -56,6 +57,7 @@ class OperandBuilder:
     opcode: Opcode | None
     first_slot: int
     absolute_addresses_refused: bool
+    pairs: bool
     reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
     literals: list[Immediate] = field(default_factory=list)
@@ -66,6 +68,7 @@ class OperandBuilder:
     table_slot: int = -1
     callee_slot: int = -1
     _used: int = 0
+    _inside: bool = False  # of an address or a vector, where ptxas looks less closely
 
     def operands(self, nodes: Sequence[Node], destinations: int) -> tuple[Template, ...]:
         """Templates of the operands, the first ``destinations`` of which are written."""
@@ -154,8 +157,7 @@ class OperandBuilder:
         return lambda names, _: SymbolRef(names[slot])
 
     def _destination(self, node: Node) -> Template:
-        is_sink = isinstance(node, Token) and node.type == "SINK"
-        if is_sink and self.opcode is not None and not self.opcode.discards:
+        if _is_sink(node) and self.opcode is not None and not self.opcode.discards:
             raise LoweringError("PW108", f"{self.opcode.name} needs a result", first_token(node))
         accumulates = self.opcode is not None and self.opcode.accumulates
         return self._operand(node, reads=accumulates, writes=True)
@@ -174,11 +176,14 @@ class OperandBuilder:
             case "plain" | "member":
                 return self._name(children, reads, writes)
             case "vector":
-                return group(Vector, [self._operand(c, reads, writes) for c in children])
+                read = partial(self._operand, reads=reads, writes=writes)
+                return group(Vector, self._within(read, children))
             case "pair":
-                if all(isinstance(c, Token) and c.type == "SINK" for c in children):
+                if all(map(_is_sink, children)):
                     raise LoweringError("PW108", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
+                if writes and not self.pairs and _is_sink(children[1]):
+                    return first  # ptxas takes `a|_` for `a` where there is one result
                 return lambda names, values: Pair(first(names, values), second(names, values))
             case "bracket":
                 return self._bracket(children)
@@ -245,8 +250,9 @@ class OperandBuilder:
             return lambda names, _: Register(names[slot])
         if selector[0] not in "bh" or len(selector) < 2:
             raise LoweringError("PW108", f"'{token}' is no vector register", token)
-        if self.opcode is not None and self.opcode.rule is not OpClass.VIDEO:
-            raise LoweringError("PW108", f"{self.opcode.name} takes no byte selector", token)
+        opcode = self.opcode
+        if opcode is not None and opcode.rule is not OpClass.VIDEO and not self._inside:
+            raise LoweringError("PW108", f"{opcode.name} takes no byte selector", token)
         return lambda names, _: Selected(Register(names[slot]), selector)
 
     def _vector_register(
@@ -269,7 +275,7 @@ class OperandBuilder:
         return lambda names, _: WholeVector(names[slot], names[first:last])
 
     def _special(self, slot: int, token: Token, member: str) -> Template:
-        if self.opcode is not None and not self.opcode.special_sources:
+        if self.opcode is not None and not self.opcode.special_sources and not self._inside:
             raise LoweringError(
                 "PW108",
                 f"{self.opcode.name} cannot read the special register '{token}'",
@@ -279,10 +285,18 @@ class OperandBuilder:
         suffix = f".{member}" if member else ""
         return lambda names, _: SpecialRegister(names[slot] + suffix)
 
+    def _within(self, read: Callable[[Node], Template], nodes: Sequence[Node]) -> list[Template]:
+        """Templates of what stands in braces or brackets."""
+        self._inside = True
+        parts = [read(node) for node in nodes]
+        self._inside = False
+        return parts
+
     # --- memory ---
 
     def _bracket(self, items: Sequence[Node]) -> Template:
-        parts = [self._bracket_item(item) for item in items]
+        parts = self._within(self._bracket_item, items[:1])
+        parts += self._within(self._further_item, items[1:])
         return parts[0] if len(parts) == 1 else group(Bracket, parts)
 
     def _bracket_item(self, node: Node) -> Template:
@@ -292,6 +306,10 @@ class OperandBuilder:
             message = "only local memory has immediate addresses"
             raise LoweringError("PW108", message, first_token(node))
         return self._base(node)
+
+    def _further_item(self, node: Node) -> Template:
+        is_vector = is_tree(node, "plain") and self.kinds[self._used] in _VECTOR_KINDS
+        return self._source(node) if is_vector else self._bracket_item(node)
 
     def _base(self, node: Node) -> Template:
         if not is_tree(node, "plain", "base_offset"):
@@ -345,10 +363,12 @@ class OperandBuilder:
         return self._constant(node)
 
     def _constant(self, node: Node) -> Template:
-        text = literal_text(node)
-        if text is not None:
+        literal, negative = literal_of(node)
+        if literal is not None:
             index = len(self.literals)
-            self.literals.append(immediate(*text))
+            self.literals.append(immediate(literal.type, literal))
+            if negative:
+                return lambda _, values: negated(values[index])
             return lambda _, values: values[index]
         self.shareable = False
         for token in tokens(node):
@@ -356,3 +376,7 @@ class OperandBuilder:
                 self._next()
         fixed = fixed_immediate(evaluate(node))
         return lambda _, __: fixed
+
+
+def _is_sink(node: Node) -> bool:
+    return isinstance(node, Token) and node.type == "SINK"

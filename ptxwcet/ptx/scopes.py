@@ -9,7 +9,7 @@ must be declared before its use; a label may follow its use. Labels live beside 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 
 VARIABLE, FUNCTION, TABLE, PROTOTYPE = "y", "f", "t", "o"
@@ -81,7 +81,9 @@ def is_special_register(name: str) -> bool:
 class FunctionNames:
     """What one function accumulates: the type of each register by unique name, and so on.
 
-    ``room`` is how many more registers may be entered before they are used.
+    ``room`` is how many more registers may be entered before they are used; ``spaces`` has the
+    state space of each variable: ``input`` for a parameter that is only read, ``texref`` and the
+    like for what such a variable is.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class FunctionNames:
     room: int = _MOST_SPELLED_OUT
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    spaces: MutableMapping[str, str] = field(default_factory=dict)
 
 
 class Scope(dict[str, str]):
@@ -209,6 +212,10 @@ class Scope(dict[str, str]):
             self.update(zip(names, uniques, strict=True))
             self.function.types.update(dict.fromkeys(uniques, register_type))
         return True
+
+    def declare_variable(self, name: str, space: str) -> None:
+        """A variable or parameter of a state space, see :class:`FunctionNames`."""
+        self.function.spaces[self.declare(name, VARIABLE)] = space
 
     def declare(self, name: str, kind: str) -> str:
         """Anything that is no scalar register: variable, vector register, table. Unique name."""

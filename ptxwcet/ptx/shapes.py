@@ -6,8 +6,9 @@ A statement's *raw shape* is its text with every name replaced by a mark::
     ld.global.f32 %f2, [%rd4+20];      ->  ld.global.f32 @, [@+20]
 
 and its *shape* has marks in place of the literals too, one mark a kind of literal, so that these
-two share a shape. The marks stand where the lexer would find a token of that kind, therefore two
-statements of one shape have the same syntax tree up to the texts of names and literals. Statements
+two share a shape. A mark stands for one token and nothing else (a sign stays in the shape),
+therefore two statements of one shape have the same syntax tree up to the texts of names and
+literals. A shape is kept only where its tree has the literals that the pattern has seen. Statements
 with constant expressions share nothing: their values are folded into the form.
 """
 
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.operands import Immediate
+from ptxwcet.ir.targets import NEWEST, Target
 from ptxwcet.ptx.grammar import keywords, parse_rule
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
@@ -34,7 +36,7 @@ NAME_MARK = "\0"
 _OTHER_KINDS = re.compile(f"[^{SINK}{CONSTANT}]")
 """Kinds whose names are the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
 
-_LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4"}
+_LITERAL_MARKS = {"INT": "\2", "FLOAT": "\3", "HEXFLOAT": "\4", "HEXDOUBLE": "\5"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class ShapeCache:
     parser's inner loop reads them directly.
     """
 
+    target: Target = NEWEST
     plain: dict[str, _Plain] = field(default_factory=dict)
     branches: dict[str, InstructionForm] = field(default_factory=dict)
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class ShapeCache:
             values = tuple([immediate(kind, text) for kind, text in literals])
             if lowered is not None:
                 return _shaped(lowered, values)
-            lowered = self._lower(parts, shape, kinds)
+            lowered = self._lower(parts, shape, kinds, values)
         except (UnexpectedInput, LoweringError, LiteralError):
             return None
         if lowered.shareable:
@@ -103,7 +106,9 @@ class ShapeCache:
             return _shaped(lowered, values)
         return _shaped(lowered, lowered.literals)
 
-    def _lower(self, parts: StatementText, shape: str, kinds: str) -> LoweredForm:
+    def _lower(
+        self, parts: StatementText, shape: str, kinds: str, values: tuple[Immediate, ...]
+    ) -> LoweredForm:
         is_call = self._mnemonics.get(parts.mnemonic)
         if is_call is None:
             is_call = parts.mnemonic.partition(".")[0] == "call"
@@ -113,12 +118,16 @@ class ShapeCache:
         key = (shape, is_call, _OTHER_KINDS.sub(REGISTER, kinds))
         cached_operands = self._operands.get(key)
         if cached_operands is not None:
-            return lower(Statement(guard, parts.mnemonic, cached_operands, is_call), kinds)
+            return lower(
+                Statement(guard, parts.mnemonic, cached_operands, is_call), kinds, self.target
+            )
         tree = parse_rule(parts.operands, "call_operands" if is_call else "operands")
         operands = tuple(tree.children)
-        lowered = lower(Statement(guard, parts.mnemonic, operands, is_call), kinds)
-        if lowered.shareable:
-            self._operands[key] = operands
+        statement = Statement(guard, parts.mnemonic, operands, is_call)
+        lowered = lower(statement, kinds, self.target)
+        if not lowered.shareable or lowered.literals != values:
+            return replace(lowered, shareable=False)
+        self._operands[key] = operands
         return lowered
 
 
@@ -143,11 +152,7 @@ class StatementText:
 def _mark(match: re.Match[str], literals: list[tuple[str, str]]) -> str:
     kind = match.lastgroup
     assert kind is not None
-    text = match.group()
-    if kind == "HEXFLOAT" and text[0] == "-":  # no grammar rule: keep the sign in the shape
-        literals.append((kind, text[1:].lstrip()))
-        return "-" + _LITERAL_MARKS[kind]
-    literals.append((kind, text))
+    literals.append((kind, match.group()))
     return _LITERAL_MARKS[kind]
 
 

@@ -116,6 +116,18 @@ def matching_brace(text: str, start: int) -> int:
     return len(text)
 
 
+_UNCLOSED = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|(\Z))', re.ASCII)
+
+
+def unclosed_comment(text: str) -> int:
+    """Where a comment begins that nothing ends, -1 if there is none. Cost: linear.
+
+    The other patterns would look for its end again from every ``/*`` behind it.
+    """
+    found = next((match for match in _UNCLOSED.finditer(text) if match.lastindex), None)
+    return -1 if found is None else found.start()
+
+
 _SPACES = re.compile(rf"(?:\s|{COMMENT})++")
 _PADDED = re.compile(r" ?([,;:(){}\[\]<>=+]) ?")
 

@@ -17,11 +17,11 @@ from ptxwcet.ir.operands import (
     SpecialRegister,
     SymbolRef,
 )
-from ptxwcet.ptx.literals import LiteralError
+from ptxwcet.ptx.literals import LiteralError, signed
 
 Node = Tree[Token] | Token
 
-_LITERALS = frozenset({"INT", "FLOAT", "HEXFLOAT"})
+_LITERALS = frozenset({"INT", "FLOAT", "HEXFLOAT", "HEXDOUBLE"})
 
 
 class LoweringError(Exception):
@@ -37,19 +37,23 @@ class LoweringError(Exception):
         self.help_text = help_text
 
 
-def literal_text(node: Node) -> tuple[str, str] | None:
-    """Terminal and text of a literal or of minus a decimal or integer literal."""
-    if isinstance(node, Token):
-        return (node.type, str(node)) if node.type in _LITERALS else None
-    if node.data == "unary_minus" and isinstance(node.children[0], Token):
-        inner = node.children[0]
-        if inner.type in ("INT", "FLOAT"):
-            return inner.type, f"-{inner}"
-    return None
+def literal_of(node: Node) -> tuple[Token | None, bool]:
+    """The literal that a node is, and whether it is minus that literal; None for anything else."""
+    negative = is_tree(node, "unary_minus")
+    if negative:
+        assert isinstance(node, Tree)
+        node = node.children[0]
+    is_literal = isinstance(node, Token) and node.type in _LITERALS
+    return (node if isinstance(node, Token) and is_literal else None), negative
 
 
 def fixed_immediate(value: int | float) -> Immediate:
-    """A folded constant expression; its text is the value, which ptxas reads alike."""
+    """A folded constant expression; its text is the value, which ptxas reads alike.
+
+    Integers get a sign: an operand of 64 bits or fewer does not tell it.
+    """
+    if isinstance(value, int):
+        value = signed(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise LiteralError("constant expression overflows")
     return Immediate(value, repr(value))
@@ -106,9 +110,9 @@ def absolute(value: Operand) -> Address:
 
 
 def integer(value: Operand) -> int:
-    """The value of an integer immediate."""
+    """The value of an integer immediate as a distance: 64 bits with a sign."""
     assert isinstance(value, Immediate)
-    return int(value.value)
+    return signed(int(value.value))
 
 
 def element(array: Operand, index: Operand) -> Element:

@@ -13,6 +13,7 @@ from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.flow.facts.places import loop_control
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
@@ -206,10 +207,11 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
         if entry_or_none is None:
             continue
         start = analysis.cfg.blocks[loop.header].start
+        control = loop_control(analysis.kernel, analysis.cfg, analysis.forest, loop)
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
-                place(analysis.kernel, start),
+                place(analysis.kernel, start) if control is None else control.place,
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(analysis, entry_or_none),

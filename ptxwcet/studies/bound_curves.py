@@ -83,7 +83,7 @@ def curve_over_latency(
 
     ``machine_of`` gives the machine of a latency. Cost: that of :func:`curve_over_warps`.
     """
-    if bound.with_all_facts:
+    if bound.leaves_out:
         return Curve((), {}, "the bound leaves out some of the facts that are stated")
 
     def at(latency: int) -> _Block:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.files import OPEN
+from ptxwcet.flow.facts.places import loop_control, unrolled_by
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import Loop, LoopForest
@@ -25,11 +26,15 @@ from ptxwcet.flow.paths.question_search import OpenLoop
 from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.pipeline import build_flow
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.pipeline import build_flow, refusals_behind
 from ptxwcet.studies.opening import Opened, RefusedKernel, cuda_source, open_request, refuse
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
+
+_WHATEVER = frozenset(("PW401", "PW402", "PW403"))
+"""Refusals that no other answers to open questions would change: of what instructions cost."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -84,6 +89,12 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
     cfg, forest = build_flow(whole, launch)
     placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
     questions = find_questions(whole, cfg, forest, launch, placed)
+    if questions.answered is not None and not questions.refusals:
+        machine = load_machine(opened.request.machine, opened.request.memory_latency_cycles)
+        answered, facts = questions.answered
+        behind = refusals_behind(whole, answered, machine, facts)
+        if not questions.count or all(one.code in _WHATEVER for one in behind):
+            questions = replace(questions, refusals=behind)
     names, source = opened.names_of(kernel), cuda_source(opened.request)
     return _Page(whole, cfg, forest, names, source, questions, with_grid(questions, launch))
 
@@ -144,6 +155,7 @@ class _Page:
         label = self.cfg.name(loop.header)
         yield from ("", f"# The loop at {label} ({self._place(question.branch)})")
         yield from self._condition(question.branch, loop)
+        yield from self._unrolled(loop)
         others = [f"a value of {self.names[name]} ([parameters])" for name in question.parameters]
         others += ["--grid"] if question.on_grid else []
         if question.in_launch_file:
@@ -159,6 +171,24 @@ class _Page:
         yield f"kernel = {json.dumps(self.kernel.readable, ensure_ascii=False)}"
         yield f"at = {json.dumps(label)}"
         yield f'bound = "{OPEN}"  # most executions of its body for each entry'
+
+    def _unrolled(self, loop: Loop) -> Iterator[str]:
+        """That a loop does several iterations of the source at once, or is the rest of one."""
+        place = loop_control(self.kernel, self.cfg, self.forest, loop)
+        steps = {
+            other.id: unrolled_by(self.kernel, self.cfg, other)
+            for other in self.forest.loops
+            if place is not None
+            and loop_control(self.kernel, self.cfg, self.forest, other) == place
+        }
+        most, own = max(steps.values(), default=1), steps.get(loop.id, 1)
+        if len(steps) > 1 and own == most > 1:
+            yield f"# It is unrolled by {own}: an iteration is {own} of the source"
+        elif len(steps) > 1 and own < most:
+            main = next(one for one in self.forest.loops if steps.get(one.id) == most)
+            label = self.cfg.name(main.header)
+            yield f"# It is the rest of the loop at {label}, which is unrolled by {most}:"
+            yield f"# as a rule at most {most - 1}"
 
     def _agreement(self, question: OpenAgreement) -> Iterator[str]:
         label, scope = self.cfg.name(question.block), question.scope

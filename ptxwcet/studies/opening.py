@@ -212,6 +212,8 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     """
     known = read_module(request) if module is None else module
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
+    for warning in known.warnings:
+        _LOGGER.warning("%s", warning.render())
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
     require_uses(request, has_grid=request.grid is not None)
@@ -239,7 +241,9 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 def read_module(request: Request) -> Module:
     """The PTX of a request, parsed. Raises PtxwcetError."""
     if request.text is not None:
-        return parse_module(SourceFile(request.path, request.text))
+        is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
+        name = f"PTX of {request.path}" if is_made else request.path
+        return parse_module(SourceFile(name, request.text))
     return parse_module(read_source(request.path))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.carve_out import require_grid
-from ptxwcet.compose.launch_bound import bound_launch
+from ptxwcet.compose.launch_bound import LaunchBound, bound_launch
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
@@ -43,7 +44,10 @@ def with_launch_bound(
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
-    Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and section.
+    The least of those under the choices of facts that were tried: the one that is best for a block
+    need not be best for a launch, as facts that are left out leave open how many blocks execute
+    what. Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and
+    section, for each choice.
     """
     grid = analysis.launch.grid
     require_grid(analysis.launch, analysis.kernel.span)
@@ -51,8 +55,19 @@ def with_launch_bound(
         return analysis
     said = wishes.of(analysis.kernel)
     block = launched_block(analysis.kernel, analysis.launch, module, launched, said)
-    pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
-    return replace(analysis, launched=bound_launch(pieces, grid, block, analysis.machine, said))
+    best: LaunchBound | Refusal | None = None
+    for pieces in (analysis.pieces, *analysis.others):
+        counted = [(piece.analysis, piece.count) for piece in pieces]
+        found = bound_launch(counted, grid, block, analysis.machine, said)
+        if best is None or _is_less(found, best):
+            best, analysis = found, replace(analysis, launched=found, of_launch=pieces)
+    return analysis
+
+
+def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:
+    if isinstance(one, Refusal):
+        return False
+    return isinstance(other, Refusal) or one.claim.cycles < other.claim.cycles
 
 
 def launched_block(

@@ -12,7 +12,9 @@ from pathlib import Path
 _COMPARED = re.compile(r"\.(text|nv\.constant|nv\.info|nv\.global\.init|nv\.callgraph)")
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_NO_BITS = 8
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOLS, _NO_BITS, _OBJECT = 2, 8, 13
+_ZEROS = 0x70000007
 
 PTXAS = shutil.which("ptxas")
 
@@ -31,6 +33,23 @@ def sections(data: bytes) -> Counter[tuple[str, bytes]]:
         match = _COMPARED.match(name)
         if match is not None and section[1] != _NO_BITS:
             found[match.group(1), data[section[4] : section[4] + section[5]]] += 1
+    return found
+
+
+def variables(data: bytes) -> dict[str, bytes]:
+    """The initial bytes of each named variable of an ELF file, zeros where it keeps none."""
+    header = _HEADER.unpack_from(data)
+    offset, size, count = header[6], header[11], header[12]
+    table = [_SECTION.unpack_from(data, offset + index * size) for index in range(count)]
+    (symbols,) = [section for section in table if section[1] == _SYMBOLS]
+    names = table[symbols[6]][4]
+    found = {}
+    for place in range(symbols[4], symbols[4] + symbols[5], _SYMBOL.size):
+        name, kind, _, index, value, length = _SYMBOL.unpack_from(data, place)
+        if kind & 15 == _OBJECT:
+            start = table[index][4] + value
+            kept = data[start : start + length] if table[index][1] != _ZEROS else bytes(length)
+            found[data[names + name : data.index(b"\0", names + name)].decode("ascii")] = kept
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 from fast_machine import CHOOSES, COLUMNS, FALLS, JUMPS, LEAVES, Code, run
-from isa_graph import ENDINGS, Graph
+from isa_graph import ABORTS, ENDINGS, Graph
 
 from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.ir.kernel import (
@@ -201,8 +201,8 @@ class FastProgram:
     def _instruction(self, one: Instruction, closes: bool) -> None:
         words = tuple(one.mnemonic.split("."))
         if words[0] in _FREE or words[:2] == ("bar", "warp") or closes:
-            if words[0] == "trap":
-                raise NotFollowed("trap")
+            if words[0] in ABORTS:
+                raise NotFollowed("trap or call")
             return
         if _FLOATS & set(words):
             if words[0] in _FLOATING:
@@ -363,7 +363,8 @@ class FastProgram:
     def _load(self, words: tuple[str, ...], one: Instruction, kind: Kind) -> None:
         targets = _parts(one.operands[0])
         address = one.operands[1]
-        assert isinstance(address, Address)
+        if not isinstance(address, Address):
+            raise NotFollowed(f"address {type(address).__name__}")
         size = kind.bits // 8
         base = address.base
         if words[1].startswith("param") and isinstance(base, SymbolRef):

@@ -148,10 +148,7 @@ class _Decoder:
         return read
 
     def _address(self, operand: Operand) -> Read:
-        if isinstance(operand, Element):
-            base = self._read(operand.array, U64)
-            inner = self._address(operand.index)
-            return lambda machine, lane: base(machine, lane) + inner(machine, lane)
+        assert not isinstance(operand, Element), "the size of elements is not known here"
         assert isinstance(operand, Address)
         offset = operand.offset
         width = U64

@@ -154,7 +154,7 @@ def test_addresses():
     body = """mov.u32 %r0, 4; ld.shared.u32 %r1, m[%r0]; ld.shared.u32 %r2, m[8];
       mov.u32 %r3, 0xfffffff0; ld.shared.u32 %r4, [%r3+28];
       mov.u32 %r3, m; add.u32 %r3, %r3, 20; ld.shared.u32 %r5, [%r3+-4]; ld.shared.u32 %r6, [m+16];
-      ld.global.u32 %r7, c[4]; ld.const.u32 %r8, [c2+4];
+      ld.global.u32 %r7, c[1]; ld.const.u32 %r8, [c2+4];
       st.global.v4.u32 [%d1], {%r1, %r2, %r4, %r5};
       st.global.v4.u32 [%d1+16], {%r6, %r7, %r8, 0};"""
     fill = "".join(f"st.shared.u32 [m+{4 * n}], {100 + n};" for n in range(8))
@@ -173,7 +173,7 @@ def test_addresses():
 def test_constants_have_addresses_of_32_bits_in_their_window(module):
     """PTX ISA, state spaces: .const is a window of its own; cvta makes an address generic."""
     body = """mov.u32 %r0, c; ld.const.u32 %r1, [%r0]; add.u32 %r0, %r0, 8; ld.const.u32 %r2, [%r0];
-      mov.u32 %r0, 4; ld.const.u32 %r3, c[%r0]; mov.u64 %x0, c; ld.const.u32 %r4, [%x0+4];
+      mov.u32 %r0, 1; ld.const.u32 %r3, c[%r0]; mov.u64 %x0, c; ld.const.u32 %r4, [%x0+4];
       cvta.const.u64 %x1, %x0; ld.u32 %r5, [%x1+8]; cvta.to.const.u64 %x2, %x1;
       ld.const.u32 %r6, [%x2]; cvta.const.u64 %x1, c; ld.u32 %r7, [%x1+4];
       st.global.v4.u32 [%d0], {%r1, %r2, %r3, %r4};

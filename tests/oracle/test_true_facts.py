@@ -198,6 +198,14 @@ def test_facts_taken_from_executions() -> None:
     assert counts["facts by comment"] > 0
 
 
+def test_facts_about_launches() -> None:
+    """The grid, the value and a range of a parameter: of a launch and of its blocks."""
+    counts = Counter[str]()
+    problems = [text for seed in (4, 6) for text in problems_of(seed, counts, blocks=3)]
+    assert problems == []
+    assert counts["launches bounded at last"] == 2
+
+
 def test_a_true_bound_of_a_loop_raises_nothing() -> None:
     """It would, if it were not left out together with another fact (1,355 to 1,373 cycles)."""
     case = Case.of(20074)

@@ -98,7 +98,7 @@ def test_loads_through_the_pointer(body: str) -> None:
         # what the pointer leads to is not behind these
         "neg.s64 %d3, %d1;\nld.global.u32 %r3, [%d3];",
         "add.s64 %d3, %d1, %d1;\nld.global.u32 %r3, [%d3];",
-        "cvt.u32.u64 %r4, %d1;\nld.global.u32 %r3, [%r4];",
+        "cvt.u32.u64 %r4, %d1;\ncvt.u64.u32 %d4, %r4;\nld.global.u32 %r3, [%d4];",
         "ld.param.v2.u64 {%d3, %d4}, [a];\nld.global.u32 %r3, [%d4];",
         # the pointer, and a flag times its distance to another one
         "sub.s64 %d3, %d2, %d1;\ncvt.u64.u32 %d4, %r2;\nmad.lo.s64 %d5, %d3, %d4, %d1;\n"
@@ -333,6 +333,6 @@ def test_facts_files_that_are_refused(tmp_path: Path, lines: str, code: str) -> 
 
 def test_ranges_are_left_out_where_fewer_facts_bound_lower() -> None:
     launch = Launch((32, 1, 1), arrays={"a": RANGE, "b": RANGE})
-    found = [sorted(one.arrays) for one, _ in fewer_facts(launch, NO_PLACED_FACTS)]
+    found = [sorted(one.stated[0].arrays) for one in fewer_facts(launch, NO_PLACED_FACTS, ())]
     assert found == [["b"], ["a"], []]
     assert replace(launch, arrays={}).arrays == {}

@@ -262,3 +262,63 @@ def test_a_loop_of_too_many_ways_is_asked_for() -> None:
     asked = tomllib.loads(facts_template(request).text)
     assert [row["at"] for row in asked["loop"]] == ["$L__BB2_3"]
     assert set(asked) == {"ptx", "loop"}
+
+
+# --- as the help says -----------------------------------------------------------------------------
+
+BEHIND = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u32 n)
+{{
+.reg .b32 %r<6>; .reg .b64 %d<2>; .reg .pred %p<3>; .reg .f32 %f<5>;
+ld.param.u64 %d1, [p]; ld.param.u32 %r2, [n]; mov.u32 %r1, 0;
+{loop}
+tex.1d.v4.f32.f32 {{%f1, %f2, %f3, %f4}}, [%d1, {{%f1}}];
+ret;
+}}
+"""
+COUNTED = "L: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, %r2; @%p1 bra L;"
+VOTES = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+.reg .b32 %r<6>; .reg .b64 %d<4>; .reg .pred %p<3>;
+ld.param.u64 %d1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;
+L: ld.global.u32 %r2, [%d1];
+setp.gt.u32 %p1, %r2, 1;
+barrier.sync.aligned 0;
+barrier.red.or.pred.aligned %p2, 0, %p1;
+@%p2 bra L;
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize("loop", ["", COUNTED])
+def test_what_the_machine_refuses_is_said_first(loop: str, tmp_path: Path) -> None:
+    """No answer helps a kernel with an instruction without a time: exit code 1."""
+    path = tmp_path / "k.ptx"
+    path.write_text(BEHIND.format(loop=loop))
+    result = run_program("facts", str(path), "--block", "32")
+    assert result.code == 1
+    assert "PW402" in result.err
+    assert "nothing is open" not in result.out + result.err
+
+
+def test_a_loop_that_a_vote_ends_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(VOTES)
+    template = facts_template(Request(str(path), block="64"))
+    assert template.questions == 1
+    assert not template.refused
+    assert bound_file(Request(str(path), block="64", loop_bounds=("L=9",))).answered
+
+
+def test_an_unrolled_loop_is_called_so(tmp_path: Path) -> None:
+    path = ROOT / "tests/data/unsound/fir.ptx"
+    (refused,) = only_refusal(Request(str(path), block="32", loop_bounds=("8=40",))).diagnostics
+    said = "--loop-bound '$L__BB0_4=10' (unrolled by 4: 40 of the source)"
+    assert said in (refused.help or "")
+    assert "--loop-bound '$L__BB0_15=40'" in (refused.help or "")

@@ -30,7 +30,7 @@ HEAD = """.version 8.0
 .const .align 4 .u32 octal[2] = {017, 0x1f};
 .const .align 4 .f32 real = 0f40400000;
 .const .align 8 .u64 address = c;
-.const .align 4 .f32 wrong = 0d4008000000000000;
+.const .align 8 .u64 wrong = generic(c);
 .extern .const .align 4 .u32 elsewhere;
 .visible .entry k(.param .u64 p, .param .u32 n)
 {

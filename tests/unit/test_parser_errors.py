@@ -12,6 +12,7 @@ from refusals import refusals_of
 from ptxwcet.ir.kernel import Immediate
 from ptxwcet.ptx.problems import MOST_PROBLEMS
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.ptx.statements import unclosed_comment
 from ptxwcet.support.diagnostics import Diagnostic
 
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
@@ -185,7 +186,7 @@ def test_a_name_inside_a_block_is_unknown_outside() -> None:
         (HEADER + "{" * 100_000, "PW101", "'{'"),
         (HEADER + ".entry k()\n" + "{" * 100_000, "PW117", "nested"),
         (HEADER + ".entry k() {\nret;\n", "PW111", "opened on line 4"),
-        (HEADER + ".entry k() {\nret;\n/* a comment", "PW101", "'/'"),
+        (HEADER + ".entry k() {\nret;\n/* a comment", "PW101", "without end"),
         (HEADER + ".entry k(.param .u32 x)\n.maxntid 16 16\n{ ret; }\n", "PW101", "','"),
         (HEADER + ".entry k()\n.maxntid 16;\n{ ret; }\n", "PW101", "';'"),
         (HEADER + ".entry k();\n", "PW104", "not defined"),
@@ -296,3 +297,18 @@ def test_windows_files_are_read(tmp_path: Path) -> None:
     )
     (kernel,) = parse_file(path).kernels
     assert kernel.instructions[0].span.line == 7
+
+
+@pytest.mark.parametrize("text", ["/* ", '/* x */ /* // " */ /* y'])
+def test_a_comment_without_end(text: str) -> None:
+    """It is found before anything else looks for its end, once from every place."""
+    source = f"{in_body('ret;')}\n{text}" + "/* " * 40_000
+    diagnostics = errors(source)
+    assert [one.code for one in diagnostics] == ["PW101"]
+    assert "a comment without end" in diagnostics[0].message
+
+
+def test_no_comment_without_end_is_seen_where_there_is_none() -> None:
+    text = '/* a */ // /* b\n"/*" /**/ /***/ /* * / */'
+    assert unclosed_comment(text) == -1
+    assert unclosed_comment(text + "/*/") == len(text)

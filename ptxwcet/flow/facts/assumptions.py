@@ -19,10 +19,16 @@ _MEMORY = (
     "aggregates and constants hold what the launch file says, constants that it leaves out what "
     "the PTX says"
 )
+_EXCLUDED = "PW253"  # a warning that stands where it is read: among what a bound rests on
+_VALUES = "facts exclude values that others allow, and the bound is for the rest"
 _ARRAYS = "the integers that the kernel loads through pointers lie in their ranges: {}"
 _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
+)
+_NO_ABORTS = (
+    "the launch is not aborted: no assertion fails, no trap is executed, and no function is called "
+    "that never returns"
 )
 
 
@@ -32,14 +38,16 @@ def fact_assumptions(
     launch: Launch,
     given: Sequence[str],
     totals: Sequence[PlacedTotal] = (),
+    *,
+    may_abort: bool = False,
 ) -> tuple[Assumption, ...]:
     """The assumptions behind paths that were extracted with these facts, with who states them.
 
     ``given`` are the aggregates and constants whose bytes of the launch the bound may rest on,
-    ``totals`` those that limit the paths.
+    ``totals`` those that limit the paths; ``may_abort``: the paths leave out what ends in an
+    abort of the launch.
     """
-    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
-    used = {entry.loop for entry in entries if entry.origin is BoundOrigin.USER} | paths.relied
+    used = _stated_loops(paths)
     assumptions = []
     if used:
         names = _names(facts.loop_sources.get(loop, "--loop-bound") for loop in sorted(used))
@@ -64,6 +72,9 @@ def fact_assumptions(
                 "--param or facts file",
             )
         )
+    if paths.excluded:
+        text = f"{_EXCLUDED}: {_VALUES}: {', '.join(paths.excluded)}"
+        assumptions.append(_assumed("excluded-values", text, "path analysis"))
     if launch.arrays:
         shown = [f"{launch.name_of(name)} {row}" for name, row in launch.arrays.items()]
         sources = _names(row.source for row in launch.arrays.values())
@@ -85,7 +96,19 @@ def fact_assumptions(
         assumptions.append(_assumed("uniform-branches", text))
     if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
         assumptions.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
+    if may_abort:
+        assumptions.append(_assumed("no-assertion-fails", _NO_ABORTS, "path analysis"))
     return tuple(assumptions)
+
+
+def rests_on_user(paths: BlockPaths) -> bool:
+    """Whether what the user says of loops has a part in some paths."""
+    return bool(_stated_loops(paths))
+
+
+def _stated_loops(paths: BlockPaths) -> frozenset[int]:
+    entries = [entry for warp in paths.warps for entry in loop_entries(warp.nodes)]
+    return frozenset(one.loop for one in entries if one.origin is BoundOrigin.USER) | paths.relied
 
 
 def _names(sources: Iterable[str]) -> str:

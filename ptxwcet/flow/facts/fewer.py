@@ -7,130 +7,86 @@ another way, find another closed form, or analyse many parts where it has analys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
-from ptxwcet.flow.launch import Launch, Outcome, PlacedFacts
+from ptxwcet.flow.launch import Launch, PlacedFacts
 
 Stated = tuple[Launch, PlacedFacts]
 """What is stated of a kernel: of its launch, and at places of its graph."""
 
-_Without = Callable[[Stated], Stated]
+_Leaving = Callable[[Stated], Stated]
 
 _MOST_APART = 6
+_OF_LAUNCH = ("ranges", "arrays", "parameters", "parameter_bytes", "constants")
+_KINDS = (
+    "never",
+    "uniform",
+    "exclusive",
+    "ranges",
+    "arrays",
+    "loop_bounds",
+    "totals",
+    *_OF_LAUNCH[2:],
+)
+"""Kinds of facts; without those at the end there is rarely a bound, or trials find it late."""
 
 
-def fewer_facts(launch: Launch, facts: PlacedFacts) -> Iterator[Stated]:
+@dataclass(frozen=True, slots=True)
+class Fewer:
+    """What is ``stated`` without some facts, which ``without`` names by numbers of their own."""
+
+    stated: Stated
+    without: frozenset[int]
+
+
+def fewer_facts(launch: Launch, facts: PlacedFacts, decisive: Collection[str]) -> Iterator[Fewer]:
     """What is left when some facts are not used, few of them first; not all facts themselves.
 
-    Facts about branches, ranges of parameters and arrays and the size of the grid are left out, and
-    beside facts about branches bounds of loops, in all combinations if they are at most six; if
-    they are more, first each alone, for it may be the one that was added last, and then in all
-    combinations of kinds. Values of parameters stay: without them there is rarely a bound.
+    Facts about branches and loops, values and ranges of parameters, arrays, what memory holds, and
+    the size of the grid are left out, in all combinations if they are at most six; if they are
+    more, first each alone, for it may be the one that was added last, and then in all combinations
+    of kinds. ``decisive`` are the parameters and constants that may decide a path: others do
+    nothing for it.
     """
-    apart = _each(launch, facts)
-    units = apart
-    if len(apart) > _MOST_APART:
-        for without in apart:
-            yield without((launch, facts))
-        units = _kinds(launch, facts)
-    for size in range(1, len(units) + 1):
-        for chosen in combinations(units, size):
-            stated = launch, facts
-            for without in chosen:
-                stated = without(stated)
-            yield stated
+    stated = launch, facts
+    keys = {name: list(getattr(launch if name in _OF_LAUNCH else facts, name)) for name in _KINDS}
+    for name in _OF_LAUNCH:
+        keys[name] = [one for one in keys[name] if one in decisive or name == "arrays"]
+    grid = [_without_grid] * (launch.grid is not None)
+    units = [*grid, *(_without(name, [one]) for name, row in keys.items() for one in row)]
+    numbers = list(enumerate(units))
+    if len(units) > _MOST_APART:
+        for number, without in numbers:
+            yield Fewer(without(stated), frozenset({number}))
+        kinds = [*grid, *(_without(name, row) for name, row in keys.items() if row)]
+        numbers = list(enumerate(kinds, len(units)))
+    for size in range(1, len(numbers) + 1):
+        for chosen in combinations(numbers, size):
+            rest = stated
+            for _, without in chosen:
+                rest = without(rest)
+            yield Fewer(rest, frozenset(number for number, _ in chosen))
 
 
-def _each(launch: Launch, facts: PlacedFacts) -> list[_Without]:
-    units = [_without_never(frozenset({outcome})) for outcome in sorted(facts.never)]
-    units += [_without_uniform(block) for block in facts.uniform]
-    units += [_without_pair(number) for number in reversed(range(len(facts.exclusive)))]
-    units += [_without_range(name) for name in launch.ranges]
-    units += [_without_array(name) for name in launch.arrays]
-    if _speaks_of_paths(facts):
-        units += [_without_bound(loop) for loop in facts.loop_bounds]
-    return units + [_without_grid] * (launch.grid is not None)
+def _without(field: str, left_out: Collection[Any]) -> _Leaving:
+    """Leaves out some facts of a kind: keys of a mapping, or the facts themselves."""
 
-
-def _kinds(launch: Launch, facts: PlacedFacts) -> list[_Without]:
-    units: list[_Without] = []
-    if facts.never:
-        units.append(lambda stated: (stated[0], replace(stated[1], never=frozenset())))
-    if facts.uniform:
-        units.append(lambda stated: (stated[0], replace(stated[1], uniform={})))
-    if facts.exclusive:
-        units.append(lambda stated: (stated[0], replace(stated[1], exclusive=())))
-    if launch.ranges:
-        units.append(lambda stated: (replace(stated[0], ranges={}), stated[1]))
-    if launch.arrays:
-        units.append(lambda stated: (replace(stated[0], arrays={}), stated[1]))
-    if facts.loop_bounds and _speaks_of_paths(facts):
-        units.append(lambda stated: (stated[0], replace(stated[1], loop_bounds={})))
-    return units + [_without_grid] * (launch.grid is not None)
-
-
-def _speaks_of_paths(facts: PlacedFacts) -> bool:
-    """Whether something is said of branches; else what is said of loops is rarely too much, and
-    trials without it cost as much as the analysis.
-    """
-    return bool(facts.never or facts.uniform or facts.exclusive)
-
-
-def _without_never(outcomes: frozenset[Outcome]) -> _Without:
     def without(stated: Stated) -> Stated:
         launch, facts = stated
-        return launch, replace(facts, never=facts.never - outcomes)
+        if field in _OF_LAUNCH:
+            return replace(launch, **{field: _rest(getattr(launch, field), left_out)}), facts
+        return launch, replace(facts, **{field: _rest(getattr(facts, field), left_out)})
 
     return without
 
 
-def _without_uniform(block: int) -> _Without:
-    def without(stated: Stated) -> Stated:
-        launch, facts = stated
-        rest = {other: scope for other, scope in facts.uniform.items() if other != block}
-        return launch, replace(facts, uniform=rest)
-
-    return without
-
-
-def _without_pair(number: int) -> _Without:
-    """Leaves out a pair of exclusive outcomes; pairs with larger numbers have to go first."""
-
-    def without(stated: Stated) -> Stated:
-        launch, facts = stated
-        pairs = facts.exclusive
-        return launch, replace(facts, exclusive=pairs[:number] + pairs[number + 1 :])
-
-    return without
-
-
-def _without_bound(loop: int) -> _Without:
-    def without(stated: Stated) -> Stated:
-        launch, facts = stated
-        rest = {other: bound for other, bound in facts.loop_bounds.items() if other != loop}
-        return launch, replace(facts, loop_bounds=rest)
-
-    return without
-
-
-def _without_range(name: str) -> _Without:
-    def without(stated: Stated) -> Stated:
-        launch, facts = stated
-        rest = {other: ends for other, ends in launch.ranges.items() if other != name}
-        return replace(launch, ranges=rest), facts
-
-    return without
-
-
-def _without_array(name: str) -> _Without:
-    def without(stated: Stated) -> Stated:
-        launch, facts = stated
-        rest = {other: row for other, row in launch.arrays.items() if other != name}
-        return replace(launch, arrays=rest), facts
-
-    return without
+def _rest(facts: Any, left_out: Collection[Any]) -> Any:
+    if isinstance(facts, Mapping):
+        return {key: fact for key, fact in facts.items() if key not in left_out}
+    return type(facts)(fact for fact in facts if fact not in left_out)
 
 
 def _without_grid(stated: Stated) -> Stated:

@@ -14,6 +14,9 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.ir.kernel import Kernel, SourceLocation
 
+_MOST_UNROLLED = 64
+_MOST_BEHIND = 4  # instructions from a counter to the branch that it decides
+
 Frames = tuple[SourceLocation, ...]
 """The calls that the compiler has put a function in the place of, outermost first."""
 
@@ -122,6 +125,30 @@ def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> Blo
         return None
     innermost = forest.innermost(block)
     return block if innermost is not None and innermost.id == loop.id else None
+
+
+def unrolled_by(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> int:
+    """How many iterations of the source one of a loop seems to do: 1, or the step of the counter
+    that its jumps back compare. A guess, for people. Cost: linear in the loop.
+    """
+    body = [
+        kernel.instructions[index]
+        for block in loop.body
+        for index in range(cfg.blocks[block].start, cfg.blocks[block].end)
+    ]
+    guards = [kernel.instructions[cfg.blocks[latch].end - 1].guard for latch in loop.latches]
+    tests = {guard.register for guard in guards if guard is not None}
+    for _ in range(_MOST_BEHIND):
+        tests |= {name for one in body if tests & set(one.writes) for name in one.reads}
+    steps = {
+        abs(immediate.value)
+        for one in body
+        if set(one.reads) & set(one.writes) & tests and one.mnemonic.startswith(("add.", "sub."))
+        for immediate in one.immediates
+        if isinstance(immediate.value, int)
+    }
+    step = steps.pop() if len(steps) == 1 else 1
+    return step if 1 < step <= _MOST_UNROLLED else 1
 
 
 def _has_two_ways(cfg: ControlFlowGraph, block: BlockId) -> bool:

@@ -6,7 +6,7 @@ What fits nothing is an error, and so are two sources that contradict each other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptxwcet.flow.facts.marked_loops import marked_bounds
 from ptxwcet.flow.facts.places import (
@@ -17,6 +17,7 @@ from ptxwcet.flow.facts.places import (
     is_on_line,
     loop_control,
     loop_places,
+    unrolled_by,
 )
 from ptxwcet.flow.facts.placing_totals import PlacingTotals
 from ptxwcet.flow.facts.stated import (
@@ -137,9 +138,22 @@ class _Placing:
                 f"{fact.source.name}: {problem} at {place} in kernel {self._kernel.readable}",
                 fact.source.span or self._kernel.span,
                 notes=(*self._which(place, names), f"its loops: {all_places}"),
-                help="name the label of the loop's first block",
+                help=self._each(fact, loops) or "name the label of the loop's first block",
             )
         )
+
+    def _each(self, fact: LoopFact, loops: Sequence[int]) -> str:
+        """What to write for several loops on one line; empty if there are none."""
+        if len(loops) < 2 or fact.bound is None:
+            return ""
+        said = []
+        for loop in loops:
+            step = unrolled_by(self._kernel, self._cfg, self._forest.loops[loop])
+            label = self._cfg.name(self._forest.loops[loop].header)
+            most = fact.bound if step == 1 else fact.bound // step
+            why = f" (unrolled by {step}: {fact.bound} of the source)" * (step > 1)
+            said.append(f"--loop-bound '{label}={most}'{why}")
+        return f"give a bound for each: {' and '.join(said)}"
 
     def _is_loop_at(self, loop: Loop, place: Place) -> bool:
         if place.label:

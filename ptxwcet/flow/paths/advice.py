@@ -1,8 +1,8 @@
 """The cheapest fact that settles a refusal: what its help names.
 
 What is open is found by :mod:`ptxwcet.flow.paths.questions`, as for ``ptxwcet facts``, within
-fewer steps than an analysis may take. The size of the grid is cheapest, then values of
-parameters, then bounds of loops.
+fewer steps than an analysis may take. The size of the grid is cheapest, then values or ranges of
+parameters, then ranges of arrays, then what is said of branches, then bounds of loops.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ptxwcet.flow.paths.diagnostics import (
 )
 from ptxwcet.flow.paths.question_search import only_parameters, scalars
 from ptxwcet.flow.paths.questions import Questions, find_questions, reads_grid_size
+from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.value import CauseKind
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -38,7 +39,7 @@ def advised(
     """The refusal with help that names the cheapest fact that settles it, as far as that is found.
 
     ``error`` as it is if no fact is known to help more than its help says. Cost: nothing if the
-    causes of an open decision leave no choice, else a tenth of the steps that an analysis may
+    causes of an open decision leave no choice, else a fifth of the steps that an analysis may
     take.
     """
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
@@ -49,7 +50,11 @@ def advised(
     label = ""
     if isinstance(error, OpenDecision) and error.loop is not None:
         label = cfg.name(forest.loops[error.loop].header)
-    advice = with_grid(questions, launch) or _without_grid(error, questions, launch, label)
+    advice = (
+        with_grid(questions, launch)
+        or _without_grid(error, questions, launch, label)
+        or _of_branches(questions, cfg)
+    )
     if not advice:
         return error
     return PtxwcetError(replace(error.diagnostics[0], help=advice))
@@ -62,7 +67,9 @@ def _is_said_by_causes(error: OpenDecision, kernel: Kernel, launch: Launch) -> b
     names = scalars(kernel, error.causes)
     on_grid = any(cause.kind is CauseKind.LAUNCH for cause in error.causes)
     on_grid |= launch.grid is None and reads_grid_size(kernel)
-    return only_parameters(error.causes, names) or not (names or on_grid)
+    loads = {one.instruction for one in error.causes if one.kind is CauseKind.MEMORY}
+    others = names or on_grid or arrays_read(kernel, loads - {-1}) or error.loop is None
+    return only_parameters(error.causes, names) or not others
 
 
 def with_grid(questions: Questions, launch: Launch) -> str:
@@ -86,11 +93,33 @@ def _without_grid(error: PtxwcetError, questions: Questions, launch: Launch, lab
     if not isinstance(error, OpenDecision) or not label:
         return ""
     branch = error.instruction
+    ranges = [
+        f'{launch.name_of(name)} = "{kind} LEAST..MOST"'
+        for row in questions.loops
+        if row.loop == error.loop
+        for name, kind in row.arrays
+    ]
     own = [one.name for one in questions.parameters if branch in one.branches]
     own += [name for row in questions.loops if row.loop == error.loop for name in row.parameters]
-    if own:
-        return f"give {_options([value_option(name, launch) for name in own])}{bound}"
+    options = [value_option(name, launch) for name in own]
+    if ranges:
+        options.append(f"[arrays] {', '.join(ranges)} (the integers in it) in a facts file")
+    if options:
+        return f"give {_options(options)}{bound}"
     return f"give a bound on the iterations of the loop: {bound_option(label)}"
+
+
+def _of_branches(questions: Questions, cfg: ControlFlowGraph) -> str:
+    """What to say of branches if that settles a refusal; empty if something else does."""
+    if questions.refusals or not questions.agreements:
+        return ""
+    said = [
+        f'[[branch]] at = "{cfg.name(one.block)}" uniform = "{one.scope}"'
+        for one in questions.agreements
+    ]
+    scope = questions.agreements[0].scope
+    loops = ", and bounds of loops (ptxwcet facts asks for all)" if questions.loops else ""
+    return f"if all threads of a {scope} go the same way there, say so: {_options(said)}{loops}"
 
 
 def _values(questions: Questions, launch: Launch) -> list[str]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.loops import LoopId
+from ptxwcet.flow.graph.loops import Loop, LoopId
 from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.stops import Refused, Undecided
-from ptxwcet.ir.kernel import Address, Kernel, Space, SymbolRef
+from ptxwcet.ir.kernel import Address, Kernel, Register, Space, SymbolRef
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-# The code of facts that contradict the analysis.
-CONTRADICTED = "PW217"
+# The codes of facts that contradict the analysis, and of launches that are always aborted.
+CONTRADICTED = frozenset(("PW217", "PW225"))
 # The code of walks that are given up.
 UNSETTLED = "PW206"
+_NO_FORM = "PW204"
 
 
 class OpenDecision(PtxwcetError):
@@ -34,7 +37,9 @@ class OpenDecision(PtxwcetError):
 
 
 class UnsettledPath(PtxwcetError):
-    """PW206: the walk was given up inside of ``loops``, the outermost first."""
+    """PW206, PW204: the walk was given up inside of ``loops``, the outermost first; of PW204 it is
+    the only one, which has no closed form.
+    """
 
     def __init__(self, diagnostic: Diagnostic, loops: tuple[LoopId, ...]) -> None:
         super().__init__(diagnostic)
@@ -58,8 +63,11 @@ def is_for_want_of_knowledge(problems: Sequence[Diagnostic]) -> bool:
 def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> PtxwcetError:
     """The error of a refusal."""
     diagnostic = refusal(graph, refused, facts)
-    if refused.code == CONTRADICTED:
+    if refused.code in CONTRADICTED:
         return ContradictedFacts(diagnostic)
+    around = graph.forest.loop_at(graph.block_of(refused.instruction))
+    if refused.code == _NO_FORM and around is not None:
+        return UnsettledPath(diagnostic, (around.id,))
     if refused.code != UNSETTLED:
         return PtxwcetError(diagnostic)
     loops: list[LoopId] = []
@@ -75,9 +83,9 @@ def refusal(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnosti
     span = graph.kernel.instructions[refused.instruction].span
     reason, block = refused.reason, graph.block_of(refused.instruction)
     loop = graph.forest.loop_at(block)
-    if refused.code == CONTRADICTED and loop is not None:
+    if refused.code in CONTRADICTED and loop is not None:
         reason = reason.replace("--loop-bound", facts.loop_sources.get(loop.id, "--loop-bound"), 1)
-    if refused.code == CONTRADICTED:
+    if refused.code == "PW217":
         names = [facts.branch_sources.get((block, taken), "") for taken in (True, False)]
         reason = reason.replace("a fact", " and ".join(filter(None, names)) or "a fact", 1)
     return Diagnostic(
@@ -104,12 +112,81 @@ def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> Ope
         code = "PW203"
     else:
         message, code = f"this branch is not decided: {decision}", "PW202"
-    notes = (*_place(graph, index), *_cause_notes(graph, undecided.causes, launch))
+    causes = frozenset(one for one in undecided.causes if not _is_written_first(graph, one))
+    waits = _waits(graph, loop, causes) if leaves and loop is not None else ""
     label = graph.cfg.name(loop.header) if loop is not None and leaves else ""
-    remedy = _remedy(graph.kernel, undecided.causes, label, launch)
+    around = f"in kernel {graph.kernel.readable}, the loop at {label}"
+    here, *places = _place(graph, index)
+    causes_said = _cause_notes(graph, causes, launch)
+    notes = (around if label else here, *places, *causes_said, *filter(None, [waits]))
+    remedy = _remedy(graph.kernel, causes, label, launch)
     diagnostic = Diagnostic(code, message, instruction.span, notes, remedy)
     asked = loop.id if loop is not None and leaves else None
-    return OpenDecision(diagnostic, index, asked, undecided.causes)
+    return OpenDecision(diagnostic, index, asked, causes)
+
+
+def _is_written_first(graph: FlowGraph, cause: Cause) -> bool:
+    """Whether a register without a value is written before all of its reads: then what was read is
+    what an iteration before left, of which nothing is known.
+    """
+    if cause.kind is not CauseKind.UNDEFINED:
+        return False
+    kernel, cfg = graph.kernel, graph.cfg
+    pending, seen = [0], {0}
+    while pending:
+        block = pending.pop()
+        for instruction in kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]:
+            if cause.name in instruction.reads:
+                return False
+            if cause.name in instruction.writes and instruction.guard is None:
+                break
+        else:
+            new = set(cfg.successors[block]) - seen
+            pending += new
+            seen |= new
+    return True
+
+
+def _waits(graph: FlowGraph, loop: Loop, causes: frozenset[Cause]) -> str:
+    """That a loop reads again and again what others write, or the time; empty if it does not, or
+    counts as well.
+    """
+    kernel, blocks = graph.kernel, graph.cfg.blocks
+    body = [
+        kernel.instructions[index]
+        for block in loop.body
+        for index in range(blocks[block].start, blocks[block].end)
+    ]
+    written = {name for instruction in body for name in instruction.writes}
+    guards = [one.guard.register for one in body if one.guard is not None]
+    inside = {one.start for one in body}
+    for one in (kernel.instructions[index] for index in deciding(kernel, guards)):
+        if one.start in inside and set(one.reads) & set(one.writes):
+            return ""
+    decided_by = {cause.instruction for cause in causes}
+    polls = [
+        one
+        for one in body
+        if _POLLS.search(one.mnemonic)
+        and any(one is kernel.instructions[index] for index in decided_by - {-1})
+        and not any(isinstance(o, Address) and _is_in(o.base, written) for o in one.operands)
+    ]
+    if polls:
+        return (
+            f"it waits until other threads or blocks have done something: {polls[0].mnemonic} in "
+            f"line {polls[0].span.line} reads the same place again; how often at most is for you "
+            "to say, and no execution of one block alone shows it"
+        )
+    if any("clock" in cause.name or "globaltimer" in cause.name for cause in causes):
+        return "it waits until some time has passed: how often it asks at most is for you to say"
+    return ""
+
+
+_POLLS = re.compile(r"volatile|acquire|relaxed|atom|mmio|try_wait|test_wait")
+
+
+def _is_in(base: object, names: Collection[str]) -> bool:
+    return isinstance(base, Register) and base.name in names
 
 
 def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
@@ -128,6 +205,9 @@ def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> 
         is_parameter = cause.kind is CauseKind.PARAMETER
         name = launch.name_of(cause.name) if is_parameter else cause.name
         text = _CAUSE_TEXTS[cause.kind].format(name=name)
+        if is_parameter and cause.name in launch.ranges:
+            least, most = launch.ranges[cause.name]
+            text = f"it depends on parameter {name}, of which only {least}..{most} is stated"
         if cause.instruction >= 0:
             span = graph.kernel.instructions[cause.instruction].span
             text += f" (line {span.line}: {' '.join(span.text.split())})"
@@ -194,7 +274,8 @@ def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: L
     if in_file:
         options.append(f"a launch file with {' and '.join(in_file)} (--launch FILE)")
     causes = frozenset(cause for cause in causes if not _constant(kernel, cause))
-    other_kinds = {c.kind for c in causes} - {CauseKind.PARAMETER, CauseKind.LAUNCH}
+    stated = {CauseKind.PARAMETER, CauseKind.LAUNCH}
+    other_kinds = {c.kind for c in causes if c.kind not in stated or "clock" in c.name}
     if loop_label:
         bound = bound_option(loop_label)
         if options and not other_kinds:

@@ -5,6 +5,7 @@ Indices start as whole ranges and are cut where a decision is not the same for a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -15,6 +16,7 @@ from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.ir.operands import SpecialRegister, leaves
 
+_MOST_NAMED = 4
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)
 
 
@@ -63,6 +65,52 @@ def is_in_every_launch(piece: Piece, whole: Piece, launch: Launch) -> bool:
     if piece.spans != whole.spans:
         return False
     return launch.grid is not None or piece.first == (0, 0, 0)
+
+
+def excluded_values(pieces: Sequence[Piece], whole: Piece, launch: Launch) -> tuple[str, ...]:
+    """The values of parameters and the indices of blocks that distinguish some parts, in words."""
+    intervals: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for piece in pieces:
+        parts = [
+            (launch.name_of(name), span)
+            for (name, span), (_, full) in zip(piece.spans, whole.spans, strict=True)
+            if span != full
+        ]
+        parts += [
+            (f"ctaid.{axis}", Span(first, 1, last - first + 1))
+            for axis, first, last, *full in zip(
+                "xyz", piece.first, piece.last, whole.first, whole.last, strict=True
+            )
+            if [first, last] != full
+        ]
+        (name, span), *others = parts
+        key = (name, f" in steps of {span.step}" * (span.step > 1), *map(_with, others))
+        intervals.setdefault(key, []).append(
+            (span.first, span.first + span.step * (span.count - 1))
+        )
+    found = []
+    for (name, step, *rest), ends in intervals.items():
+        for first, last in _joined(ends) if not step else ends:
+            found.append(f"{name} in {first}..{last}{step}{''.join(rest)}")
+    more = len(found) - _MOST_NAMED
+    return (*found[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else []))
+
+
+def _with(part: tuple[str, Span]) -> str:
+    name, span = part
+    step = f" in steps of {span.step}" * (span.step > 1)
+    return f" with {name} in {span.first}..{span.first + span.step * (span.count - 1)}{step}"
+
+
+def _joined(ends: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals in ascending order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ends):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def parts_asked_for(piece: Piece, split: SplitRequest) -> int:

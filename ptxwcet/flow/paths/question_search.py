@@ -53,7 +53,8 @@ class Search:
     """The questions found so far, the loop bounds assumed for them, and the loops reached.
 
     ``bound`` is the bound assumed for a loop, ``value`` that of the parameters asked for. ``work``
-    limits the steps of all walks together, None: each may take as many as an analysis.
+    limits the steps of all walks together. ``answered`` are launch and facts with answers under
+    which the paths were found.
     """
 
     kernel: Kernel
@@ -68,7 +69,8 @@ class Search:
     walks: int = 0
     bound: int = ASSUMED_BOUNDS[0]
     value: int = 0
-    work: Work | None = None
+    work: Work = field(default_factory=lambda: Work.part(1))
+    answered: tuple[Launch, PlacedFacts] | None = None
 
     def run(self, launch: Launch, tried: frozenset[int]) -> bool:
         """Notes questions until the paths are found; False if something else refuses them.
@@ -102,6 +104,7 @@ class Search:
                 for warp in piece.warps
                 for entry in loop_entries(warp.nodes)
             }
+            self.answered = launch, facts
             return True
 
     def again(self, facts: PlacedFacts) -> Search:
@@ -112,9 +115,11 @@ class Search:
         """The paths under some facts. Raises PtxwcetError."""
         meetings = tuple(compute_postdominators(self.cfg).immediate)
         graph = flow_graph(self.kernel, self.cfg, self.forest, meetings, launch)
-        if self.work is not None:
-            graph = replace(graph, work=self.work.shared())
-        return extract_on(graph, launch, facts)
+        graph = replace(graph, work=self.work.shared())
+        try:
+            return extract_on(graph, launch, facts)
+        finally:
+            self.work.count(graph.work)
 
     def settle(
         self,
@@ -142,7 +147,10 @@ class Search:
         if only_parameters(decision.causes, names):
             self._note_parameters(names, branch)
         else:
-            grid = any(cause.kind is CauseKind.LAUNCH for cause in decision.causes)
+            grid = any(
+                cause.kind is CauseKind.LAUNCH and "ctaid" in cause.name
+                for cause in decision.causes
+            )
             in_file = launch_file_names(self.kernel, decision.causes, launch)
             loads = {one.instruction for one in decision.causes if one.kind is CauseKind.MEMORY}
             arrays = tuple(arrays_read(self.kernel, loads - {-1}).items())
@@ -153,21 +161,27 @@ class Search:
     def _note_around(
         self, unsettled: UnsettledPath, launch: Launch, bounds: Mapping[int, int]
     ) -> bool:
-        """A loop whose iterations are too many ways to be walked: the outermost that helps."""
-        for loop in unsettled.loops:
-            if loop in bounds or not self.forest.loops[loop].exits:
-                continue
-            facts = replace(self.facts, loop_bounds={**bounds, loop: self.bound})
+        """Loops whose iterations are too many ways to be walked, or have no closed form: the
+        outermost that helps, or else all of those around.
+        """
+        around = [
+            loop for loop in unsettled.loops if loop not in bounds and self.forest.loops[loop].exits
+        ]
+        some = [[loop] for loop in around]
+        for loops in [*some, around][: len(some) + (len(some) > 1)]:
+            assumed: dict[int, int] = dict.fromkeys(loops, self.bound)
             self.walks += 1
             try:
-                self._paths(launch, facts)
-            except UnsettledPath:
-                continue
+                self._paths(launch, replace(self.facts, loop_bounds={**bounds, **assumed}))
+            except UnsettledPath as next_one:
+                if next_one.loops == unsettled.loops:
+                    continue
             except PtxwcetError:
                 pass  # the next question
-            source, _ = self.forest.loops[loop].exits[0]
-            self.loops[loop] = OpenLoop(loop, self.cfg.blocks[source].end - 1, (), False)
-            self.assumed[loop] = self.bound
+            for loop in loops:
+                source, _ = self.forest.loops[loop].exits[0]
+                self.loops[loop] = OpenLoop(loop, self.cfg.blocks[source].end - 1, (), False)
+            self.assumed |= assumed
             return True
         return False
 

@@ -59,7 +59,8 @@ class OpenAgreement:
 class Questions:
     """All that is open, and what refuses a bound whatever the answers are.
 
-    ``with_grid`` is what is open once the size of the grid is given, if that is less.
+    ``with_grid`` is what is open once the size of the grid is given, if that is less; ``answered``
+    are launch and facts with some answers, None where none was found.
     """
 
     loops: tuple[OpenLoop, ...] = ()
@@ -67,6 +68,7 @@ class Questions:
     agreements: tuple[OpenAgreement, ...] = ()
     refusals: tuple[Diagnostic, ...] = ()
     with_grid: Questions | None = None
+    answered: tuple[Launch, PlacedFacts] | None = None
 
     @property
     def count(self) -> int:
@@ -92,7 +94,7 @@ def find_questions(
     is_quick: bool = False,
 ) -> Questions:
     """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
-    if ``is_quick``, within a tenth of the steps that one extraction may take.
+    if ``is_quick``, within a fifth of the steps that one extraction may take.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
     asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
@@ -137,7 +139,7 @@ def _search(
     *,
     is_quick: bool,
 ) -> Search:
-    return Search(kernel, cfg, forest, facts, work=Work.small() if is_quick else None)
+    return Search(kernel, cfg, forest, facts, work=Work.part(10 if is_quick else 1))
 
 
 def _find(start: Search, launch: Launch) -> Questions:
@@ -184,7 +186,8 @@ def _questions(final: Search, first: Search, launch: Launch) -> Questions:
         _with_arrays(final, _with_help(final, loops[loop], launch), launch)
         for loop in sorted(loops)
     )
-    return Questions(open_loops, parameters, refusals=final.refusals)
+    answered = final.answered
+    return Questions(open_loops, parameters, refusals=final.refusals, answered=answered)
 
 
 def _with_help(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
@@ -201,8 +204,8 @@ def _with_help(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
 def _with_arrays(final: Search, asked: OpenLoop, launch: Launch) -> OpenLoop:
     """The question with the arrays whose ranges settle it, as far as one range tells."""
     unstated = tuple(row for row in asked.arrays if row[0] not in launch.arrays)
-    if final.work is not None or not unstated:  # a quick search does not try it
-        return replace(asked, arrays=())
+    if not unstated:
+        return asked
     assumed = {name: ArrayRange(kind, 0, _ASSUMED_MOST) for name, kind in unstated}
     stated = replace(launch, arrays={**launch.arrays, **assumed})
     search = final.again(final.facts)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import runs_once
 from ptxwcet.flow.walk.closed_forms import PERIODS, summarise
 from ptxwcet.flow.walk.iterations import Claim, Entry, Iterations, Summary, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
 from ptxwcet.flow.walk.rounds import Rounds
+from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided
 
@@ -144,6 +147,11 @@ class _Search:
         bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
         if claimed is not None and claimed.origin is BoundOrigin.USER:
             self._check(claimed.most, bodies)
+            if bodies.slopes and self._iterations.cut(max(0, claimed.most - is_rotated(loop))):
+                self._walk.graph.work.relied.add(loop.id)
+                path = self._iterations.path(opened, may_pair=self._walk.may_pair)
+                most = AffineCount(claimed.most)
+                return PathLoop(loop.id, path, most, claimed.origin, claimed.reason)
         reason = self._reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
@@ -154,14 +162,22 @@ class _Search:
         """Compares what the user says with what was found, if a run that enters executes that.
 
         What some lanes or runs may do less often, or what they end early, contradicts no bound.
+        Values of parameters and blocks with more iterations are split off, to be left out.
         """
         is_sure = (
             self._standing.are_here or self._together
         ) and self._walk.endings == self._endings
         is_sure &= not self._opened.undecided and is_exact(self._iterations.last)
-        if is_sure and not bodies.slopes and bodies.base > most:
-            reason = _contradiction(self._walk, self.entry.loop, most, bodies.base)
+        if not is_sure:
+            return
+        fewest = bodies.over_symbols(largest=False)
+        if fewest is not None and fewest > most:
+            reason = _contradiction(self._walk, self.entry.loop, most, fewest)
             self._walk.contradict(reason, self._standing.reach, self.entry.loop.id)
+        elif bodies.base <= most and self._standing.reach is not Reach.PERHAPS:
+            with suppress(Wavers):
+                slopes = {symbol: -slope for symbol, slope in bodies.slopes}
+                require_nonnegative(most - bodies.base, slopes)
 
 
 def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:

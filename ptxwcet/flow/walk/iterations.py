@@ -10,7 +10,7 @@ of iterations this is the least, so that a bound that is meant otherwise holds a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from ptxwcet.flow.certificates.proof import Proof
@@ -62,17 +62,28 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """``least`` to ``count`` times ``nodes``; no decision ends the loop before ``found`` times."""
+    """``least`` to ``count`` times ``nodes``; no decision ends the loop before ``found`` times.
+
+    ``period``: so many iterations are the ``nodes``.
+    """
 
     nodes: Path
     count: AffineCount
     least: AffineCount
     found: AffineCount
+    period: int = 1
 
     def plus(self, other: _Run) -> _Run:
         """The two runs, which follow the same nodes each time, as one."""
         count, least = self.count.plus(other.count), self.least.plus(other.least)
-        return _Run(self.nodes, count, least, self.found.plus(other.found))
+        return _Run(self.nodes, count, least, self.found.plus(other.found), self.period)
+
+    def cut(self, most: int) -> _Run:
+        """The run with at most so many iterations, if that is less than it has on the whole."""
+        rounds = most // self.period
+        if not self.count.is_more_than(rounds):
+            return self
+        return replace(self, count=AffineCount(rounds), least=AffineCount(0))
 
     def together(self, opened: OpenLoop) -> Together:
         """Why the block executes it equally often if its ways out are taken alike.
@@ -109,11 +120,17 @@ class Iterations:
             highest, rounds = count.over_symbols(largest=True), -(-most // period)
             if highest is None or highest > rounds:
                 count, least = AffineCount(rounds), AffineCount(0)
-        run = _Run(nodes, count, least, unlimited)
+        run = _Run(nodes, count, least, unlimited, period)
         if self._runs and self._runs[-1].nodes == nodes and not grows(nodes):
             run = self._runs.pop().plus(run)
         self._runs.append(run)
         return count != unlimited
+
+    def cut(self, most: int) -> bool:
+        """No entry has more than so many iterations; says whether that is less than was found."""
+        runs = [run.cut(most) for run in self._runs]
+        is_cut, self._runs = runs != self._runs, runs
+        return is_cut
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
         """Body executions of the lanes that stay longest.
@@ -141,7 +158,8 @@ class Iterations:
             elif run.count == run.least == AffineCount(1):
                 nodes += run.nodes
             else:
-                nodes.append(PathRepeat(run.count, run.least, run.nodes))
+                why = run.together(opened) if run.count != run.found else None
+                nodes.append(PathRepeat(run.count, run.least, run.nodes, why))
         if not ways_out:
             return (*nodes, *self.last)
         is_last = not self.is_stopped or bool(self.last)

@@ -1,0 +1,87 @@
+"""Textures and surfaces: the most that a lane fetches, charged where a machine has a row for it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from parsing import parse_text
+from programs import run_program
+
+from ptxwcet.memory.analysis import Transactions, transactions_at_worst
+
+HEAD = ".version 9.0\n.target sm_86\n.address_size 64\n"
+BODY = """.visible .entry k(.param .u64 t, .param .u64 p, .param .u32 n) {{
+.reg .b64 %d<4>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p;
+ld.param.u64 %d1, [t]; ld.param.u64 %d2, [p]; ld.param.u32 %r1, [n]; mov.u32 %r2, 0;
+mov.f32 %f5, 0f00000000; mov.f32 %f6, %f5;
+L: {fetch}
+add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, %r1; @%p bra L;
+ret; }}
+"""
+FOUR = "{%f1, %f2, %f3, %f4}"
+TWO = "{%f5, %f6}"
+ROW = """
+texture = { unit = "GMEM", initiation_cycles = 4, latency_cycles = 500, evidence = "measured", \
+source = "bench" }
+"""
+OTHER = files("ptxwcet.machine") / "models" / "orin-ecrts2025-memory.toml"
+
+
+@pytest.mark.parametrize(
+    ("statement", "sectors"),
+    [
+        (f"tex.1d.v4.f32.f32 {FOUR}, [%d1, {{%f5}}];", 4),
+        (f"tex.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}];", 6),
+        (f"tex.3d.v4.f32.f32 {FOUR}, [%d1, {{%f5, %f6, %f5, %f5}}];", 10),
+        (f"tex.base.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}];", 6),
+        (f"tex.level.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}], %f7;", 10),
+        (f"tex.grad.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}], {TWO}, {TWO};", 130),
+        (f"tld4.r.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}];", 6),
+        ("txq.width.b32 %r3, [%d1];", 1),
+        ("suq.width.b32 %r3, [%d1];", 1),
+        ("suld.b.2d.v4.b32.trap {%r3, %r4, %r5, %r6}, [%d1, {%r2, %r2}];", 2),
+        ("sust.b.1d.b32.trap [%d1, {%r2}], {%r3};", 2),
+    ],
+)
+def test_a_warp_takes_the_worst_filter_in_every_lane(statement: str, sectors: int) -> None:
+    (kernel,) = parse_text(HEAD + BODY.format(fetch=statement)).kernels
+    (fetch,) = (one for one in kernel.instructions if one.mnemonic in statement.split()[0])
+    whole = 32 * sectors
+    assert transactions_at_worst(fetch) == Transactions(sectors=whole, lines=whole)
+
+
+def test_reductions_of_surfaces_wait_for_each_other() -> None:
+    statement = "sured.b.add.2d.u32.trap [%d1, {%r2, %r2}], %r3;"
+    (kernel,) = parse_text(HEAD + BODY.format(fetch=statement)).kernels
+    (fetch,) = (one for one in kernel.instructions if one.mnemonic.startswith("sured"))
+    assert transactions_at_worst(fetch) == Transactions(sectors=64, lines=64, serial=32)
+
+
+def run(tmp_path: Path, machine: str, fetch: str) -> tuple[int, str]:
+    path = tmp_path / "k.ptx"
+    path.write_text(HEAD + BODY.format(fetch=fetch))
+    words = ["bound", str(path), "--block", "32", "--param", "n=10", "--machine", machine]
+    ended = run_program(*words)
+    return ended.code, ended.out + ended.err
+
+
+FETCH = f"tex.2d.v4.f32.f32 {FOUR}, [%d1, {TWO}];"
+
+
+def test_a_row_charges_them_and_loops_are_counted(tmp_path: Path) -> None:
+    machine = tmp_path / "m.toml"
+    text = OTHER.read_text(encoding="utf-8").replace("[sources]", "[sources]\nbench = 'ours'")
+    machine.write_text(f"{text}\n[ops]{ROW}", encoding="utf-8")
+    code, output = run(tmp_path, str(machine), FETCH)
+    assert code == 0, output
+    cycles = int(output.split("BOUND")[1].split()[0].replace(",", ""))
+    assert cycles >= 10 * 192  # 32 lanes, four texels and two descriptors each
+
+
+def test_other_machines_refuse_them_by_name(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "orin-ecrts2025-memory", FETCH)
+    assert code != 0
+    assert "PW402" in output
+    assert "texture" in output

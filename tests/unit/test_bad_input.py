@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loopback import PATIENCE
 from places import ROOT
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -19,7 +20,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert "Traceback" not in done.stderr + done.stdout

@@ -41,9 +41,9 @@ class Region:
         """The types of the kernel's registers."""
         return self.graph.kernel.registers
 
-    def stepping(self, *, signed: bool) -> Stepping:
+    def stepping(self, *, signed: bool, splits: bool = False) -> Stepping:
         """What steps in the region need to know."""
-        return Stepping(self.types, signed, self.meanings)
+        return Stepping(self.types, signed, self.meanings, splits)
 
     @property
     def carried(self) -> frozenset[str]:

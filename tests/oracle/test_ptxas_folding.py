@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from constant_folding import PTXAS, Folded, expressions, programs
+from constant_folding import PTXAS, Folded, corners, expressions, programs
 
 pytestmark = pytest.mark.skipif(
     PTXAS is None, reason="no ptxas on PATH: constants are not compared with its folding"
@@ -18,6 +18,10 @@ def agrees(found: Folded, least: int) -> None:
 
 def test_expressions() -> None:
     agrees(expressions(seed=3, count=48), 140)
+
+
+def test_corners() -> None:
+    agrees(corners(), 900)
 
 
 def test_straight_line_programs() -> None:

@@ -9,13 +9,14 @@ At every visit of every block the state of the walk must contain what lanes hold
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
-from containment_runs import Case, contained, corpus, few_steps
+from containment_runs import Case, contained, corpus, few_steps, lanes_not_told_apart
 from random_kernels import MOST_VISITS
 from random_programs import KINDS, random_kernel
 
@@ -40,7 +41,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--executions", type=int, default=6)
     parser.add_argument("--corpus", action="store_true", help="the corpus, not random kernels")
+    parser.add_argument("--together", action="store_true", help="lanes are not told apart")
     options = parser.parse_args()
+    told = lanes_not_told_apart() if options.together else contextlib.nullcontext()
+    with told:
+        return compare(options)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compares what is asked for, and prints what is not contained."""
     walk_state._MOST_VISITS = MOST_VISITS
     cases = random_cases(options.seed, options.kernels)
     if options.corpus:

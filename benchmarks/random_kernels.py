@@ -40,6 +40,7 @@ from ptxwcet import pipeline
 from ptxwcet.campaign.engine import embedded_cluster, run_campaign
 from ptxwcet.campaign.work import Ending, Limits, Unit
 from ptxwcet.flow import flow_graph
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.walk import state as walk_state
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
@@ -103,7 +104,8 @@ class Tally:
 
 
 def parse(text: str) -> Kernel:
-    return parse_module(SourceFile("k.ptx", text)).kernels[0]
+    module = parse_module(SourceFile("k.ptx", text))
+    return inline_calls(module.kernels[0], module)
 
 
 def attacked(one: RandomKernel, text: str | None = None) -> Attack:
@@ -117,7 +119,7 @@ def attacked(one: RandomKernel, text: str | None = None) -> Attack:
         seed=one.seed,
         executions=EXECUTIONS,
         steps=one.steps,
-        times_all=is_apart,
+        times_all=is_apart or one.kind == "leavers",
     )
 
 

@@ -30,6 +30,8 @@ KINDS = (
     "decided",
     "exchanges",
     "parts",
+    "aborts",
+    "leavers",
     APART,
 )
 """What a kernel has most of."""
@@ -88,6 +90,27 @@ _WEIGHTS: dict[str, dict[str, float]] = {
     },
     "decided": {"compute": 1, "compare": 6, "branch": 4, "loop": 0.7, "effect": 1, "leave": 0.8},
     "exchanges": {"compute": 6, "compare": 2, "branch": 3, "loop": 0.8, "effect": 1, "leave": 0.8},
+    "aborts": {
+        "compute": 3,
+        "compare": 1.5,
+        "branch": 1.5,
+        "loop": 2,
+        "switch": 0.5,
+        "barrier": 0.7,
+        "abort": 3,
+        "effect": 0.5,
+        "leave": 0.4,
+    },
+    "leavers": {
+        "compute": 3,
+        "compare": 1.5,
+        "branch": 0.7,
+        "loop": 1.5,
+        "barrier": 2,
+        "effect": 0.7,
+        "reduce": 0.7,
+        "leave": 2.5,
+    },
     "parts": {"compute": 5, "compare": 1.5, "branch": 1, "loop": 2, "effect": 0.5, "leave": 0.6},
 }
 _WRITERS: dict[str, type[Writer]] = {
@@ -95,7 +118,15 @@ _WRITERS: dict[str, type[Writer]] = {
     "exchanges": ExchangeWriter,
     "parts": PartsWriter,
 }
-_MANY_WARPS = ("barriers", "reductions")
+_ABORTS = ("trap;", "call.uni __assertfail, (a);", "call stop, (a);")
+_FUNCTIONS = """.extern .func __assertfail(.param .b32 a);
+.extern .func stop(.param .b32 a) .noreturn;
+.func checks(.reg .b32 %a)
+{ .reg .pred %q; setp.lt.u32 %q, %a, 40; @%q ret; trap; }
+.visible .func other(.reg .b32 %a);
+.alias other, checks;
+"""
+_MANY_WARPS = ("barriers", "reductions", "leavers")
 _BLOCKS = (
     (1, 1, 1),
     (5, 1, 1),
@@ -192,15 +223,37 @@ class Program:
             w.effect()
         elif kind == "leave":
             place = chooser.choice(("DONE", *3 * self.breaks))
+            if self.kind == "leavers":
+                self.leave()
+                return
             w.emit(f"@{chooser.choice(('', '!'))}{w.predicate()} bra {place};")
         elif kind == "barrier":
             w.emit("bar.sync 0;")
         elif kind == "switch" and depth < 4:
             self.switch(depth)
+        elif kind == "abort":
+            self.abort()
         elif kind == "reduce" and (not self.sides or chooser.random() < 0.2):
             self.reduce(depth)
         else:
             w.compute()
+
+    def leave(self) -> None:
+        """Lanes end, in one of the ways to write it."""
+        w, chooser = self.writer, self.random
+        p = w.predicate()
+        if chooser.random() < 0.5:  # some lanes, whatever the data
+            p = w.new(1)
+            limit = chooser.choice(("1", "5", "31", "32", "33", w.some(32)))
+            w.emit(f"setp.{chooser.choice(('ge', 'ge', 'eq'))}.u32 {p}, %t, {limit};")
+        sense, on = chooser.choice(("", "!")), w.label()
+        form = chooser.choice(("bra DONE", "bra DONE", "bra DONE", "ret", "exit", "over"))
+        if form != "over":
+            w.emit(f"@{sense}{p} {form};")
+            return
+        w.emit(f"@{sense}{p} bra {on};")
+        w.emit(f"{chooser.choice(('ret', 'bra DONE'))};")
+        w.emit(f"{on}:")
 
     def loop(self, depth: int) -> None:
         """A loop; behind it, before the place where its breaks lead, may stand what only lanes
@@ -300,6 +353,29 @@ class Program:
         self.sides -= 1
         w.emit(f"{end}:")
 
+    def abort(self) -> None:
+        """An assertion, in one of the ways to write it; most hold for most data."""
+        w, chooser = self.writer, self.random
+        if chooser.random() < 0.2:
+            w.emit(f"{w.guard()}call {chooser.choice(('checks', 'other'))}, ({w.some(32)});")
+            return
+        p = w.predicate() if chooser.random() < 0.15 else w.new(1)
+        if p not in w.predicates:
+            limit = chooser.choice((0, 1, 7, 40, 40, 1000, 1000, 2**31 - 1))
+            form = f"setp.{chooser.choice(('gt', 'gt', 'ge'))}.{chooser.choice('us')}32"
+            w.emit(f"{form} {p}, {w.some(32)}, {limit};")
+        form = chooser.choice(("far", "far", "here", "passed"))
+        if form == "far":
+            w.emit(f"@{p} bra FAIL;")
+        elif form == "here":
+            on = w.label()
+            w.emit(f"@!{p} bra {on};")
+            w.compute()
+            w.emit(f"{chooser.choice(_ABORTS)}")
+            w.emit(f"{on}:")
+        else:
+            w.emit(f"@{p} {chooser.choice(_ABORTS)}")
+
     def reduce(self, depth: int) -> None:
         """A reduction over the block, or a loop that goes on while any or all threads want it."""
         w, chooser = self.writer, self.random
@@ -350,15 +426,20 @@ class Program:
                 (64, "b64", "d"),
             )
         )
+        aborts = self.kind == "aborts"
+        functions = _FUNCTIONS if aborts else ""
         return (
-            ".version 8.3\n.target sm_90\n.address_size 64\n"
+            f".version 8.3\n.target sm_90\n.address_size 64\n{functions}"
             ".visible .entry k(.param .u64 data, .param .u32 n, .param .u64 nn)\n{\n"
             f"{declared}.reg .f32 %f<4>;\n.reg .b64 %base, %own;\n.reg .b32 %t;\n"
+            f"{'.param .b32 a;' if aborts else ''}\n"
             "ld.param.u64 %base, [data];\nmov.u32 %t, %tid.x;\n"
             "mad.wide.u32 %own, %t, 2048, %base;\n"
             "mov.f32 %f1, 0f3F800001;\nmov.f32 %f2, 0f3F800003;\n"
             + "\n".join(w.lines)
-            + "\nDONE:\nret;\n}\n"
+            + "\nDONE:\nret;\n"
+            + ("FAIL: mov.u32 %t, 1;\ntrap;\n" if aborts else "")
+            + "}\n"
         )
 
 

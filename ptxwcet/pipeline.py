@@ -189,7 +189,8 @@ class _Preparation:
         known = replace(launch, ranges=ranges)
         excluded = tuple(dict.fromkeys((*self.excluded, *paths.excluded)))
         paths = replace(paths, excluded=excluded)
-        rests_on = fact_assumptions(paths, placed, known, given, totals)
+        may_abort = bool(self.cfg.aborts)
+        rests_on = fact_assumptions(paths, placed, known, given, totals, may_abort=may_abort)
         assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 

@@ -13,7 +13,6 @@ from ptxwcet.ir.kernel import Kernel
 
 _CLUSTER = "the blocks of a cluster start together and may wait for one another"
 _COOPERATIVE = "the blocks of a cooperative launch wait for one another"
-_DEPENDENT = "launches that depend on each other overlap"
 _CHILDREN = "a launch from the device shares the SMs with its own children"
 _REASONS = tuple(
     (re.compile(pattern), reason)
@@ -22,7 +21,6 @@ _REASONS = tuple(
         (r"barrier\.cluster\b.*|mapa\b.*|getctarank\b.*|clusterlaunchcontrol\b.*", _CLUSTER),
         (r"%(cluster_\w+|n?clusterid|is_explicit_cluster)(\.\w)?", _CLUSTER),
         (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups find the barrier of the grid
-        (r"griddepcontrol\b.*", _DEPENDENT),
         (r"cudaLaunchDevice\w*|cudaGetParameterBuffer\w*|__cudaCDP2\w*", _CHILDREN),
     )
 )

@@ -86,7 +86,7 @@ def _module(path: Path) -> ModuleType:
     sys.modules[name] = module  # its dataclasses look for it
     try:
         exec(compile(text, str(path), "exec"), module.__dict__)
-    except Exception as error:  # whatever the file does
+    except (Exception, SystemExit) as error:  # whatever the file does
         del sys.modules[name]
         raise _unusable(path, f"{type(error).__name__}: {error}") from None
     return module

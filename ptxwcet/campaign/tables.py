@@ -16,6 +16,7 @@ from typing import IO, Any
 from ptxwcet.campaign.sweep_plan import PlannedUnit, SweepPlan
 from ptxwcet.campaign.sweep_values import RESULT_COLUMNS
 from ptxwcet.studies.inputs import KeyedRequest, describe_here
+from ptxwcet.support.csv_cells import spelled
 from ptxwcet.support.whole_files import whole_file
 
 PARQUET, CSV, EFFORT = "results.parquet", "results.csv", "effort.csv"
@@ -89,7 +90,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
         effort = stack.enter_context(_text(whole[EFFORT]))
         writer = stack.enter_context(parquet.ParquetWriter(whole[PARQUET], schema))
         lines, times = (csv.writer(_Lines(one)) for one in (table, effort))
-        lines.writerow(columns)
+        lines.writerow(map(spelled, columns))
         times.writerow(("unit", "analysis_seconds"))
         while part := list(islice(rows, _ROWS)):
             cells = [
@@ -104,7 +105,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
                 for values, field in zip(zip(*cells, strict=True), schema, strict=True)
             ]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-            lines.writerows(cells)
+            lines.writerows([[spelled(value) for value in row] for row in cells])
             for row in part:
                 outcomes[row.summary["outcome"]] += 1
                 seconds = "" if row.seconds is None else f"{row.seconds:.4f}"

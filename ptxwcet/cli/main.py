@@ -3,7 +3,8 @@
 Exit codes: 0 answered; 1 refused, a check such as ``--budget`` failed, or the output could not be
 written (a full disk, a reader that left); 2 usage: what is named on the command line is malformed,
 missing, not known, or would be replaced. Bad input gives diagnostics on standard error, never a
-traceback; a bug of ours gives PW901 and asks for a report.
+traceback; a bug of ours gives PW901 and asks for a report. A signal that stops the program (130 for
+Ctrl-C, 143 for TERM, 129 for HUP) leaves no part of a file and no process behind.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ import errno
 import importlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 import click
 
-from ptxwcet.cli.output import FULL_DISK, echo, finish
+from ptxwcet.cli.output import echo, finish
 from ptxwcet.support.diagnostics import PtxwcetError, internal_error
 from ptxwcet.support.version import VERSION
+from ptxwcet.support.whole_files import FULL_DISK
 
 _DEFAULT_COMMAND = "bound"
+_GO_ON = (
+    "ptxwcet: stopped; no file is half written. The same command begins anew; sweep and attack go "
+    "on with --resume, check takes what it has from --cache\n"
+)
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
     "annotate": "ptxwcet.cli.annotate",
@@ -103,12 +110,30 @@ def commands() -> None:
     """
 
 
+class _Stopped(BaseException):
+    """A signal says that the program is to end: its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with the documented code."""
+    # what is closed is None, and a file that is opened would take its place
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        _complain("ptxwcet: cannot write the output: standard output is closed\n")
+        sys.exit(1)
     _accept_any_text()
     try:
-        code = _run(arguments)
-        sys.stdout.flush()
+        with _stopped_by(signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            code = _run(arguments)
+            sys.stdout.flush()
+    except _Stopped as stop:
+        code = 128 + stop.number
+        _complain(_GO_ON)
     except BrokenPipeError:  # the reader has seen enough: no message
         _drop_output()
         code = 1
@@ -117,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _drop_output()
         code = 1
-        _complain(f"ptxwcet: cannot write the output: {error.strerror}\n")
+        what = "the output" if error.filename is None else f"'{error.filename}'"
+        _complain(f"ptxwcet: cannot write {what}: {error.strerror}\n")
     sys.exit(code)
 
 
@@ -135,7 +161,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
-        return 130
+        raise _Stopped(signal.SIGINT) from None
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(file=shown)
@@ -145,6 +171,25 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(error, OSError) and error.errno in (*FULL_DISK, errno.EPIPE):
             raise
         return finish([internal_error(error)])
+
+
+@contextlib.contextmanager
+def _stopped_by(*numbers: int) -> Iterator[None]:
+    """Signals that would end the process at once are exceptions meanwhile: files are cleaned up."""
+
+    def stop(number: int, _: object) -> None:
+        raise _Stopped(number)
+
+    before = {}
+    for number in set(numbers):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
+            with contextlib.suppress(ValueError):  # not the main thread
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _accept_any_text() -> None:

@@ -6,7 +6,6 @@ How much is printed, in which colours and where to is said by the options that e
 
 from __future__ import annotations
 
-import errno
 import json
 import re
 import sys
@@ -21,9 +20,6 @@ import click
 
 from ptxwcet.support.diagnostics import Diagnostic, Severity, exit_code, render_all
 from ptxwcet.support.printable import printable, printable_line
-
-FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
-"""Errors of writing that are the place's, not the program's."""
 
 _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"\berror\[PW\d{3}\]:"), {"fg": "red", "bold": True}),

@@ -245,7 +245,7 @@ class OutputFolder(click.Path):
         except OSError as error:  # a name that no folder can have
             self.fail(f"cannot write '{path}': {error.strerror}", param, ctx)
         if not there.is_dir():
-            self.fail(f"cannot write '{path}': '{there}' is no folder", param, ctx)
+            self.fail(f"cannot write '{path}': '{there}' is a file", param, ctx)
         return super().convert(value, param, ctx)
 
     def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:

@@ -7,7 +7,10 @@ that there is a line after two seconds and then one each ten. Nothing is shown w
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
+import select
 import sys
 import time
 from threading import Event, Thread
@@ -45,8 +48,12 @@ class ProgressLine:
         self.show_part(text, done / blocks)
 
     def show_part(self, text: str, done: float) -> None:
-        """Shows what is being done, and which part of it (0 to 1) is."""
+        """Shows what is being done, and which part of it (0 to 1) is.
+
+        Raises BrokenPipeError if who reads standard output has left: nobody waits for the rest.
+        """
         global _spoken
+        _require_reader()
         now = time.monotonic()
         if now < self._next or is_quiet():
             return
@@ -124,6 +131,15 @@ class _Stage(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.message = record.getMessage()
+
+
+def _require_reader() -> None:
+    """Raises BrokenPipeError if standard output is a pipe that nobody reads any more."""
+    with contextlib.suppress(AttributeError, ValueError):  # no poll here, or no file
+        asked = select.poll()
+        asked.register(sys.stdout.fileno(), 0)
+        if any(state & select.POLLERR for _, state in asked.poll(0)):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def _between() -> float:

@@ -18,6 +18,7 @@ from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.request import Request
+from ptxwcet.support.csv_cells import spelled
 from ptxwcet.support.diagnostics import Severity
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
@@ -203,5 +204,5 @@ def _draw(
 def _times_csv(answer: PwcetAnswer) -> str:
     rows = [f"condition,{answer.unit.value}"]
     for study in answer.studies:
-        rows += [f"{study.sample.label},{value:.0f}" for value in study.sample.times]
+        rows += [f"{spelled(study.sample.label)},{value:.0f}" for value in study.sample.times]
     return "\n".join(rows) + "\n"

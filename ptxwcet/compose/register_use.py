@@ -29,6 +29,7 @@ _CUDA = 190  # machine number of an ELF file of CUDA
 _SYMBOLS, _INFO = 2, 0x70000000  # types of sections
 _REGISTER_COUNT = 0x2F
 _SIZED = 4  # format of an attribute that says its size
+_HEADER_BYTES, _LONGEST_NAME = 64, 1 << 12
 _MOST_REGISTERS = 1024
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
@@ -116,7 +117,8 @@ def _of_text(data: bytes) -> Iterator[tuple[str, str | None, int]]:
         if begins := _COMPILING.search(line):
             kernel = begins[1], begins[2]
         elif kernel is not None and (used := _USED.search(line)):
-            yield *kernel, min(int(used[1]), _MOST_REGISTERS)
+            if int(used[1]):  # no kernel has none
+                yield *kernel, min(int(used[1]), _MOST_REGISTERS)
             kernel = None
 
 
@@ -124,7 +126,10 @@ def _of_text(data: bytes) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _of_cubin(data: bytes) -> Iterator[tuple[str, str | None, int]]:
-    """The kernels of an ELF file of 64 bits; nothing of what it is not, or is cut short."""
+    """The kernels of an ELF file of 64 bits; nothing of what it is not, or is cut short.
+
+    A header may lie: what it says of sizes costs no more than the file is long.
+    """
     try:
         if data[4:6] != b"\x02\x01" or struct.unpack_from("<H", data, 18)[0] != _CUDA:
             return
@@ -135,7 +140,7 @@ def _of_cubin(data: bytes) -> Iterator[tuple[str, str | None, int]]:
                 for symbol, count in _counts(data[offset : offset + size]):
                     if symbol in names and 0 < count <= _MOST_REGISTERS:
                         yield names[symbol], None, count
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, OverflowError):
         return
 
 
@@ -143,8 +148,13 @@ def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Type, place, size and link of each section."""
     (begin,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
-    for number in range(count):
+    left = len(data)
+    for number in range(count if size == _HEADER_BYTES else 0):
         header = struct.unpack_from("<IIQQQQI", data, begin + number * size)
+        if header[1] in (_INFO, _SYMBOLS):
+            left -= header[5]
+        if left < 0:
+            return
         yield header[1], header[4], header[5], header[6]
 
 
@@ -157,7 +167,7 @@ def _symbol_names(data: bytes, sections: list[tuple[int, int, int, int]]) -> dic
         text = sections[link][1]
         for number in range(min(size, len(data)) // 24):
             (at,) = struct.unpack_from("<I", data, offset + 24 * number)
-            end = data.find(b"\0", text + at)
+            end = data.find(b"\0", text + at, text + at + _LONGEST_NAME)
             names[number] = data[text + at : max(end, text + at)].decode("utf-8", "replace")
     return names
 

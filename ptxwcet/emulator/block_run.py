@@ -80,15 +80,17 @@ class BlockRun:
 
         Which side of a branch runs first is the stack's choice, so ``ret`` alone counts as ended.
         """
-        masks = np.zeros(len(self._stacks), dtype=np.uint32)
-        for warp, stack in enumerate(self._stacks):
-            live, seen = 0, 0
-            for entry in reversed(stack.entries):
-                if not self._only_ends(entry.node):
-                    live |= entry.mask & ~seen
-                seen |= entry.mask
-            masks[warp] = live
+        masks = np.array([self._running(stack) for stack in self._stacks], dtype=np.uint32)
         return np.unpackbits(masks.view(np.uint8), bitorder="little").view(np.bool_)
+
+    def _running(self, stack: Stack) -> int:
+        """The lanes of a warp that will execute something before they end."""
+        live, seen = 0, 0
+        for entry in reversed(stack.entries):
+            if not self._only_ends(entry.node):
+                live |= entry.mask & ~seen
+            seen |= entry.mask
+        return live
 
     def _only_ends(self, number: int) -> bool:
         for _ in self._nodes:
@@ -192,7 +194,7 @@ class BlockRun:
             if not lanes:
                 continue
             first = 32 * warp + (lanes & -lanes).bit_length() - 1
-            if lanes != self._stacks[warp].live:
+            if lanes != self._running(self._stacks[warp]):
                 message = "barrier executed by a part of a warp; the others count as arrived"
                 frame.report("PW436", message, barrier.instruction, Place(first, None, False))
             count = 0 if counts is None else int(counts[first])

@@ -46,7 +46,8 @@ def execute(
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
     context = Context(kernel, layout.symbols, lanes, is_observed=options.observer is not None)
-    nodes = compile_nodes(context, cfg, compute_postdominators(cfg))
+    whole = build_cfg(kernel, with_aborts=True)  # an abort is executed, to be reported
+    nodes = compile_nodes(context, whole, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)
     if options.observer is not None:
         frame.observation = Observation(options.observer, layout.arena, threads)

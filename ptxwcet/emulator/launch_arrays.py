@@ -28,6 +28,7 @@ DTYPES = (
 )
 """Element types of a launch file's arrays, by NumPy's names; bfloat16 is given as uint16 bits."""
 
+_PART = 1 << 20  # elements that are made at once
 MOST_BYTES = 1 << 31
 """Largest array: more is a slip of the pen, and would be allocated before anyone noticed."""
 
@@ -72,7 +73,7 @@ class ArraySource:
             return _load(self.file, self.span)
         if self.initialiser == "values":
             return np.array(self.values, dtype=self.dtype).reshape(self.shape)
-        return _initialised(self).astype(self.dtype).reshape(self.shape)
+        return _initialised(self).reshape(self.shape)
 
 
 def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> ArraySource:
@@ -197,25 +198,38 @@ def _listed(table: Mapping[str, Any], dtype: str, span: Span | None) -> ArraySou
 
 
 def _initialised(source: ArraySource) -> Array:
+    """The elements, part by part: what they are made of may be eight times as large."""
     count, settings = math.prod(source.shape), source.settings
-    match source.initialiser:
-        case "zeros":
-            return np.zeros(count, source.dtype)
-        case "ones":
-            return np.ones(count, source.dtype)
-        case "value":
-            return np.full(count, settings["value"], source.dtype)
-        case "arange":
-            start, step = settings["start"], settings["step"]
-            if source.dtype[0] == "f":
-                return np.arange(count, dtype=np.float64) * step + start
-            # modulo 2^64, then 2^bits: exact, as first and last element fit the type
-            steps = np.arange(count, dtype=np.uint64)
-            return steps * np.uint64(int(step) % 2**64) + np.uint64(int(start) % 2**64)
-    random = np.random.RandomState(int(settings["seed"]))
-    if source.initialiser == "uniform":
-        return random.uniform(settings["low"], settings["high"], count)
-    return random.randint(int(settings["low"]), int(settings["high"]), count, dtype=np.int64)
+    random = np.random.RandomState(int(settings.get("seed", 0)))
+    made: Array = np.zeros(count, source.dtype)
+    if source.initialiser == "zeros":
+        return made  # no page of it is touched yet
+    for begin in range(0, count, _PART):
+        part = made[begin : begin + _PART]
+        match source.initialiser:
+            case "ones":
+                part[:] = 1
+            case "value":
+                part[:] = np.full(len(part), settings["value"], source.dtype)
+            case "arange":
+                part[:] = _counted(begin, len(part), source).astype(source.dtype)
+            case "uniform":
+                drawn = random.uniform(settings["low"], settings["high"], len(part))
+                part[:] = drawn.astype(source.dtype)
+            case _:
+                low, high = int(settings["low"]), int(settings["high"])
+                part[:] = random.randint(low, high, len(part), np.int64).astype(source.dtype)
+    return made
+
+
+def _counted(begin: int, count: int, source: ArraySource) -> Array:
+    """Elements of an arithmetic sequence, from the one of number ``begin`` on."""
+    start, step = source.settings["start"], source.settings["step"]
+    if source.dtype[0] == "f":
+        return np.arange(begin, begin + count, dtype=np.float64) * step + start
+    # modulo 2^64, then 2^bits: exact, as first and last element fit the type
+    steps = np.arange(begin, begin + count, dtype=np.uint64)
+    return steps * np.uint64(int(step) % 2**64) + np.uint64(int(start) % 2**64)
 
 
 def _load(path: Path, span: Span | None) -> Array:

@@ -161,10 +161,10 @@ class _Compiler:
             return None
         name = instruction.opcode.name if instruction.opcode else ""
         step: Step
-        if control is ControlEffect.TRAP or name == "brkpt":
-            step = _fault(instruction, f"{instruction.mnemonic} executed")
-        elif control is ControlEffect.CALL and instruction.callee == ASSERTION:
+        if control is ControlEffect.TRAP and instruction.callee == ASSERTION:
             step = _fault(instruction, "assertion failed")
+        elif control is ControlEffect.TRAP or name == "brkpt":
+            step = _fault(instruction, f"{instruction.mnemonic} executed")
         elif control is ControlEffect.CALL:
             self._refuse(instruction, ": recursive, indirect, or of a function without a body")
             return None

@@ -21,9 +21,11 @@ from ptxwcet.ir.op_classes import ControlEffect
 ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 
 
-# Instructions that all walks over a kernel may execute, and steps of its searches for variants.
-# Each is some seconds, and several times what any kernel of samples, suite and corpus needs.
-MOST_WALK_STEPS = 150_000
+# Instructions that all walks over a kernel may execute while they tell lanes apart, with what their
+# paths cost later on, and how many again once they do not; steps of searches for variants. Each is
+# some seconds (benchmarks/slowest.py).
+MOST_WALK_STEPS = 90_000
+MOST_STEPS_TOGETHER = 60_000
 MOST_SEARCH_STEPS = 1_000_000
 # Effort of the solver for all certificates of a kernel: about ten seconds.
 MOST_PROOF_STEPS = 100_000
@@ -41,7 +43,8 @@ class Work:
     of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
     launch; ``passages`` are those of
     :mod:`ptxwcet.flow.certificates.proof`, ``states`` what contradicted certificates, by loop;
-    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block.
+    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block; ``told_apart``: walks know the
+    index of each lane.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """
@@ -51,6 +54,7 @@ class Work:
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
     dominators: tuple[BlockId | None, ...] = ()
+    before_barriers: frozenset[int] | None = None
     regions: dict[int, Any] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
@@ -61,9 +65,21 @@ class Work:
     passages: dict[Any, Any] = field(default_factory=dict)
     states: dict[int, list[Any]] = field(default_factory=dict)
     steps: dict[int, Any] = field(default_factory=dict)
+    told_apart: bool = True
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
+
+    def tell_apart_no_more(self) -> bool:
+        """From now on walks do not tell lanes apart, and may take some steps again; False if that
+        is not allowed, or so already.
+        """
+        if not self.told_apart or self.most_visits is not None:
+            return False
+        most = self.walking.most * MOST_STEPS_TOGETHER // MOST_WALK_STEPS
+        self.told_apart, self.walking = False, Effort(most)
+        self.relied, self.uncounted = set(), set()
+        return True
 
     @classmethod
     def part(cls, parts: int) -> Work:
@@ -131,6 +147,23 @@ class FlowGraph:
         last = self.kernel.instructions[bounds.end - 1]
         ends = last.control in ENDINGS and last.guard is None
         return bounds.end == bounds.start + 1 and ends
+
+    def way_out(self, *sides: int) -> int | None:
+        """The one of two sides of a branch on which lanes only end, if those of the other one may
+        come to a barrier. Cost: constant, once linear in the graph.
+        """
+        if self.work.before_barriers is None:
+            found: set[int] = set()
+            pending = [self.block_of(index) for index in self.cfg.barriers]
+            while pending:
+                one = pending.pop()
+                if one not in found:
+                    found.add(one)
+                    pending += self.cfg.predecessors[one]
+            self.work.before_barriers = frozenset(found)
+        ends = [one for one in sides if self.is_final(BlockId(one))]
+        waits = self.work.before_barriers.intersection(sides)
+        return ends[0] if ends and waits else None
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""

@@ -6,8 +6,6 @@ Objects are known by what they have, so that none of those packages is imported 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -15,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptxwcet.studies.nvcc import compiled_ptx
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-_COMPILER = "nvcc"
-_MOST_SECONDS = 300
 _CAPABILITY = (8, 0)
 _LONGEST = 300
 
@@ -38,8 +35,8 @@ def ptx_of(source: object, signature: object = None) -> PtxSource:
     A path; text of PTX, which has a line that begins with ``.version``; a compiled kernel of Triton
     (``asm``); a dispatcher of Numba (``inspect_asm``), which is compiled for sm_80 if it was not
     compiled for its ``signature`` yet; a ``RawKernel`` or ``RawModule`` of CuPy, whose CUDA source
-    nvcc compiles; anything with PTX as its attribute ``ptx``. Raises PtxwcetError (PW119) for what
-    carries none.
+    nvcc compiles; anything with PTX as its attribute ``ptx``. Raises PtxwcetError: PW119 for what
+    carries none, PW120 for source that is not compiled.
     """
     match source:
         case os.PathLike():
@@ -65,7 +62,7 @@ def ptx_of(source: object, signature: object = None) -> PtxSource:
     if isinstance(code, str):
         kernel = getattr(source, "name", None)
         meant = kernel if isinstance(kernel, str) else None
-        ptx = code if _is_ptx(code) else _compiled(code, getattr(source, "options", ()), name)
+        ptx = code if _is_ptx(code) else _compiled(code, getattr(source, "options", ()))
         return PtxSource(f"<{name}>", ptx, meant)
     raise _no_ptx(
         f"{name}, a {type(source).__module__}.{type(source).__qualname__}, carries no PTX",
@@ -121,25 +118,13 @@ def _by_numba(source: Any, name: str, signature: object) -> str:
     return str(found[0])
 
 
-def _compiled(code: str, options: object, name: str) -> str:
-    """CUDA source compiled to PTX by the compiler on the path."""
-    compiler = shutil.which(_COMPILER)
-    if compiler is None:
-        raise _no_ptx(
-            f"{name} is CUDA source, and {_COMPILER} is not on the path to compile it",
-            "give the PTX that the compiler made of it",
-        )
+def _compiled(code: str, options: object) -> str:
+    """CUDA source compiled to PTX by the compiler on the path. Raises PtxwcetError (PW120)."""
     given = [*map(str, options)] if isinstance(options, (list, tuple)) else []
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernel.cu"
+        file = Path(folder, "kernel.cu")
         file.write_text(code, encoding="utf-8")
-        command = [compiler, "-ptx", "-lineinfo", *given, "-o", "kernel.ptx", "kernel.cu"]
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False
-        )
-        if done.returncode:
-            raise _no_ptx(f"{name} does not compile", done.stderr.strip().split("\n")[0])
-        return (Path(folder) / "kernel.ptx").read_text(encoding="utf-8")
+        return compiled_ptx(str(file), given)
 
 
 def _no_ptx(message: str, help_text: str) -> PtxwcetError:

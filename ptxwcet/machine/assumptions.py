@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 ALONE = "alone-on-its-sm"
+NO_OTHER_KERNELS = "no-other-kernels"
 """A condition on the use of a machine: true by definition only where an SM holds one block."""
 
 NO_BANK_CONFLICTS = "no-bank-conflicts"
@@ -32,7 +33,7 @@ OF_LAUNCHES = (
     STORES_HOLD,
     BREADTH_FIRST,
     "launch-overhead",
-    "no-other-kernels",
+    NO_OTHER_KERNELS,
 )
 """What bounds of launches rest on beside the execution of a block (docs/methods/grid.md)."""
 
@@ -105,7 +106,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "a launch takes no more cycles than the machine file says before its first block "
             "starts and after its last block ends"
         ),
-        "no-other-kernels": (
+        NO_OTHER_KERNELS: (
             "nothing else runs on the GPU from the start of a launch to its end, and nothing is "
             "preempted"
         ),

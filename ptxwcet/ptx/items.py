@@ -387,7 +387,7 @@ def _file_names(text: str) -> dict[int, tuple[str, str]]:
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
         if "//" not in before.rpartition("\n")[2]:
-            with contextlib.suppress(LiteralError):  # reported where the directive is read
+            with contextlib.suppress(ValueError):  # reported where the directive is read
                 files[integer_value(match.group(1))] = match.group(2)
     readable = readable_paths(files.values())
     return {

@@ -6,7 +6,7 @@ import os
 from typing import IO
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_at_most, read_bytes
 from ptxwcet.support.source import SourceFile
 
 _MARKS = (
@@ -41,7 +41,7 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
     """The text of a stream, which is called ``name``. Raises PtxwcetError (PW112)."""
-    data = stream.read(MOST_TEXT_BYTES + 1)
+    data = read_at_most(stream, MOST_TEXT_BYTES)
     if len(data) > MOST_TEXT_BYTES:
         raise _refused(f"'{name}' is larger than {MOST_TEXT_BYTES >> 20} MiB", None)
     return _source(name, data)

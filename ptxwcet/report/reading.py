@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 _Model = TypeVar("_Model")
 _PLAIN = {str: "a text", int: "a whole number", float: "a number", bool: "a boolean"}
 _LONGEST = 60
-_MOST = 10**30  # larger than any bound, and still a floating-point number
+_MOST = 10**300  # larger than any bound, and still a floating-point number
 
 
 class NotAReport(ValueError):

@@ -1,4 +1,10 @@
-"""The texts of source lines."""
+"""The texts of source lines.
+
+Which files a PTX names is said by whoever made the PTX. A report may be given away, so it shows
+lines of what is source by its name, of nothing else that lies beside the PTX: no hidden file, none
+that a link takes from another folder, none that is binary. PTX from standard input or from a text
+lies beside nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +13,23 @@ from pathlib import Path
 from ptxwcet.ir.kernel import Kernel
 
 _LARGEST_SOURCE_BYTES = 10_000_000
+SOURCES = {
+    *(".c", ".cc", ".cl", ".cpp", ".cu", ".cuf", ".cuh", ".cxx", ".f90", ".h", ".hh", ".hip"),
+    *(".hpp", ".hxx", ".inc", ".inl", ".ipp", ".jl", ".mlir", ".ptx", ".py", ".pyx", ".rs"),
+    *(".tpp", ".zig"),
+}
+"""How names of files end whose lines are shown."""
 
 
 class SourceLines:
     """The texts of source lines: of ``source``, and of files beside the PTX file ``ptx_path``.
 
-    A file is found by its name alone; one that cannot be read has no lines.
+    A file is found by its name alone; one that is no source, or cannot be read, has no lines.
+    ``source`` is what the user named, whatever it is called.
     """
 
     def __init__(self, ptx_path: str, source: str | None) -> None:
-        self._folder = Path(ptx_path).parent
+        self._folder = None if ptx_path.startswith("<") else Path(ptx_path).parent
         self._source = None if source is None else Path(source)
         self._files: dict[str, list[str]] = {}
 
@@ -36,14 +49,27 @@ class SourceLines:
         return self._files[name]
 
     def _read(self, name: str) -> list[str]:
-        given = self._source
-        path = given if given is not None and given.name == name else self._folder / name
         try:
-            if not path.is_file() or path.stat().st_size > _LARGEST_SOURCE_BYTES:
+            path = self._path(name)
+            if path is None or not path.is_file() or path.stat().st_size > _LARGEST_SOURCE_BYTES:
                 return []
-            return path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except (OSError, ValueError):
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError, RuntimeError):  # the last: links that go round
             return []
+        return [] if "\0" in text else text.splitlines()
+
+    def _path(self, name: str) -> Path | None:
+        """Where the file lies, links followed; None if its lines are not to be shown."""
+        if self._source is not None and self._source.name == name:
+            return self._source
+        if self._folder is None:
+            return None
+        folder, path = self._folder.resolve(), (self._folder / name).resolve()
+        is_source = all(
+            Path(one).suffix.lower() in SOURCES and not one.startswith(".")
+            for one in (name, path.name)
+        )
+        return path if is_source and path.parent == folder else None
 
 
 def ptx_text(kernel: Kernel, index: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.reproduce.pictures import can_draw, draw_png
+from ptxwcet.support.csv_cells import spelled
 
 if TYPE_CHECKING:
     from ptxwcet.reproduce.pictures import Figure
@@ -58,7 +59,9 @@ class Results:
     def add_csv(self, name: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Adds a file of comma-separated values."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([head, *rows])
+        csv.writer(text, lineterminator="\n").writerows(
+            [map(spelled, row) for row in (head, *rows)]
+        )
         self.files[name] = text.getvalue().encode()
 
     def add_json(self, name: str, data: Any) -> None:

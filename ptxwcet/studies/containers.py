@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.ptx.reading import read_source
+from ptxwcet.studies.nvcc import MOST_SECONDS, compiled_ptx, is_harmless, not_compiled
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
-COMPILER, OPENER = "nvcc", "cuobjdump"
-_MOST_SECONDS = 600
+OPENER = "cuobjdump"
 _SOURCE = ".cu"
 _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d{2,3}[af]?)")
@@ -55,35 +55,19 @@ def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -
     named, and has the ``kernels``. Raises PtxwcetError: PW120 (not compiled), PW121 (no PTX, or
     not one). Cost: a run of the tool.
     """
+    if Path(path).suffix.lower() == _SOURCE:
+        return _compiled(path, compilation)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        if Path(path).suffix.lower() == _SOURCE:
-            return _compiled(path, compilation, Path(folder))
         return _extracted(path, compilation, kernels, Path(folder))
 
 
-def _compiled(path: str, compilation: Compilation, folder: Path) -> str:
-    tool = shutil.which(COMPILER)
-    if tool is None:
-        raise _not_compiled(
-            f"'{path}' is CUDA source, and {COMPILER} is not on the PATH to compile it",
-            "install the CUDA toolkit, or give the PTX that the compiler made of it",
-        )
+def _compiled(path: str, compilation: Compilation) -> str:
     if compilation.architecture is None:
-        raise _not_compiled(
+        raise not_compiled(
             f"'{path}' is CUDA source: for which architecture is not said",
             "for example --arch sm_86; what is compiled for another one is other code",
         )
-    target = folder / "kernel.ptx"
-    architecture = compilation.architecture
-    command = [tool, "-ptx", "-lineinfo", f"-arch={architecture}", *compilation.options]
-    done = _run([*command, "-o", str(target), path], None)
-    if done.returncode or not target.is_file():
-        raise _not_compiled(
-            f"{COMPILER} does not compile '{path}' for {architecture}",
-            "options of the compiler go into --nvcc-options, for example '-Iinclude -DN=4'",
-            tuple((done.stderr or done.stdout).splitlines()[:_MOST_LISTED]),
-        )
-    return read_source(target).text
+    return compiled_ptx(path, (f"-arch={compilation.architecture}", *compilation.options))
 
 
 def _extracted(path: str, compilation: Compilation, kernels: Sequence[str], folder: Path) -> str:
@@ -93,13 +77,30 @@ def _extracted(path: str, compilation: Compilation, kernels: Sequence[str], fold
             f"'{path}' is a binary, and {OPENER} is not on the PATH to take the PTX out of it",
             "install the CUDA toolkit, or give the PTX: nvcc -ptx writes it",
         )
-    done = _run([tool, "-xptx", "all", str(Path(path).resolve())], folder)
+    binary = str(Path(path).resolve())
+    if not is_harmless(binary):
+        (folder / "binary").symlink_to(binary)
+        binary = "binary"
+    try:
+        done = subprocess.run(
+            [tool, "-xptx", "all", binary],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+        said = done.stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"{OPENER}: {error}"
     files = sorted(folder.glob("*.ptx"))
     if not files:
         raise _no_ptx(
             f"'{path}' holds no PTX, only machine code that {OPENER} can list",
             "keep the PTX when it is built: nvcc -ptx, or -gencode arch=compute_86,code=compute_86",
-            tuple(done.stderr.splitlines()[:2]),
+            tuple(said.splitlines()[:2]),
         )
     texts = {one.name: read_source(one).text for one in files}
     meant = _for_architecture(texts, compilation.architecture)
@@ -145,25 +146,6 @@ def _listed(texts: dict[str, str]) -> tuple[str, ...]:
         rows.append(f"{name}: {', '.join(entries[:_MOST_LISTED]) or 'no kernel'}")
     more = len(texts) - len(rows)
     return (*rows, f"and {more} more") if more else tuple(rows)
-
-
-def _run(command: list[str], folder: Path | None) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_MOST_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(command, 1, "", f"{Path(command[0]).name}: {error}")
-
-
-def _not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
-    return PtxwcetError(Diagnostic("PW120", message, help=remedy, notes=notes))
 
 
 def _no_ptx(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:

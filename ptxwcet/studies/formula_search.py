@@ -329,7 +329,10 @@ class _Job:
             parameter=s,
         )
         costs = self._costs.assumptions
-        facts = fact_assumptions(paths, self._placed, self._launch, self._given)
+        may_abort = bool(self._cfg.aborts)
+        facts = fact_assumptions(
+            paths, self._placed, self._launch, self._given, may_abort=may_abort
+        )
         analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))
         return analysis

@@ -1,14 +1,20 @@
 """One function called on many jobs, in processes: one that dies costs its job alone.
 
 What is done with a job is a function of the job, so that the results do not depend on how many
-processes there are, or on who was first.
+processes there are, or on who was first. The processes end, also in the middle of a job, when the
+one that started them ends or is interrupted: they watch a pipe that nobody else holds open.
 """
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from threading import Thread
 from typing import TypeVar
 
 _SECONDS = 1.0  # between two words of progress, if no job ends
@@ -52,7 +58,12 @@ def _run(
     take: Callable[[int, _Result], None],
 ) -> list[int]:
     """Adds the results of these jobs; those that were under way when a process died."""
-    with ProcessPoolExecutor(workers) as pool:
+    watched, held = multiprocessing.Pipe(duplex=False)
+    with (
+        watched,
+        held,
+        ProcessPoolExecutor(workers, initializer=_end_with, initargs=(watched, held)) as pool,
+    ):
         waiting = list(reversed(numbers))
         running: dict[Future[_Result], int] = {}
         try:
@@ -70,6 +81,19 @@ def _run(
         except BrokenProcessPool:
             return sorted(running.values()) or waiting[-1:]
         except BaseException:
+            held.close()  # nobody waits for what is under way
             pool.shutdown(cancel_futures=True)
             raise
     return []
+
+
+def _end_with(watched: Connection, held: Connection) -> None:
+    """Ends this process when the last end of the pipe but its own, ``held``, is closed."""
+    held.close()
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            watched.recv_bytes()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

@@ -31,7 +31,8 @@ def load_array(path: str | os.PathLike[str]) -> Array:
             raise ValueError("it is shorter than its header says")
         file.seek(begin)
         data = np.empty(size, np.uint8)
-        data[:] = np.frombuffer(file.read(size), np.uint8)
+        if file.readinto(data.data) != size:  # type: ignore[attr-defined]
+            raise ValueError("it became shorter while it was read")
     try:
         return data.view(dtype).reshape(shape, order="F" if is_by_column else "C")
     except (TypeError, OverflowError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,26 @@ def cache_folder() -> Path | None:
     except OSError:
         return None
     return folder.absolute() if os.access(folder, os.W_OK) else None
+
+
+def is_private(folder: Path) -> bool:
+    """Whether a folder and all in it is the user's (or root's), and nobody else may write there.
+
+    It is made if need be, then closed to others (mode 700). Cost: linear in its files.
+    """
+    if not hasattr(os, "geteuid"):  # a system without owners and modes
+        return True
+    owners = (os.geteuid(), 0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = folder.resolve()
+        own = folder.stat()
+        if own.st_uid not in owners or own.st_mode & 0o022:
+            return False
+        entries = (entry.lstat() for entry in folder.rglob("*"))
+        return all(one.st_uid in owners and not stat.S_ISLNK(one.st_mode) for one in entries)
+    except OSError:
+        return False
 
 
 def tell_first_use(listener: Listener | None) -> None:

@@ -32,6 +32,8 @@ MOST_TOML_BYTES = 4 << 20
 MOST_DATA_BYTES = 1 << 32
 """Largest file of data: arrays, measurements, dumps, traces."""
 
+_PART = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class SuppliedInputs:
@@ -119,10 +121,21 @@ def open_input(path: str | os.PathLike[str], most: int) -> IO[bytes]:
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
     """The bytes of a regular file. Raises OSError as :func:`open_input` does. Cost: linear."""
     with open_input(path, most) as file:
-        data = file.read(most + 1)
+        data = read_at_most(file, most)
     if len(data) > most:  # it grew, or its size was not known: /proc
         raise _too_large(most, os.fspath(path))
     return data
+
+
+def read_at_most(file: IO[bytes], most: int) -> bytes:
+    """What is left of a file, or ``most + 1`` bytes of it if that is more.
+
+    Cost: linear in what is there: ``file.read(most + 1)`` asks for the memory of the most.
+    """
+    whole = io.BytesIO()
+    while part := file.read(min(_PART, most + 1 - whole.tell())):
+        whole.write(part)
+    return whole.getvalue()
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:

@@ -3,6 +3,9 @@
 A compiled function may call only compiled functions of its own module: what is kept is renewed when
 that module changes, not when another does. Numba itself is imported with the first call.
 
+Reading what is kept runs it, so it is kept in a folder that nobody else may write, and nothing is
+taken from one that is another's. What cannot be read is made again.
+
 A function that Python calls is compiled with all that it calls as one program. Two things make that
 quick, and neither costs speed afterwards: what is only called by compiled code gets no entry from
 Python, and no copy is made for arguments that happen to be constants (numba would compile
@@ -13,14 +16,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ptxwcet.support.extras import require_extra
-from ptxwcet.support.first_use import CACHE_VARIABLE, about_to_compile, cache_folder
+from ptxwcet.support.first_use import CACHE_VARIABLE, about_to_compile, cache_folder, is_private
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -54,13 +57,34 @@ def _entry(function: FunctionType) -> Any:
     module = function.__module__
     numba = _numba()
     own = _in_place_of(function, _globals_of(module))
-    with _kept_in(_folder()):
-        try:
-            made = numba.njit(cache=True, nogil=True)(own)
-        except RuntimeError:  # no writable cache location
-            made = numba.njit(nogil=True)(own)
+    folder = _folder()
+    try:
+        with _kept_in(folder):
+            made = numba.njit(cache=folder is not None, nogil=True)(own)
+    except RuntimeError:  # no writable cache location
+        made = numba.njit(nogil=True)(own)
+    _renew_what_is_damaged(made._cache)
     _entries().add(made)
     return made
+
+
+def _renew_what_is_damaged(kept: Any) -> None:
+    """Makes numba compile again where what is kept cannot be read, and go on if nothing is kept."""
+    load, save = kept.load_overload, kept.save_overload
+
+    def load_if_whole(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:  # unpickling may raise anything
+            with suppress(OSError):
+                kept.flush()
+            return None
+
+    def save_if_there_is_room(*arguments: Any) -> None:
+        with suppress(OSError):
+            save(*arguments)
+
+    kept.load_overload, kept.save_overload = load_if_whole, save_if_there_is_room
 
 
 @cache
@@ -115,17 +139,25 @@ def _entries() -> set[Any]:
 
 
 def _folder() -> Path | None:
-    """Numba's own variable, where it is set, goes before the platform's folder."""
+    """Where compiled code is kept; None if there is no such folder that is the user's own.
+
+    Numba's own variable, where it is set, goes before the platform's folder.
+    """
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given and not os.environ.get(CACHE_VARIABLE):
-        return Path(given)
-    folder = cache_folder()
-    return None if folder is None else folder / "compiled"
+        folder = Path(given)
+    elif (kept := cache_folder()) is not None:
+        folder = kept / "compiled"
+        with suppress(OSError):  # made by an older version, with whatever mode was usual
+            folder.chmod(0o700)
+    else:
+        return None
+    return folder if is_private(folder) else None
 
 
 @contextmanager
 def _kept_in(folder: Path | None) -> Iterator[None]:
-    """Makes numba keep what is decorated meanwhile in a folder (None: where it likes to)."""
+    """Makes numba keep what is decorated meanwhile in a folder, if there is one."""
     config = _numba().config
     before = config.CACHE_DIR
     if folder is not None:

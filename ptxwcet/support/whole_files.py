@@ -7,7 +7,9 @@ run that is stopped leaves no part of a file, and an older file as it was.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +17,18 @@ from typing import IO
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""Errors of writing that are the place's, not the program's or the user's."""
+
 
 @contextlib.contextmanager
 def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
     """A file to write; it is in its place when the block ends without an exception.
 
     What is no regular file (``/dev/null``, a pipe) is written as it is, never replaced; a link is
-    followed. Raises PtxwcetError with ``code`` if it cannot be written.
+    followed. A file that is replaced leaves its permissions; one that may not be written is not
+    replaced. Raises PtxwcetError with ``code`` if it cannot be written, OSError if there is no room
+    for it.
     """
     try:
         if path.exists() and not path.is_file():
@@ -29,21 +36,35 @@ def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
                 yield file
             return
         place = Path(os.path.realpath(path))
+        mode = _mode(place)
         handle, name = tempfile.mkstemp(prefix=".ptxwcet-", dir=place.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
+            os.chmod(name, mode)
             os.replace(name, place)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
     except OSError as error:
+        if error.errno in FULL_DISK:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
         message = f"cannot write '{path}': {error.strerror or error}"
         raise PtxwcetError(Diagnostic(code, message)) from None
+
+
+def _mode(place: Path) -> int:
+    """The permissions of a file that is written. Raises PermissionError."""
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+    if not mode & 0o222 or not os.access(place, os.W_OK):  # the system's owner may write all
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return mode
 
 
 def write_text(path: Path, text: str, code: str) -> None:

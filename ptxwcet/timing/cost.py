@@ -45,6 +45,8 @@ UNKNOWN_OPCODES = Assumption(
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
 _COPY_REGISTERS = 64
 _COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
+_GRID_WAIT = "griddepcontrol.wait"
+_GRID_CONTROL = frozenset({_GRID_WAIT, "griddepcontrol.launch_dependents"})
 _MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
 
 
@@ -80,6 +82,8 @@ def cost_instruction(
         bubble = machine.taken_branch_bubble_cycles if taken else 0
         return _timed(instruction, timing, origin, bubble=bubble)
     match op_class:
+        case OpClass.NANOSLEEP:
+            return _sleeping(instruction, _timed(instruction, timing, origin), machine)
         case OpClass.BARRIER:
             return _barrier(instruction, _timed(instruction, timing, origin), block_threads)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
@@ -141,6 +145,8 @@ class InstructionCosts:
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+        self.waits_for_launches = False
+        """Whether an instruction was charged that waits for the launches before."""
         self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT
         """Whether all costs so far are the machine's nominal timings, charged nowhere."""
 
@@ -205,6 +211,7 @@ class InstructionCosts:
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
             return ()
+        self.waits_for_launches |= _name(instruction) == _GRID_WAIT
         if is_charged(instruction, self._machine):
             self.is_nominal = False
         if isinstance(cost, TimedInstruction) and self._machine.memory is not None:
@@ -254,14 +261,21 @@ def charge_transactions(
 def is_charged(instruction: Instruction, machine: Machine) -> bool:
     """Whether the machine file charges a known instruction above its nominal timing."""
     op_class = instruction.op_class
-    if op_class is None:
+    if op_class is None or op_class is OpClass.NANOSLEEP:
         return True
     row = machine.timings[_timing_class(instruction, op_class, machine)]
     return isinstance(row, OpTiming) and row.is_upper
 
 
 def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
-    """The row to take: a commit costs what a wait does, a shared matrix move a shared access."""
+    """The row to take: a commit costs what a wait does, a shared matrix move a shared access, what
+    would abort the launch and is passed a return that is passed. What sleeps for a known time, or
+    orders the launch and another one, is issued like a branch.
+    """
+    if _sleep(instruction) is not None or _name(instruction) in _GRID_CONTROL:
+        return OpClass.BRANCH
+    if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
+        return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and _name(instruction) != "cp.async":
         return OpClass.ASYNC_WAIT
     if (
@@ -271,6 +285,26 @@ def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine)
     ):
         return OpClass.LOAD_SHARED if instruction.writes else OpClass.STORE_SHARED
     return op_class
+
+
+def _sleep(instruction: Instruction) -> int | None:
+    """The nanoseconds that a thread is told to sleep, if they are a literal."""
+    if instruction.op_class is not OpClass.NANOSLEEP:
+        return None
+    (time,) = instruction.operands
+    return int(time.value) & 0xFFFFFFFF if isinstance(time, Immediate) else None
+
+
+def _sleeping(
+    instruction: Instruction, timed: TimedInstruction, machine: Machine
+) -> TimedInstruction:
+    """A sleep: by the PTX ISA it takes at most twice the time that it is told."""
+    time = _sleep(instruction)
+    if time is None:  # a machine with a row for it
+        return timed
+    cycles = -(-2 * time * machine.clock_mhz // 1000)
+    latency = timed.latency_cycles + cycles
+    return replace(timed, latency_cycles=latency, bubble_cycles=cycles)
 
 
 def _name(instruction: Instruction) -> str:

@@ -11,6 +11,7 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.assumptions import NO_OTHER_KERNELS
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
@@ -51,6 +52,8 @@ class LaunchCosts(InstructionCosts):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        if self.waits_for_launches:
+            found.append(self._machine.assumption(NO_OTHER_KERNELS))
         pointers = () if self._found is None else self._found.pointers
         if pointers:
             text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))

@@ -31,6 +31,7 @@ from ptxwcet.flow.walk.path import (
     Together,
     Visit,
     WarpPath,
+    early_ends,
     grows,
     may_end,
     visited_blocks,
@@ -55,7 +56,13 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
-from ptxwcet.warp.segments import conditional, has_barrier, split_at_barrier, with_late_side
+from ptxwcet.warp.segments import (
+    conditional,
+    has_barrier,
+    split_at_barrier,
+    with_before_barriers,
+    with_late_side,
+)
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -126,11 +133,25 @@ class _Builder:
         order.
         """
         while True:
-            programs = [self._part(nodes, tallied=not may_end(nodes)) for nodes in paths]
+            programs = [
+                self._before_barriers(self._part(nodes, tallied=not may_end(nodes)), nodes)
+                for nodes in paths
+            ]
             if len(paths) == 1 or self._shown == self._waiting:
                 require_alike(paths, frozenset(place for _, place in self._waiting))
                 return programs
             self._shown = frozenset(self._waiting)
+
+    def _before_barriers(self, body: tuple[Node, ...], nodes: Path) -> tuple[Node, ...]:
+        """The program, at whose barriers lanes may execute their end that have left before.
+
+        As often as they may have at all: which barrier comes next is not looked at.
+        """
+        late: list[Node] = []
+        for visits, most in early_ends(nodes).items():
+            side = conditional(self._not_as_it_is(visits))
+            late += [Repeat(most, side, 0)] if side else []
+        return with_before_barriers(body, tuple(late)) if late else body
 
     def _is_shown(self, kind: str, site: int, inside: tuple[Node, ...]) -> bool:
         """Whether what the block chooses at a place is a choice of barriers, here or elsewhere."""

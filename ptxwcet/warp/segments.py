@@ -128,6 +128,26 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(out)
 
 
+def with_before_barriers(body: Sequence[Node], late: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The body with ``late`` before each of its barriers. Cost: linear in the tree."""
+    out: list[Node] = []
+    for node in body:
+        match node:
+            case Barrier() | PartialBarrier():
+                out += (*late, node)
+            case Repeat(body=inner) | BlockRepeat(body=inner):
+                out.append(replace(node, body=with_before_barriers(inner, late)))
+            case Unordered(first, second):
+                sides = with_before_barriers(first, late), with_before_barriers(second, late)
+                out.append(Unordered(*sides))
+            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+                ways = tuple(with_before_barriers(way, late) for way in alternatives)
+                out.append(replace(node, alternatives=ways))
+            case TimedInstruction() | Tally():
+                out.append(node)
+    return tuple(out)
+
+
 def split_at_barrier(body: tuple[Node, ...]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The nodes before the first barrier, and the rest. A loop that holds it is peeled once.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from containment_oracle import Oracle, Recorder
 from isa_interpreter import OUTSIDE, execute
 from path_attack import Checker, explorations, inputs, machine
 
+from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
@@ -74,6 +78,19 @@ def contained(kernel: Kernel, launch: Launch, *, seed: int, executions: int, ste
             result.wrong = f"{violation or oracle.missing[0]} ({given})"
             break
     return result
+
+
+@contextlib.contextmanager
+def lanes_not_told_apart() -> Iterator[None]:
+    """Walks know of the index of a lane only that it is one of the block, from the beginning."""
+    plain = Work.__init__
+
+    def noted(self: Work, *arguments: Any, **named: Any) -> None:
+        plain(self, *arguments, **named)
+        self.told_apart = False
+
+    with patch.object(Work, "__init__", noted):
+        yield
 
 
 def launched(path: Path, launch_file: Path) -> Case:

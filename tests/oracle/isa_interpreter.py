@@ -31,7 +31,10 @@ class Input:
     """A launch and where its data come from.
 
     Parameters without a value, block indices and the size of the grid are drawn from ``seed`` if
-    they are not given. ``steps`` is how many blocks of instructions a warp may execute.
+    they are not given. ``steps`` is how many blocks of instructions a warp may execute. ``leaving``
+    is what threads do that go straight to the end, past a barrier that others of their warp come
+    to: end at once ("early"), when the others come to the barrier ("late"), or wait for the others
+    and count as arrived ("wait").
     """
 
     block: Dim3
@@ -47,6 +50,7 @@ class Input:
     steps: int = 400
     restless: bool = False
     backwards: bool = False
+    leaving: str = "wait"
 
 
 class Lane:
@@ -77,6 +81,8 @@ class WarpRun:
 
     trace: Trace = field(default_factory=list)
     is_whole: bool = True
+    is_late: bool = False
+    """Some of its lanes have executed their end while others were on their way to a barrier."""
 
 
 @dataclass
@@ -114,6 +120,9 @@ _ARRAY = 1 << 36  # of 2^31 words of 8 bytes on both sides, and more
 OUTSIDE = "an integer out of the range of its array"
 """Finding of a run that is none of those for which such ranges are stated."""
 
+ABORTED = "the launch is aborted"
+"""Finding of a run that comes to a trap or a failed assertion: it goes no further."""
+
 Observer = Callable[["Machine", int, int, Mask], None]
 """Called with the machine, warp, first instruction and lanes before each block is executed."""
 
@@ -147,6 +156,7 @@ class Machine:
         self.warps = [tuple(self.lanes[i : i + 32]) for i in range(0, threads, 32)]
         self.runs = [WarpRun() for _ in self.warps]
         self.alive = [set(warp) for warp in self.warps]
+        self.ending: list[list[tuple[int, set[Lane], bool]]] = [[] for _ in self.warps]
         self.left = [given.steps] * len(self.warps)
         self.votes: list[tuple[str, list[int]]] = [("", [])] * len(self.warps)
         self.reduced = [0] * len(self.warps)
@@ -287,6 +297,9 @@ class Machine:
 
     def _warp(self, warp: int) -> Generator[tuple[int, int], None, None]:
         yield from self._region(warp, 0, self.warps[warp], self.program.graph.end)
+        for block, left, meets in self.ending[warp]:
+            if not meets or self.runs[warp].trace[-1:] != [(block, False)]:
+                self._end(warp, block, left)
 
     def _region(
         self, warp: int, block: int, mask: Mask, stop: int
@@ -311,6 +324,13 @@ class Machine:
                 trace.append((block, False))
                 block = last + 1
                 continue
+            if last in graph.aborts:
+                if any(steps[last].holds(lane) for lane in mask):
+                    self.findings.append((ABORTED, 0))
+                    raise StopRun
+                trace.append((block, False))
+                block = last + 1
+                continue
             ways = self._ways(last, mask)
             if steps[last].words[0] in ENDINGS:
                 trace.append((block, False))
@@ -323,6 +343,19 @@ class Machine:
                 trace.append((block, self._jumps(last, block_to, mask)))
                 block = block_to
                 continue
+            ends = next((to for to in ways if graph.only_ends(to)), None)
+            if ends is not None and len(ways) == 2:
+                other = next(to for to in ways if to != ends)
+                if graph.may_wait(other):
+                    left = set(ways[ends])
+                    if self.given.leaving == "early":
+                        trace.append((block, ends != last + 1))
+                        self._end(warp, ends, left)
+                    else:
+                        trace.append((block, other != last + 1))
+                        self.ending[warp].append((ends, left, ends == meeting))
+                    block, mask = other, ways[other]
+                    continue
             jumped = next(iter(ways))
             indexed = steps[last].words[0] == "brx"  # it always jumps
             parts = steps[last].words[0] == "bra" and jumped != meeting
@@ -338,6 +371,12 @@ class Machine:
         if block == graph.end:
             self.alive[warp] -= set(mask)
         return mask
+
+    def _end(self, warp: int, block: int, lanes: set[Lane]) -> None:
+        """Lanes execute a block that ends them."""
+        if block != self.program.graph.end:
+            self.runs[warp].trace.append((block, False))
+        self.alive[warp] -= lanes
 
     def _jumps(self, last: int, target: int, mask: Mask) -> bool:
         """Whether lanes take the branch, also one that leads to the next instruction."""
@@ -370,7 +409,11 @@ class Machine:
         lanes = tuple(lane for lane in mask if step.holds(lane))
         if not lanes:
             return
-        if set(lanes) != self.alive[warp]:
+        while self.ending[warp] and self.given.leaving == "late":
+            block, left, _ = self.ending[warp].pop()
+            self._end(warp, block, left)
+            self.runs[warp].is_late = True
+        if set(lanes) != self.alive[warp].difference(*(left for _, left, _ in self.ending[warp])):
             self.findings.append(("lanes apart at a barrier", index))
         assert step.barrier is not None
         number, threads = step.barrier(self, lanes[0])

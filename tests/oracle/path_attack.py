@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
-from isa_interpreter import OUTSIDE, Execution, Input, WarpRun, counts, execute
+from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.methods import METHODS
@@ -163,7 +163,7 @@ def attack(
     best: tuple[int, Input] | None = None
     for given in inputs(launch, seed, executions, steps):
         run = execute(kernel, given)
-        if (OUTSIDE, 0) in run.findings:
+        if {(OUTSIDE, 0), (ABORTED, 0)} & set(run.findings):
             continue
         found.executions += 1
         found.visits += sum(len(warp.trace) for warp in run.warps)
@@ -205,6 +205,7 @@ def inputs(launch: Launch, seed: int, count: int, steps: int) -> Iterator[Input]
             steps=steps,
             restless=launch.warps == 1 and chooser.random() < 0.25,
             backwards=chooser.random() < 0.5,
+            leaving=("early", "late", "wait")[i % 3],
         )
 
 
@@ -263,7 +264,7 @@ class Checker:
         return ""
 
     def _leaves(self, number: int, warp: WarpRun, nodes: Path) -> str:
-        if len(warp.trace) > MOST_COMPARED:
+        if len(warp.trace) > MOST_COMPARED or warp.is_late:
             return ""
         executed = tuple(Visit(self.block_at[start], taken) for start, taken in warp.trace)
         left = find_departure(nodes, executed)

@@ -10,7 +10,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from containment_runs import ROOT, Case, contained, corpus, few_steps, launched
+from containment_runs import (
+    ROOT,
+    Case,
+    contained,
+    corpus,
+    few_steps,
+    lanes_not_told_apart,
+    launched,
+)
 from kernel_suite import entries
 from parsing import parse_kernel
 from random_programs import KINDS, random_kernel
@@ -69,3 +77,13 @@ def test_random_kernels(kind: str) -> None:
         kernel = parse_kernel(one.text)
         result = contained(kernel, one.launch, seed=seed, executions=3, steps=one.steps)
         assert not result.wrong, (kind, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_kernels_whose_lanes_are_not_told_apart(kind: str) -> None:
+    with lanes_not_told_apart():
+        for seed in range(4):
+            one = random_kernel(seed, kind)
+            kernel = parse_kernel(one.text)
+            result = contained(kernel, one.launch, seed=seed, executions=3, steps=one.steps)
+            assert not result.wrong, (kind, seed)

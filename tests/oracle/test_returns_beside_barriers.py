@@ -3,6 +3,7 @@
 Wrong was: a barrier below a branch on data is fine if the lanes of its other side end there. They
 have ended if that side came first. If it comes last, what it executes belongs to the section behind
 the barrier; so of two warps of which one is early and one late, each takes long in another section.
+Where it executes a return alone, that is counted before each barrier and at the end.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ BODY
 }
 """
 PARTED = {
-    "a return beside a barrier": "@%p2 bra WAIT; ret; WAIT: bar.sync 0; ret;",
     "work and a return beside a barrier": (
         "@%p2 bra WAIT; st.global.u32 [%rd2], %r2; ret; WAIT: bar.sync 0; ret;"
     ),
     "a return that is always taken": (
         "@%p2 bra WAIT; and.b32 %r6, %r6, 1; setp.lt.u32 %p4, %r6, 3; @%p4 ret; WAIT: bar.sync 0;"
     ),
-    "the barrier on the other side": "@%p2 bra GONE; bar.sync 0; ret; GONE: ret;",
 }
 TOGETHER = {
+    "a return beside a barrier": "@%p2 bra WAIT; ret; WAIT: bar.sync 0; ret;",
+    "the barrier on the other side": "@%p2 bra GONE; bar.sync 0; ret; GONE: ret;",
     "a guarded return": "@%p2 ret; bar.sync 0; ret;",
     "a return of the whole block": (
         "ld.param.u64 %rd3, [data]; setp.eq.s64 %p3, %rd3, 77; @%p3 bra WAIT; ret;"
@@ -73,4 +74,5 @@ def test_what_has_ended_before(body: str) -> None:
         run = execute(kernel, given)
         assert not run.findings
         assert checker.check(run, given) is None
+        assert checker.check_time(run, given) is None
         assert checker.check_time(run, given) is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.flow.flow_graph import Work
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
@@ -18,3 +21,18 @@ def only_refusal(request: Request) -> RefusedKernel:
     (row,) = bound_file(request).kernels
     assert isinstance(row, RefusedKernel), row.worst.bound
     return row
+
+
+def with_steps(request: Request) -> tuple[str, int, int]:
+    """The code of the only kernel, or "bound", and how many steps walks and searches took."""
+    works: list[Work] = []
+    plain = Work.__init__
+
+    def noted(self: Work) -> None:
+        plain(self)
+        works.append(self)
+
+    with patch.object(Work, "__init__", noted):
+        (row,) = bound_file(request).kernels
+    code = row.diagnostics[0].code if isinstance(row, RefusedKernel) else "bound"
+    return code, max(w.walking.spent for w in works), max(w.searching.spent for w in works)

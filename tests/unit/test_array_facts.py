@@ -98,7 +98,7 @@ def test_loads_through_the_pointer(body: str) -> None:
         # what the pointer leads to is not behind these
         "neg.s64 %d3, %d1;\nld.global.u32 %r3, [%d3];",
         "add.s64 %d3, %d1, %d1;\nld.global.u32 %r3, [%d3];",
-        "cvt.u32.u64 %r4, %d1;\nld.global.u32 %r3, [%r4];",
+        "cvt.u32.u64 %r4, %d1;\ncvt.u64.u32 %d4, %r4;\nld.global.u32 %r3, [%d4];",
         "ld.param.v2.u64 {%d3, %d4}, [a];\nld.global.u32 %r3, [%d4];",
         # the pointer, and a flag times its distance to another one
         "sub.s64 %d3, %d2, %d1;\ncvt.u64.u32 %d4, %r2;\nmad.lo.s64 %d5, %d3, %d4, %d1;\n"

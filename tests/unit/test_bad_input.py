@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loopback import PATIENCE
 from places import ROOT
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -19,7 +20,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert "Traceback" not in done.stderr + done.stdout
@@ -111,7 +112,7 @@ def test_machine_file_with_a_missing_unit(tmp_path: Path) -> None:
 
 def test_two_kernels_give_a_row_each(tmp_path: Path) -> None:
     path = tmp_path / "two.ptx"
-    refused = KERNEL.replace(" k(", " refused(").replace("ret;", "nanosleep.u32 20;\nret;")
+    refused = KERNEL.replace(" k(", " refused(").replace("ret;", "brkpt;\nret;")
     path.write_text(HEADER + KERNEL + refused)
     returncode, output, error = run(str(path), "--block", "32")
     assert returncode == 1

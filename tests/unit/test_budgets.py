@@ -68,7 +68,7 @@ def test_no_budget_no_verdict() -> None:
     assert verdict() == (0, None)
 
 
-NO_BUDGETS = ("", "0", "0.0us", "-1", "nan", "inf", "1e3", "1.5", "2 s", "1us2", "٣", "9" * 40)
+NO_BUDGETS = ("", "0", "0.0us", "-1", "nan", "inf", "1e3", "1.5", "2 h", "1us2", "٣", "9" * 40)
 
 
 @pytest.mark.parametrize("text", NO_BUDGETS)

@@ -29,11 +29,12 @@ ld.param.u32 %r1, [a]; add.s32 %r1, %r1, 1; st.param.b32 [r+0], %r1; ret;
 .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<9>;
 .param .align 8 .b8 a[16];
 .param .align 4 .b8 result[4];
+.param .b32 first; .param .b64 second; .param .b32 sum;
 ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0; ld.param.u64 %d1, [p];
 setp.lt.u32 %p1, %r2, 7;
 """
 LOOP = "L: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L;"
-BARRIERS = "L: bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L;"
+BARRIERS = "L: bar.sync 0; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r4; @%p2 bra L; membar.cta;"
 LAUNCH = Launch((64, 1, 1), (1, 1, 1), {"n": 5})
 
 
@@ -88,8 +89,6 @@ def test_what_is_stored_is_loaded(moves: str, expected: int) -> None:
         "st.param.b32 [a], 9; st.param.f32 [a], 0f3F800000; ld.param.u32 %r4, [a];",
         "st.param.b32 [a], 9; st.param.v2.b64 [a], {%d1, %d1}; ld.param.u32 %r4, [a];",
         "@%p1 st.param.b32 [a], 3; ld.param.u32 %r4, [a];",  # some lanes have stored nothing
-        "mov.b64 %d2, a; st.param.b32 [a], 9; ld.param.u32 %r4, [a];",  # known by its address
-        "st.param.b32 [a], 9; st.param.b32 [%d1], 3; mov.b64 %d2, a; ld.param.u32 %r4, [a];",
         "st.param.b32 [a], 9; st.param.b32 [result+4], 3; ld.param.u32 %r4, [a];",  # outside
         "st.param.b32 [a], 9; ld.param.u32 %r4, [a+-4];",
     ],
@@ -99,9 +98,12 @@ def test_what_may_be_something_else_is_not_known(moves: str) -> None:
 
 
 def test_arguments_and_results_of_a_function() -> None:
-    call = "st.param.b32 [a+0], %r1; call (result), last, (a, a); ld.param.b32 %r4, [result];"
+    call = (
+        "st.param.b32 [first+0], %r1; st.param.b64 [second], %d1; "
+        "call (sum), last, (first, second); ld.param.b32 %r4, [sum];"
+    )
     kernel = kernel_of(call + LOOP)
-    assert "a+0:32" in kernel.registers
+    assert "first+0:32" in kernel.registers
     assert iterations(call + LOOP) == [6]
 
 

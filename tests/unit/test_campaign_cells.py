@@ -8,20 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import bad_units
 import pytest
+from loopback import PATIENCE, await_that, is_alive
 
 from ptxwcet.campaign import cell
 from ptxwcet.campaign.cell import close_cells, run_units
 from ptxwcet.campaign.work import Ending, Limits, Result, Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits of Linux")
-PATIENCE = 60.0
 DIED, DONE, RAISED = Ending.DIED, Ending.DONE, Ending.RAISED
 
 
@@ -36,20 +35,6 @@ def run(*payloads: tuple[str, object], limits: Limits | None = None) -> list[Res
     results = list(run_units(bad_units.WORK, units, limits or Limits()))
     assert [result.number for result in results] == list(range(len(units)))
     return results
-
-
-def await_that(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.05)
-
-
-def is_alive(process: int) -> bool:
-    with contextlib.suppress(OSError):
-        status = Path(f"/proc/{process}/stat").read_text(encoding="latin-1")
-        return status.rpartition(")")[2].split()[0] not in "ZX"
-    return False
 
 
 @pytest.mark.parametrize(

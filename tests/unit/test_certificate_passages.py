@@ -188,3 +188,35 @@ def test_registers_that_are_none_are_not_settled() -> None:
     for name in ("%r99", "nothing"):
         bound = Bound(Sum((Part(name, 1, Reading.SIGNED),)), 0, 1)
         assert verdict(body, falling(1, bound), TO_FIFTEEN) is Verdict.NOT_SETTLED
+
+
+THROUGH = """L: mov.u32 %r2, 3; mov.u32 %r3, %r1;
+M: {} setp.ne.s32 %p2, %r2, 0; @%p2 bra M;
+mov.u32 %r1, %r3;
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "by"),
+    [
+        ("add.s32 %r3, %r3, -1; add.s32 %r2, %r2, -1;", 3),
+        ("add.s32 %r3, %r3, -2; sub.s32 %r2, %r2, 1;", 6),
+    ],
+)
+def test_what_each_iteration_of_an_inner_loop_adds_hangs_together(rows: str, by: int) -> None:
+    """As often as one register was added to, others were."""
+    body = THROUGH.format(rows)
+    assert verdict(body, falling(by), TO_FIFTEEN) is Verdict.CONFIRMED
+    assert verdict(body, falling(by + 1), TO_FIFTEEN) is Verdict.WRONG
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "@%p3 add.s32 %r3, %r3, -1; add.s32 %r2, %r2, -1;",
+        "ld.global.u32 %r4, [%d1]; add.s32 %r3, %r3, %r4; add.s32 %r2, %r2, -1;",
+        "shl.b32 %r3, %r3, 1; add.s32 %r2, %r2, -1;",
+    ],
+)
+def test_what_inner_iterations_do_not_add_alike_may_be_anything(rows: str) -> None:
+    assert verdict(THROUGH.format(rows), falling(1), TO_FIFTEEN) is Verdict.WRONG

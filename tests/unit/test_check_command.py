@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -160,3 +163,68 @@ def test_no_output_replaces_what_is_read(tmp_path: Path) -> None:
     path = written(tmp_path, more="[[check]]\nfiles = 'k*.ptx'\n")
     assert run_program("check", path, "-o", kernel).code == 2
     assert kernel.read_bytes() == (SAMPLES / "vector_add.ptx").read_bytes()
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has asked about does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+SLOW = """
+import os, pathlib, sys, time
+from ptxwcet.cli.main import main
+from ptxwcet.report import check_model
+
+def work(request):
+    pathlib.Path(f"worker-{os.getpid()}").touch()
+    while True:
+        time.sleep(1)
+
+check_model.answer_kernel = work
+main(sys.argv[1:])
+"""
+
+
+@FORKS
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_command(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", SLOW, "check", written(tmp_path), "--workers", "2"]
+    (tmp_path / "out").write_text("older")
+    with subprocess.Popen(
+        [*command, "-o", "out"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while len(found := [int(one.name[7:]) for one in tmp_path.glob("worker-*")]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, said = process.communicate()  # their standard error is closed, too: they are gone
+    while any(map(alive, found)):
+        time.sleep(0.05)
+    if number is not signal.SIGKILL:
+        assert process.returncode == 128 + number
+        assert "--cache" in said
+    assert "Traceback" not in said
+    assert (tmp_path / "out").read_text() == "older"
+    assert not list(tmp_path.glob(".ptxwcet-*"))
+
+
+@FORKS
+def test_a_reader_that_left(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SLOW, "check", written(tmp_path), "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while len(found := [int(one.name[7:]) for one in tmp_path.glob("worker-*")]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+        assert process.wait() == 1
+    while any(map(alive, found)):
+        time.sleep(0.05)

@@ -96,7 +96,7 @@ MISTAKES = [
     (ONE + "budget = 2.5\n", "PW572", "budget is a number of cycles, or a text", 5, ""),
     (ONE + "budget = -1\n", "PW572", "'-1' is no budget", 5, ""),
     (ONE + "budget = 0\n", "PW572", "'0' is no budget", 5, ""),
-    (ONE + "budget = '2 s'\n", "PW572", "'2 s' is no budget", 5, ""),
+    (ONE + "budget = '2 h'\n", "PW572", "'2 h' is no budget", 5, ""),
     (ONE + ONE, "PW574", "vector_add of {samples}/vector_add.ptx is checked twice", 6, "check 1"),
     (ONE + "kernels = ['vector_add', 'vector_add']\n", "PW574", "is checked twice", 2, "check 1"),
 ]

@@ -194,8 +194,12 @@ D: ret;"""
 
 
 def test_barrier_by_a_part_of_a_warp():
-    done = run("setp.lt.u32 %p, %t, 5; @!%p bra D; bar.sync 0; D: ret;", 32)
+    done = run("setp.lt.u32 %p, %t, 5; @!%p bra D; bar.sync 0; D: mov.u32 %r1, 0; ret;", 32)
     assert [(f.code, f.fatal) for f in done.findings] == [("PW436", False)]
+
+
+def test_a_barrier_does_not_wait_for_threads_that_only_end():
+    assert not run("setp.lt.u32 %p, %t, 5; @!%p bra D; bar.sync 0; D: ret;", 32).findings
 
 
 def test_clock_grows():

@@ -30,7 +30,8 @@ def access_of(text: str) -> AnalysedAccess:
 def test_neighbours_across_the_middle_of_a_word_share_a_sector() -> None:
     """Odd lanes lie on both sides of u + 2^31, where offsets change their signs."""
     access = access_of(
-        "mul.lo.u32 %r1, %r0, 2147483647; add.u32 %r2, %r9, %r1; ld.global.u8 %r3, [%r2];"
+        "mul.lo.u32 %r1, %r0, 2147483647; add.u32 %r2, %r9, %r1; cvt.u64.u32 %d2, %r2; "
+        "ld.global.u8 %r3, [%d2];"
     )
     places = [[(t * 0x7FFFFFFF + u) % 2**32 // 32 for t in range(32)] for u in range(32)]
     assert access.most.sectors == max(len(set(one)) for one in places)

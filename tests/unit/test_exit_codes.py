@@ -14,6 +14,7 @@ from pathlib import Path
 
 import command_tree as tree
 import pytest
+from loopback import PATIENCE
 from places import ROOT, SAMPLES
 from programs import run_program
 
@@ -167,7 +168,7 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     done.stderr = re.sub(r"^ptxwcet \w+: at work for .*\n", "", done.stderr, flags=re.MULTILINE)

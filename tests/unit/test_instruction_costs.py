@@ -128,7 +128,7 @@ def test_barriers_without_a_proof(statement: str, threads: int | None) -> None:
         "mbarrier.try_wait.shared.b64 %p1, [s], %rd1",
         "cp.async.bulk.wait_group 0",
         "wgmma.wait_group.sync.aligned 0",
-        "nanosleep.u32 100",
+        "nanosleep.u32 %r1",
         "trap",
         "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}]",
         "barrier.cluster.wait",
@@ -139,6 +139,14 @@ def test_refused_by_name(statement: str) -> None:
     assert problem.code == "PW402"
     assert problem.message.startswith(statement.split()[0])
     assert MACHINE.name in problem.message
+
+
+def test_a_sleep_takes_twice_what_it_is_told_at_most() -> None:
+    branch, sleep = timed("bra.uni L"), timed("nanosleep.u32 100")
+    cycles = 2 * 100 * MACHINE.clock_mhz / 1000
+    assert cycles <= sleep.bubble_cycles < cycles + 1
+    assert sleep.latency_cycles == branch.latency_cycles + sleep.bubble_cycles
+    assert sleep.initiation_cycles == branch.initiation_cycles
 
 
 def test_shared_matrix_moves_cost_what_shared_accesses_do() -> None:

@@ -28,6 +28,7 @@ trap;
 {
 .reg .pred %p<3>;
 .reg .b32 %r<20>;
+.reg .b64 %rd<2>;
 .reg .v4 .f32 v;
 .shared .align 4 .b8 sm[64];
 proto: .callprototype(.param .b32 _)_(.param .b64 _);
@@ -41,10 +42,10 @@ L:
 setp.lt.and.s32 %p1|_, %r1, %r2, !%p2;
 }
 .loc 1 9 9, function_name $L__info0, inlined_at 1 3 4
-ld.global.v4.f32 v, [%r2+-8];
+ld.shared.v4.f32 v, [%r2+-8];
 mov.f32 v.x, 0f3F800000;
 vmad.s32.s32.u32 %r1, %r2.b1, -%r3.b2, %r4;
-tex.2d.v4.f32.f32 {v.x, v.y, _, v.w}|%p1, [%r1, {v.x, v.y}], {%r1, %r2};
+tex.2d.v4.f32.f32 {v.x, v.y, _, v.w}|%p1, [%rd1, {v.x, v.y}], {%r1, %r2};
 ld.shared.b32 %r1, sm[%r2+4];
 call (%r1), f, (%r2);
 M0:

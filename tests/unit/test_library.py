@@ -137,7 +137,7 @@ def test_what_carries_none(source: object, signature: object, said: str) -> None
 def test_cuda_source_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     raw = SimpleNamespace(name="k", code='extern "C" __global__ void k() {}', options=())
-    with pytest.raises(ptxwcet.PtxwcetError, match="nvcc is not on the path"):
+    with pytest.raises(ptxwcet.PtxwcetError, match="nvcc is not on the PATH"):
         ptxwcet.bound(raw, block=32)
 
 

@@ -19,6 +19,7 @@ from ptxwcet.campaign.results.results_table import (
     RawColumns,
     require_columns,
 )
+from ptxwcet.support.csv_cells import read_cell
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _LARGEST = 1 << 63
@@ -40,7 +41,7 @@ class _Encoded:
     def done(self) -> tuple[list[str], Codes]:
         """The different values and the codes; an empty text is no value."""
         codes = np.concatenate(self.codes) if self.codes else np.empty(0, np.int32)
-        values = list(self.numbers)
+        values = [read_cell(value) for value in self.numbers]
         if "" not in self.numbers:
             return values, codes
         empty = self.numbers[""]
@@ -56,7 +57,7 @@ def read_csv(data: bytes) -> RawColumns:
     (``007`` is a text, as in Parquet: it is not ``7``). Cost: linear.
     """
     rows = _rows(data)
-    header = tuple(next(rows, ()))
+    header = tuple(map(read_cell, next(rows, ())))
     plan_columns = require_columns(header)
     kept = {name: _Encoded() for name in (*plan_columns, *TEXT_COLUMNS, *INTEGER_COLUMNS)}
     kept |= {name: _Encoded() for name in FLOAT_COLUMNS}

@@ -1,10 +1,13 @@
 """What a thread does from one block to another, as terms: an iteration of a loop, or a way to it.
 
 Blocks are taken in order, each with the condition under which it is reached; where ways meet a
-register is the one or the other. Loops in between are not followed: what they write may be anything
-behind them, as may all that comes from memory, from other threads, or from an instruction without
-terms. Ways that lead elsewhere do not count. Each execution of such a passage is one choice of
-values for the terms' sources.
+register is the one or the other. Of a loop in between the last iteration is followed, from a state
+in which what the loop writes may be anything, but for registers to which each iteration adds a
+constant (:func:`steady_steps`): they are what they were before plus so many times that, for one
+number of iterations, which may be any. A loop with others in it is not followed: what it writes may
+be anything behind it, as may all that comes from memory, from other threads, or from an instruction
+without terms. Ways that lead elsewhere do not count. Each execution of such a passage is one choice
+of values for the terms' sources.
 """
 
 from __future__ import annotations
@@ -61,6 +64,10 @@ class Passage:
         """A register at the end. Raises NotFollowed if it is no number."""
         return self._after.get(name) or self._sources.before(name)
 
+    def written(self) -> list[str]:
+        """The registers that may not be what they were, those that are numbers."""
+        return list(self._after)
+
     def divisors(self) -> list[int]:
         """The magnitudes of the constants by which contents of registers have been divided."""
         divisors: dict[int, None] = {}
@@ -82,6 +89,34 @@ def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
     Cost: linear in the body, times the registers that differ where ways meet.
     """
     return _Follower(graph, loop.body, loop.header, loop.header).passage()
+
+
+def steady_steps(graph: FlowGraph, loop: Loop) -> Mapping[str, int]:
+    """What each iteration that goes back adds to registers, where that is a constant, modulo 2^w.
+
+    None are known of a loop that is not followed. Cost: that of :func:`iteration_of`, once.
+    """
+    key = (loop.id, steady_steps.__name__)
+    if key not in graph.work.passages:
+        graph.work.passages[key] = _steady(graph, loop)
+    found: Mapping[str, int] = graph.work.passages[key]
+    return found
+
+
+def _steady(graph: FlowGraph, loop: Loop) -> dict[str, int]:
+    try:
+        iteration = iteration_of(graph, loop)
+    except NotFollowed:
+        return {}
+    steps: dict[str, int] = {}
+    for name in iteration.written():
+        constant, rest = 0, iteration.after(name)
+        while rest.op in (Op.ADD, Op.SUB) and rest.args[1].op is Op.CONST:
+            sign = 1 if rest.op is Op.ADD else -1
+            constant, rest = constant + sign * rest.args[1].value, rest.args[0]
+        if rest.op is Op.SOURCE and rest == iteration.before(name):
+            steps[name] = constant % (1 << rest.width)
+    return steps
 
 
 def departure_of(graph: FlowGraph, loop: Loop) -> Passage:
@@ -164,7 +199,9 @@ class _Sources:
 
 @dataclass(slots=True)
 class _Follower:
-    """Follows blocks from a start to an end; ``waiting`` are the ways that lead into each."""
+    """Follows blocks from a start to an end; ``waiting`` are the ways that lead into each that is
+    not ``done`` yet.
+    """
 
     graph: FlowGraph
     blocks: Collection[BlockId]
@@ -172,6 +209,7 @@ class _Follower:
     end: BlockId
     sources: _Sources = field(init=False)
     waiting: dict[BlockId, list[tuple[Term, Registers]]] = field(default_factory=dict)
+    done: set[BlockId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.sources = _Sources(self.graph.kernel.registers)
@@ -183,17 +221,20 @@ class _Follower:
         if size > MOST_INSTRUCTIONS:
             raise NotFollowed
         inner = self._inner()
-        done: set[BlockId] = set()
+        done = self.done
         for block in cfg.reverse_postorder:
             if block not in self.blocks or block in done:
                 continue
             loop = inner.get(block)
+            goes_on = loop is not None and not loop.children  # with its last iteration
             own = loop.body if loop is not None else frozenset((block,))
             if block != self.start:
                 self._check_entries(block, own, done)
-            done |= own
+            done |= own if not goes_on else {block}
             reached, registers = self._met(block)
-            if loop is not None:
+            if loop is not None and goes_on:
+                self._walk(block, reached, self._in_last(loop, registers))
+            elif loop is not None:
                 self._behind(loop, reached, registers)
             else:
                 self._walk(block, reached, registers)
@@ -242,20 +283,38 @@ class _Follower:
         return arrives, self.sources, registers
 
     def _go(self, target: BlockId, condition: Term, registers: Registers) -> None:
-        """Follows an edge; what leaves the blocks is looked at if that is the end."""
+        """Follows an edge; what leaves the blocks is looked at if that is the end, what goes back
+        in a loop is not: the iteration that is followed is the last one.
+        """
         if self.end == OUTSIDE and target not in self.blocks:
             target = OUTSIDE
-        if target == self.end or (target in self.blocks and target != self.start):
+        inside = target in self.blocks and target != self.start and target not in self.done
+        if target == self.end or inside:
             self.waiting.setdefault(target, []).append((condition, registers))
 
-    def _behind(self, loop: Loop, reached: Term, registers: Registers) -> None:
-        """Goes on behind a loop, whatever it has done."""
+    def _in_last(self, loop: Loop, registers: Registers) -> Registers:
+        """The registers at the header of a loop when its last iteration begins."""
+        after = self._after_any(loop, registers)
+        iterations = self.sources.fresh(_MOST_WIDTH)
+        for name, step in steady_steps(self.graph, loop).items():
+            before = self._read(registers, name)
+            moved = iterations.part(0, before.width) * const(step, before.width)
+            after[name] = simplified(before + moved)
+        return after
+
+    def _after_any(self, loop: Loop, registers: Registers) -> Registers:
+        """The registers when a loop may have written anything that it writes."""
         after = dict(registers)
         for block in sorted(loop.body):
             bounds = self.graph.cfg.blocks[block]
             for index in range(bounds.start, bounds.end):
                 for name in self.graph.kernel.instructions[index].writes:
                     self._forget(after, name)
+        return after
+
+    def _behind(self, loop: Loop, reached: Term, registers: Registers) -> None:
+        """Goes on behind a loop, whatever it has done."""
+        after = self._after_any(loop, registers)
         for source_, target in loop.exits:
             if source_ not in loop.body or target in loop.body:
                 raise NotFollowed
@@ -275,12 +334,16 @@ class _Follower:
             self._step(registers, graph.kernel.instructions[index])
         taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
         successors = dict.fromkeys(graph.cfg.successors[block])
-        if len(successors) == 1:
-            self._go(next(iter(successors)), reached, registers)
-            return
         guard = (
             graph.kernel.instructions[bounds.end - 1].guard if bounds.end > bounds.start else None
         )
+        if len(successors) == 1:
+            for goes_on in (True, False):
+                if guard is not None and (block, not goes_on) in graph.cfg.aborts:
+                    holds = self._read(registers, guard.register)
+                    reached = _both(reached, holds if goes_on != guard.negated else ~holds)
+            self._go(next(iter(successors)), reached, registers)
+            return
         is_guarded = guard is not None and {taken, fallthrough} == set(successors)
         for target in successors:
             condition = self.sources.fresh(1)

@@ -26,6 +26,10 @@ _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
 )
+_NO_ABORTS = (
+    "the launch is not aborted: no assertion fails, no trap is executed, and no function is called "
+    "that never returns"
+)
 
 
 def fact_assumptions(
@@ -34,11 +38,14 @@ def fact_assumptions(
     launch: Launch,
     given: Sequence[str],
     totals: Sequence[PlacedTotal] = (),
+    *,
+    may_abort: bool = False,
 ) -> tuple[Assumption, ...]:
     """The assumptions behind paths that were extracted with these facts, with who states them.
 
     ``given`` are the aggregates and constants whose bytes of the launch the bound may rest on,
-    ``totals`` those that limit the paths.
+    ``totals`` those that limit the paths; ``may_abort``: the paths leave out what ends in an
+    abort of the launch.
     """
     used = _stated_loops(paths)
     assumptions = []
@@ -89,6 +96,8 @@ def fact_assumptions(
         assumptions.append(_assumed("uniform-branches", text))
     if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
         assumptions.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
+    if may_abort:
+        assumptions.append(_assumed("no-assertion-fails", _NO_ABORTS, "path analysis"))
     return tuple(assumptions)
 
 

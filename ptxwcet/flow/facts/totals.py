@@ -63,12 +63,13 @@ def copies_of(
     those of the calling block. Cost: linear in the labels.
     """
     block_of = {block.start: block.id for block in cfg.blocks if block.start < block.end}
+    block_before = {block.end: block.id for block in cfg.blocks if block.start < block.end}
     for label, index in kernel.labels.items():
         match = _COPY.fullmatch(label)
         if match is None or index not in block_of:
             continue
         entry = block_of[index]
-        caller = next(block.id for block in cfg.blocks if block.start < block.end == index)
+        caller = block_before[index]
         if forest.loop_at(entry) is None:
             yield match["function"], caller, _all_visits(entry)
         elif cfg.taken[caller] == entry:

@@ -11,12 +11,16 @@ ending instruction and before a label that some branch names; calls and barriers
     2: ret                   successors[2] = (3,) = (exit,)
 
 Blocks that no path from the entry reaches keep their id but take no part: they have no edges.
+
+A ``trap``, and a call of a function that never returns, aborts the launch. Blocks from which all
+paths lead to one take no part either: the graph is that of launches that are not aborted. If all
+are, it has all edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, NewType
 
 from ptxwcet.ir.kernel import Instruction, Kernel
@@ -53,6 +57,8 @@ class ControlFlowGraph:
     ``taken[b]`` is where the ``bra`` (or ``ret``, ``exit``, ``trap``) at the end of ``b`` leads,
     None without one and for ``brx``; ``fallthrough[b]`` is where control goes if it is not taken.
     Both are set for a guarded branch, and equal if it branches to the next instruction.
+    ``aborts`` are the outcomes of branches, taken or not, after which the launch is aborted: there
+    is no edge for them.
     ``barriers`` are the indices of the instructions that wait at a barrier. ``reverse_postorder``
     holds the reachable blocks of a depth-first search from the entry.
     """
@@ -65,6 +71,7 @@ class ControlFlowGraph:
     reverse_postorder: tuple[BlockId, ...]
     unreachable: tuple[BlockId, ...] = ()
     barriers: tuple[int, ...] = ()
+    aborts: frozenset[tuple[BlockId, bool]] = frozenset()
 
     @property
     def entry(self) -> BlockId:
@@ -100,10 +107,11 @@ class ControlFlowGraph:
         return "entry" if block == self.entry else f"block {block}"
 
 
-def build_cfg(kernel: Kernel) -> ControlFlowGraph:
+def build_cfg(kernel: Kernel, *, with_aborts: bool = False) -> ControlFlowGraph:
     """The control-flow graph of a kernel. Cost: linear in instructions, labels and branch targets.
 
     Every branch target must be a key of ``kernel.labels``, which the parser ensures.
+    ``with_aborts`` keeps the edges after which the launch is aborted.
     """
     instructions = kernel.instructions
     plain = ControlEffect.NONE
@@ -121,12 +129,56 @@ def build_cfg(kernel: Kernel) -> ControlFlowGraph:
     targets = {
         label: block_at[index] for label, index in kernel.labels.items() if index in block_at
     }
+    lasts = [instructions[block.end - 1] if block.end else None for block in blocks]
     transfers = [
-        _transfer(instructions[block.end - 1] if block.end else None, targets, block.id, exit_block)
-        for block in blocks
+        _transfer(last, targets, block.id, exit_block)
+        for last, block in zip(lasts, blocks, strict=True)
     ]
     barriers = tuple(i for i in control if instructions[i].form.control is ControlEffect.BARRIER)
+    if not with_aborts:
+        transfers, aborts = _not_aborted(lasts, transfers)
+        cfg = assemble_cfg(blocks, transfers, barriers)
+        reached = aborts.difference((b, taken) for b in cfg.unreachable for taken in (True, False))
+        return replace(cfg, aborts=reached)
     return assemble_cfg(blocks, transfers, barriers)
+
+
+def _not_aborted(
+    lasts: Sequence[Instruction | None], transfers: Sequence[Transfer]
+) -> tuple[list[Transfer], frozenset[tuple[BlockId, bool]]]:
+    """The transfers without those after which the launch is aborted, and which these are.
+
+    All of them if every way from the entry is aborted.
+    """
+    failing: set[BlockId] = set()
+    traps = {b for b, last in enumerate(lasts) if last and last.form.control is ControlEffect.TRAP}
+
+    def goes_on(block: int) -> tuple[BlockId, ...]:
+        ways, _, fallthrough = transfers[block]
+        if block in traps:
+            ways = () if fallthrough is None else (fallthrough,)
+        return tuple(way for way in ways if way not in failing)
+
+    predecessors = transpose([*(one.successors for one in transfers), ()])
+    pending = [BlockId(block) for block in traps]
+    while pending:
+        block = pending.pop()
+        if block not in failing and not goes_on(block):
+            failing.add(block)
+            pending += predecessors[block]
+    if not traps or 0 in failing:
+        return list(transfers), frozenset()
+    kept, aborts = [], set[tuple[BlockId, bool]]()
+    for number, transfer in enumerate(transfers):
+        block, ways = BlockId(number), goes_on(number)
+        if block not in failing:
+            if transfer.fallthrough in failing:
+                aborts.add((block, False))
+            elif len(ways) < len(transfer.successors) or block in traps:
+                aborts.add((block, True))
+            transfer = transfer._replace(successors=ways)
+        kept.append(transfer)
+    return kept, frozenset(aborts)
 
 
 def _block_starts(kernel: Kernel, control: Sequence[int]) -> list[int]:

@@ -4,16 +4,22 @@ Each call gets a copy of its own of the function: registers, labels, local and `
 renamed, formal ``.param`` parameters replaced by the caller's variables. The call becomes a branch
 into it and its ``ret`` a branch to what follows, both with their own op classes. Positions stay
 those of the text, so that messages name the function's lines.
+
+Functions that call one another twice double with each level: what all copies hold is counted, and
+a kernel of which it is too much is refused. Nothing here is recursive: a chain of calls may be as
+long as a text is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.kernel import (
     CARRY,
+    Directive,
     Immediate,
     Instruction,
     Kernel,
@@ -27,24 +33,38 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
 from ptxwcet.ir.verifier import rewritten
+from ptxwcet.ptx.declarations import type_bytes
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 ASSERTION = "__assertfail"
-"""The function that a failed assertion calls: no body, never returns, a finding of the run."""
+"""The function that a failed assertion calls. It never returns, though nvcc does not declare so."""
+
+MOST_COPIED = 1 << 17
+"""Instructions that copies of functions add to a kernel at most: some 30 s of analysis.
+
+Of registers, labels and variables eight count as one."""
+
+
+_MOVED = (
+    "b16", "b32", "b64", "b128", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "pred"
+)  # fmt: skip
 
 
 def inline_calls(kernel: Kernel, module: Module) -> Kernel:
     """The kernel with functions in place of their calls, itself if it has no calls.
 
-    A call stays that cannot be replaced: of a function without a body, through a register, of a
-    function by itself, with arguments that do not fit; the rest is refused where it is reached.
-    Cost: linear in the instructions of all copies.
+    Calls by an alias are calls of the function. A call of a function without a body that never
+    returns aborts the launch, as ``trap`` does. A call stays that cannot be replaced: of another
+    function without a body, through a register, of a function by itself, with arguments that do not
+    fit; it is refused where it is reached. Raises PtxwcetError (PW252) if all copies together hold
+    more than ``MOST_COPIED``. Cost: linear in the instructions of all copies.
     """
     if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
         return kernel
-    inliner = _Inliner(kernel, {function.name: function for function in module.functions})
-    inliner.splice(kernel, _Site("", {}, None, (kernel.name,)))
+    inliner = _Inliner(kernel, module)
+    inliner.run(kernel)
     whole = replace(
         kernel,
         instructions=tuple(inliner.instructions),
@@ -60,30 +80,47 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A copy of a body: the prefix of its names, its parameters, where it returns to, callers."""
+    """A copy of a body: the prefix of its names, its parameters, where it returns to."""
 
     prefix: str
     parameters: Mapping[str, str]
     after: str | None
-    active: tuple[str, ...]
+    function: Kernel
+    spaces: Mapping[str, str]
 
-    def name(self, function: Kernel, name: str) -> str:
+    def name(self, name: str) -> str:
         """The name that an operand of the function's has in the copy."""
         if name in self.parameters:
             return self.parameters[name]
         if name == CARRY:  # a thread has one, and instructions do not name it
             return name
-        own = any(name in t for t in (function.registers, function.labels, function.branch_tables))
-        spaces = {v.space for v in function.variables if v.name == name}
-        if "shared" in spaces and self.prefix:  # one for all copies, not that of another function
+        function, space = self.function, self.spaces.get(name)
+        if space == "shared" and self.prefix:  # one for all copies, not that of another function
             return f"{function.name}:{name}"
-        return self.prefix + name if own or spaces else name
+        own = any(name in t for t in (function.registers, function.labels, function.branch_tables))
+        return self.prefix + name if own or space is not None else name
+
+
+_Body = Iterator["_Body"]
+"""A copy that is being made; it gives copies that have to be made before it goes on."""
 
 
 class _Inliner:
-    def __init__(self, kernel: Kernel, functions: Mapping[str, Kernel]) -> None:
-        self._functions = functions
+    def __init__(self, kernel: Kernel, module: Module) -> None:
+        self._functions = {function.name: function for function in module.functions}
+        self._never_return = {ASSERTION} - self._functions.keys()
+        for item in module.items:
+            if isinstance(item, Kernel) and not item.has_body and ".noreturn" in item.attributes:
+                self._never_return |= {item.name} - self._functions.keys()
+            elif isinstance(item, Directive) and item.keyword == ".alias":
+                alias, _, function = item.text.removeprefix(".alias").strip(" ;").partition(", ")
+                if function in self._functions:
+                    self._functions[alias] = self._functions[function]
+        self._spaces: dict[str, dict[str, str]] = {}  # of the variables of functions
         self._copies = 0
+        self._effort = Effort(MOST_COPIED)
+        self._active = [kernel.name]  # functions that call one another, down to the one at hand
+        self._is_active = {kernel.name}
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.registers: dict[str, str] = {}
@@ -91,36 +128,62 @@ class _Inliner:
         self.variables: dict[str, Variable] = {}
         self.recursions: dict[int, tuple[str, ...]] = {}
 
-    def splice(self, function: Kernel, site: _Site) -> None:
-        """Appends a copy of a body."""
-        labels_at: dict[int, list[str]] = {}
+    def run(self, kernel: Kernel) -> None:
+        """Makes the whole kernel. Raises PtxwcetError (PW252)."""
+        bodies = [self._splice(_Site("", {}, None, kernel, self._spaces_of(kernel)))]
+        while bodies:
+            inner = next(bodies[-1], None)
+            if inner is None:
+                bodies.pop()
+            else:
+                bodies.append(inner)
+
+    def _splice(self, site: _Site) -> Iterator[_Body]:
+        """Appends a copy of a body; gives what has to be appended where that stands still."""
+        function, labels_at = site.function, dict[int, list[str]]()
         for label, index in function.labels.items():
             labels_at.setdefault(index, []).append(label)
         for name, kind in function.registers.items():
-            self.registers[site.name(function, name)] = kind
+            self.registers[site.name(name)] = kind
         for variable in function.variables:
-            name = site.name(function, variable.name)
+            name = site.name(variable.name)
             self.variables[name] = replace(variable, name=name)
         for table, names in function.branch_tables.items():
             self.tables[site.prefix + table] = tuple(site.prefix + name for name in names)
         for index, instruction in enumerate(function.instructions):
             for label in labels_at.get(index, ()):
                 self.labels[site.prefix + label] = len(self.instructions)
-            self._instruction(function, instruction, site)
+            yield from self._instruction(instruction, site)
         for label in labels_at.get(len(function.instructions), ()):
             self.labels[site.prefix + label] = len(self.instructions)
 
-    def _instruction(self, function: Kernel, instruction: Instruction, site: _Site) -> None:
-        names = tuple(site.name(function, name) for name in instruction.names)
+    def _spaces_of(self, function: Kernel) -> dict[str, str]:
+        """The state spaces of a function's variables, shared where a name has several."""
+        if function.name not in self._spaces:
+            rows = [(one.name, one.space) for one in function.variables]
+            shared = [(name, space) for name, space in rows if space == "shared"]
+            self._spaces[function.name] = dict([*rows, *shared])
+        return self._spaces[function.name]
+
+    def _instruction(self, instruction: Instruction, site: _Site) -> Iterator[_Body]:
+        names = tuple(site.name(name) for name in instruction.names)
         targets = tuple(site.prefix + target for target in instruction.targets)
         copy = instruction._replace(names=names, targets=targets)
         if instruction.control is ControlEffect.CALL:
-            if not self._call(copy, site):
-                callee = copy.callee or ""
-                if callee in site.active:
-                    cycle = site.active[site.active.index(callee) :]
-                    self.recursions[len(self.instructions)] = (*cycle, callee)
+            callee = copy.callee or ""
+            function = self._functions.get(callee)
+            name = callee if function is None else function.name  # an alias is the function
+            pairs = None if function is None else _paired(function, *_actuals(copy))
+            if name in self._is_active:
+                cycle = self._active[self._active.index(name) :]
+                self.recursions[len(self.instructions)] = (*cycle, name)
                 self.instructions.append(copy)
+            elif function is None or pairs is None:
+                if callee in self._never_return:
+                    copy = copy._replace(form=replace(copy.form, control=ControlEffect.TRAP))
+                self.instructions.append(copy)
+            else:
+                yield self._call(copy, function, pairs)
         elif instruction.control is ControlEffect.RETURN and site.after is not None:
             self._branch(copy, site.after, inverted=False)
         else:
@@ -141,22 +204,18 @@ class _Inliner:
             )
         )
 
-    def _call(self, call: Instruction, site: _Site) -> bool:
-        """Splices in the function that is called; False if that cannot be."""
-        function = self._functions.get(call.callee or "")
-        if function is None or function.name in site.active:
-            return False
-        results, arguments = _actuals(call)
-        pairs = _paired(function, results, arguments)
-        if pairs is None:
-            return False
+    def _call(
+        self, call: Instruction, function: Kernel, pairs: list[tuple[Parameter, Operand]]
+    ) -> Iterator[_Body]:
+        """Splices in the function that is called. Raises PtxwcetError (PW252)."""
+        self._count(call, function)
         self._copies += 1
         prefix = f"{function.name}#{self._copies}:"
         after = prefix + "return"
         aliases = {
             formal.name: actual.name for formal, actual in pairs if isinstance(actual, SymbolRef)
         }
-        inner = _Site(prefix, aliases, after, (*site.active, function.name))
+        inner = _Site(prefix, aliases, after, function, self._spaces_of(function))
         count = len(function.results)
         copied = [(one, into) for one, into in pairs[:count] if isinstance(into, Register)]
         past = prefix + "past" if copied else after  # only those that have called copy results
@@ -168,28 +227,49 @@ class _Inliner:
         for formal, actual in pairs[count:]:
             if not isinstance(actual, SymbolRef):
                 self._copy(call, Register(prefix + formal.name), actual, formal.type)
-        self.splice(function, inner)
+        self._active.append(function.name)
+        self._is_active.add(function.name)
+        yield self._splice(inner)
+        self._active.pop()
+        self._is_active.remove(function.name)
         self.labels[after] = len(self.instructions)
         for formal, into in copied:
             self._copy(call, into, Register(prefix + formal.name), formal.type)
         if copied and call.guard is not None:
             self.labels[past] = len(self.instructions)
-        return True
+
+    def _count(self, call: Instruction, function: Kernel) -> None:
+        names = function.registers, function.labels, function.variables, function.branch_tables
+        steps = 2 + len(function.instructions) + sum(map(len, names)) // 8
+        steps += sum(map(len, function.branch_tables.values())) // 8
+        try:
+            self._effort.spend(steps)
+        except TooMuchEffort:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW252",
+                    f"functions in place of their calls make more than {MOST_COPIED:,} "
+                    f"instructions: here the copy {self._copies + 1:,} would begin",
+                    call.span,
+                    help="call in a loop what is called over and over, or bound the functions that "
+                    "are called most as kernels of their own",
+                )
+            ) from None
 
     def _copy(self, at: Instruction, target: Register, value: Operand, kind: str) -> None:
         """A ``mov`` at the place of the call."""
         self.registers.setdefault(target.name, kind)
+        if kind not in _MOVED:  # no mov has its type
+            kind = f"b{8 * type_bytes(f'.{kind}')}"
         names = {f"%to_{kind}": target.name}
         if isinstance(value, Register):
             self.registers.setdefault(value.name, kind)
             names[f"%from_{kind}"] = value.name
             (model,) = _models(f"mov.{kind} %to_{kind}, %from_{kind};")
-            numbers: tuple[Immediate, ...] = ()
         else:
             assert isinstance(value, Immediate)
             (model,) = _models(f"mov.{kind} %to_{kind}, {value.text};")
-            numbers = (value,)
-        copy = at._replace(form=model.form, immediates=numbers, targets=())
+        copy = at._replace(form=model.form, immediates=model.immediates, targets=())
         self.instructions.append(copy._replace(names=tuple(names[name] for name in model.names)))
 
 
@@ -234,10 +314,7 @@ def _paired(
 @cache
 def _models(*statements: str) -> tuple[Instruction, ...]:
     """Statements that name ``%p``, ``L`` and registers ``%to_u32``, ``%from_u32``, as parsed."""
-    kinds = (
-        "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32", "f64", "pred"
-    )  # fmt: skip
-    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in kinds)
+    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in _MOVED)
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
         f".reg .pred %p; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"

@@ -14,8 +14,8 @@ from ptxwcet.flow.walk.stops import Refused, Undecided
 from ptxwcet.ir.kernel import Address, Kernel, Register, Space, SymbolRef
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
-# The code of facts that contradict the analysis.
-CONTRADICTED = "PW217"
+# The codes of facts that contradict the analysis, and of launches that are always aborted.
+CONTRADICTED = frozenset(("PW217", "PW225"))
 # The code of walks that are given up.
 UNSETTLED = "PW206"
 _NO_FORM = "PW204"
@@ -63,7 +63,7 @@ def is_for_want_of_knowledge(problems: Sequence[Diagnostic]) -> bool:
 def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> PtxwcetError:
     """The error of a refusal."""
     diagnostic = refusal(graph, refused, facts)
-    if refused.code == CONTRADICTED:
+    if refused.code in CONTRADICTED:
         return ContradictedFacts(diagnostic)
     around = graph.forest.loop_at(graph.block_of(refused.instruction))
     if refused.code == _NO_FORM and around is not None:
@@ -83,9 +83,9 @@ def refusal(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Diagnosti
     span = graph.kernel.instructions[refused.instruction].span
     reason, block = refused.reason, graph.block_of(refused.instruction)
     loop = graph.forest.loop_at(block)
-    if refused.code == CONTRADICTED and loop is not None:
+    if refused.code in CONTRADICTED and loop is not None:
         reason = reason.replace("--loop-bound", facts.loop_sources.get(loop.id, "--loop-bound"), 1)
-    if refused.code == CONTRADICTED:
+    if refused.code == "PW217":
         names = [facts.branch_sources.get((block, taken), "") for taken in (True, False)]
         reason = reason.replace("a fact", " and ".join(filter(None, names)) or "a fact", 1)
     return Diagnostic(

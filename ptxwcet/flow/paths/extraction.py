@@ -7,6 +7,7 @@ with a diagnostic that names the branch, what it depends on and the option that 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -34,7 +35,15 @@ from ptxwcet.flow.values.arrays import loads_of_arrays
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import SplitRequest
 from ptxwcet.flow.values.slicing import control_slice
-from ptxwcet.flow.walk.path import BlockPaths, Path, PathChoice, WarpPath, at_value, close_symbol
+from ptxwcet.flow.walk.path import (
+    BlockPaths,
+    Path,
+    PathChoice,
+    WarpPath,
+    at_value,
+    close_symbol,
+    visited_blocks,
+)
 from ptxwcet.flow.walk.walk import FlowGraph, Refused, SplitWarps, Undecided, Walk
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -46,6 +55,8 @@ _MOST_SYMBOLIC_PIECES = 2048
 # Block visits of all parts together: some ten seconds.
 _MOST_SYMBOLIC_VISITS = 100_000
 _MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
+_TOO_LONG = "PW206"
+_STEPS_OF_A_VISIT = 2  # what bounds do with a block of a path, in steps of a walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +131,24 @@ def flow_graph(
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
-    """:func:`extract_ranges` on a graph, which notes the branches that were left open."""
+    """:func:`extract_ranges` on a graph, which notes the branches that were left open.
+
+    If that takes too long the lanes are not told apart anymore: each lane's index may be any of the
+    block, and loops that start at it are counted for all of them. If that does not settle the paths
+    either, what is said is that it takes too long.
+    """
     _require_used(graph.kernel, facts)
+    try:
+        return _extracted(graph, launch, facts)
+    except PtxwcetError as error:
+        if error.diagnostics[0].code != _TOO_LONG or not graph.work.tell_apart_no_more():
+            raise
+        with suppress(PtxwcetError):
+            return _extracted(graph, launch, facts)
+        raise
+
+
+def _extracted(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
     found = _explore(graph, launch, facts, _MOST_PIECES)
     if found is None:  # too many kinds of blocks: what index and parameters decide is left open
         whole = all_values(graph, launch).unsplittable()
@@ -255,15 +282,18 @@ def _path_of_group(
     contradiction: Refused | None = None
     for excluded in product(*facts.exclusive):
         index = block_index(piece)
-        state = LaneState(graph.kernel, launch, index, group, dict(piece.spans))
+        spans, told_apart = dict(piece.spans), graph.work.told_apart
+        state = LaneState(graph.kernel, launch, index, group, spans, told_apart=told_apart)
         never = facts.never | frozenset(excluded)
         try:
-            nodes = Walk(graph, state, replace(facts, never=never)).run(symbolic)
+            walk = Walk(graph, state, replace(facts, never=never))
+            nodes = walk.run(symbolic)
         except Refused as refused:
-            if refused.code != CONTRADICTED:
+            if refused.code not in CONTRADICTED:
                 raise
             contradiction = refused
             continue
+        walk.spend(_STEPS_OF_A_VISIT * sum(1 for _ in visited_blocks(nodes)), 0)
         for symbol in index.symbols:
             nodes = nodes if symbol is None else close_symbol(nodes, symbol)
         paths[nodes] = None

@@ -11,6 +11,8 @@ import numpy as np
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.ranges import bounded
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask, Unknown, Value, merge, wrap
 from ptxwcet.ir.kernel import Kernel, Space
@@ -59,8 +61,8 @@ class LaneState:
     """Values of registers in the lanes of some warps that have followed one path so far.
 
     ``warps`` are warp numbers; lane ``i`` of row ``w`` of the masks is a thread. ``alive`` are the
-    threads that exist and have not exited, ``active`` those that execute now. Mutable: owned by one
-    walk.
+    threads that exist and have not exited, ``active`` those that execute now. Lanes that are not
+    ``told_apart`` have indices of which ranges are known alone. Mutable: owned by one walk.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class LaneState:
         index: BlockIndex,
         warps: tuple[int, ...],
         spans: Mapping[str, Span] = NO_SPANS,
+        *,
+        told_apart: bool = True,
     ) -> None:
         self.kernel = kernel
         self.launch = launch
@@ -81,6 +85,8 @@ class LaneState:
         self.registers: dict[str, Value] = {}
         self._spans = {name: (span, span.symbol(name)) for name, span in spans.items()}
         self._specials = self._special_values(threads.astype(np.int64))
+        if not told_apart:
+            self._specials = {n: self._in_any_lane(n, v) for n, v in self._specials.items()}
         self._parameters = {p.name: p for p in kernel.parameters}
         self._fixed = FixedMemory(kernel, launch)
 
@@ -108,6 +114,14 @@ class LaneState:
             terms = {symbol: 1} if symbol is not None else {}
             values[f"%ctaid.{axis}"] = Known(self.index.first[position], terms)
         return values
+
+    def _in_any_lane(self, name: str, value: Known) -> Known:
+        """A special register of which only the range over the lanes is known."""
+        if isinstance(value.base, int):
+            return value
+        lanes = value.base[self.alive]
+        causes = frozenset({Cause(CauseKind.LAUNCH, name)})
+        return bounded(Interval(int(lanes.min()), int(lanes.max())), 32, causes)
 
     @property
     def parameter_symbols(self) -> tuple[Symbol, ...]:

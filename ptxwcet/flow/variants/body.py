@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed, exact
+from ptxwcet.flow.variants.linear_forms import Form, plus, variable
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
 from ptxwcet.flow.variants.regions import Region, indices, writes
 from ptxwcet.flow.variants.steps import step
@@ -20,6 +24,8 @@ from ptxwcet.ir.kernel import Register
 
 _MOST_CASES = 48
 _MOST_STEPS = 6_000
+_MOST_ITERATIONS = 1 << 20
+"""Of an inner loop; a guess, as all that is found here."""
 
 
 Behind = Mapping[str, Content]
@@ -33,22 +39,29 @@ def traverse(
     kept: frozenset[str] = frozenset(),
     behind: Behind | None = None,
     leaving: list[Case] | None = None,
+    *,
+    thorough: bool = False,
 ) -> list[Case]:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. Cases that leave the region are added to ``leaving``. Raises TooMuchEffort. Cost: linear in
-    the region for each way, at most a fixed number of steps.
+    end. Cases that leave the region are added to ``leaving``. ``thorough``: the last
+    iteration of inner loops is walked, and cases are split by whether numbers wrap around. Raises
+    TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
-    how = region.stepping(signed=signed)
+    how = region.stepping(signed=signed, splits=thorough)
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
     steps = 0
+    ways: list[tuple[int, Case]]
     for block in region.order:
-        cases = _merged(waiting.pop(block, []), region.live[block] | kept)
+        cases = _merged(waiting.pop(block, []), region.live[block] | kept, alike=thorough)
         inner = region.inner.get(block)
-        if inner is not None:
-            ways: list[tuple[int, Case]] = [
+        if inner is not None and thorough and not inner.children:
+            ways, count = _last_iteration(region, inner, cases, how)
+            steps += count
+        elif inner is not None:
+            ways = [
                 (target, _behind(region, inner, case, behind or {}))
                 for case in cases
                 for _, target in inner.exits
@@ -103,14 +116,62 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     successors = graph.cfg.successors[block]
     guard = graph.kernel.instructions[graph.last(block)].guard
     taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
-    if guard is None or taken is None or fallthrough is None or len(successors) < 2:
+    aborts = {(block, truth) for truth in (True, False)} & graph.cfg.aborts
+    is_open = len(successors) > 1 or bool(aborts)
+    if guard is None or taken is None or fallthrough is None or not is_open:
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
         (target, after)
         for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
+        if target in successors
         for after in assumed(case, predicate, truth)
     ]
+
+
+def _last_iteration(
+    region: Region, inner: Loop, cases: list[Case], how: Stepping
+) -> tuple[list[tuple[int, Case]], int]:
+    """Where cases go on behind an inner loop whose last iteration is walked, and the steps taken.
+
+    How many were before it is one number for all registers to which each adds a constant.
+    """
+    waiting: dict[int, list[Case]] = {
+        inner.header: [_before_last(region, inner, case, how) for case in cases]
+    }
+    left: list[tuple[int, Case]] = []
+    steps = 0
+    for block in region.graph.cfg.reverse_postorder:
+        if block not in inner.body:
+            continue
+        reached = _merged(waiting.pop(block, []), region.live[block], alike=True)
+        walked, count = _walked(region, block, reached, how, {})
+        steps += count
+        for target, case in [way for one in walked for way in _ways(region, block, one)]:
+            if target not in inner.body:
+                left.append((target, case))
+            elif target != inner.header:
+                waiting.setdefault(target, []).append(case)
+    return left, steps
+
+
+def _before_last(region: Region, inner: Loop, case: Case, how: Stepping) -> Case:
+    """The case at the header of an inner loop when its last iteration begins."""
+    now = _behind(region, inner, case, {})
+    number = f"iterations@{inner.header}"
+    now = now.with_range(number, Interval(0, _MOST_ITERATIONS))
+    for name, step_ in steady_steps(region.graph, inner).items():
+        kind = region.types.get(name, "pred")
+        if name not in region.relevant or kind == "pred" or kind.startswith("f"):
+            continue
+        bits = how.width(name)
+        before = case.registers.get(name, Raw(name))
+        if isinstance(before, Raw):
+            now, before = exact(now, before, IntegerType(bits, how.signed), name)
+        if isinstance(before, Form):
+            by = step_ - (1 << bits) if step_ >> (bits - 1) else step_
+            now = now.with_register(name, plus(before, variable(number), by))
+    return now
 
 
 def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
@@ -125,15 +186,18 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     return replace(case, registers=registers)
 
 
-def _merged(cases: list[Case], live: frozenset[str]) -> list[Case]:
-    """Cases with the same live registers as one: what holds in each of them."""
-    groups: dict[tuple[tuple[str, Content], ...], list[Case]] = {}
+def _merged(cases: list[Case], live: frozenset[str], *, alike: bool = False) -> list[Case]:
+    """Cases with the same live registers as one: what holds in each of them.
+
+    ``alike``: only those of which the same is known.
+    """
+    groups: dict[tuple[tuple[tuple[str, Content], ...], tuple[Form, ...]], list[Case]] = {}
     for case in cases:
         registers = {name: case.registers[name] for name in live if name in case.registers}
         key = tuple(sorted(registers.items(), key=lambda item: item[0]))
-        groups.setdefault(key, []).append(case)
+        groups.setdefault((key, case.facts if alike else ()), []).append(case)
     merged = []
-    for key, group in groups.items():
+    for (key, _), group in groups.items():
         first, *others = group
         ranges, facts, truths = dict(first.ranges), first.facts, dict(first.truths)
         for other in others:

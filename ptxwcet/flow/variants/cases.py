@@ -31,6 +31,7 @@ from ptxwcet.flow.variants.linear_forms import (
 
 # Remainders that a division splits a case into; more become an interval.
 _MOST_REMAINDERS = 3
+_WRAPPED = "wrapped"
 
 
 class Raw(NamedTuple):
@@ -199,6 +200,22 @@ def fitting(case: Case, content: Content, kind: IntegerType) -> Form | None:
     return None
 
 
+def wrapped(case: Case, form: Form, kind: IntegerType) -> list[tuple[Case, Form]]:
+    """The cases of a form as the number of a type that has its bits, where it wraps around at most
+    once; none if it may do so more often, or does not at all.
+    """
+    around_once = Interval(kind.low - (1 << kind.bits), kind.high + (1 << kind.bits))
+    if fitting(case, form, kind) is not None or not case.lies_in(form, around_once):
+        return []
+    moved = [shifted(form, turn << kind.bits) for turn in (0, 1, -1)]
+    return [
+        (inside, one)
+        for one in moved
+        for above in with_fact(case, shifted(one, -kind.low))
+        for inside in with_fact(above, shifted(times(one, -1), kind.high))
+    ]
+
+
 def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[Case, Form]:
     """A content read as a number of a type: any number where a form may wrap around.
 
@@ -213,10 +230,15 @@ def exact(case: Case, content: Content, kind: IntegerType, fresh: str) -> tuple[
     name = fresh
     if isinstance(content, Form):
         terms = "".join(f"{c:+d}*{name_}" for name_, c in content.terms)
-        name = f"wrapped({content.constant}{terms}){'s' if kind.signed else 'u'}{kind.bits}"
+        name = f"{_WRAPPED}({content.constant}{terms}){'s' if kind.signed else 'u'}{kind.bits}"
     if name in case.ranges:
         return case, variable(name)
     return case.with_range(name, kind.interval), variable(name)
+
+
+def is_wrapped(name: str) -> bool:
+    """Whether a variable stands for a form that may have wrapped around."""
+    return name.startswith(_WRAPPED)
 
 
 def _raw(case: Case, raw: Raw, kind: IntegerType) -> tuple[Case, Form]:

@@ -7,6 +7,7 @@ multiple of 4, and at least 4 if the loop is entered only then.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
@@ -15,8 +16,8 @@ from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
-from ptxwcet.flow.variants.cases import Case, Content, Raw, exact
-from ptxwcet.flow.variants.linear_forms import Form, plus
+from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped
+from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
 
@@ -26,6 +27,14 @@ class Known(Protocol):
 
     def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of the measure's type."""
+        ...
+
+
+class Related(Known, Protocol):
+    """What is known of registers one by one, and of their distances."""
+
+    def distances(self) -> Iterable[tuple[str, str, int]]:
+        """Pairs of registers and by how much the first, read as a signed number, is larger."""
         ...
 
 
@@ -48,10 +57,16 @@ class Entry:
             return whole
         return known.meet(whole) or known  # of an entry that there is not, what the walk knows
 
+    @property
+    def has_wrapped(self) -> bool:
+        """Whether a number may have wrapped around where it was read."""
+        return any(is_wrapped(name) for case in self.cases for name in case.ranges)
+
     def divisor(self, measure: Measure) -> int:
         """A number that divides all values of a sum of registers."""
         common = 0
-        for _, form in self._forms(measure):
+        for case, form in self._forms(measure):
+            form = _without_equals(form, case.facts)
             common = gcd(common, form.constant, *dict(form.terms).values())
         return max(common, 1)
 
@@ -70,19 +85,52 @@ class Entry:
         return sums
 
 
-def entry_along(entry_values: Known, region: Region, effort: Effort) -> Entry | None:
+def _without_equals(form: Form, facts: tuple[Form, ...]) -> Form:
+    """A form in fewer variables, where facts say that sums of them are 0."""
+    for fact in facts:
+        if times(fact, -1) in facts:
+            name, c = next(((name, c) for name, c in fact.terms if abs(c) == 1), ("", 0))
+            form = plus(form, fact, -c * dict(form.terms).get(name, 0))
+    return form
+
+
+def entry_along(
+    entry_values: Related,
+    region: Region,
+    effort: Effort,
+    *,
+    signed: bool = True,
+    thorough: bool = False,
+) -> Entry | None:
     """The entry of a loop by a region before it; None if that has too many ways.
 
-    Numbers are read as signed ones where nothing says how.
+    Numbers are read as ``signed`` ones, or as ones without sign, where nothing says how.
+    ``thorough``: see :func:`~ptxwcet.flow.variants.body.traverse`.
     """
     registers = {name: content_of(entry_values, region, name) for name in region.relevant}
     final = region.once.union(*region.settled.values()) & region.relevant
     behind = {name: known_content(entry_values, region, name) for name in final}
     try:
-        cases = traverse(region, Case(registers, {}, effort=effort), True, behind=behind)
+        start = _related(Case(registers, {}, effort=effort), entry_values, region)
+        cases = traverse(region, start, signed, behind=behind, thorough=thorough)
     except TooMuchEffort:
         return None
     return Entry(entry_values, tuple(cases))
+
+
+def _related(case: Case, entry_values: Related, region: Region) -> Case:
+    """A case at the start of a region, with what is known of distances of registers."""
+    for name, other, distance in entry_values.distances():
+        content = case.registers.get(other)
+        if not isinstance(case.registers.get(name), Raw) or {name, other} & region.written:
+            continue
+        kind = IntegerType(region.stepping(signed=True).width(other), signed=True)
+        if isinstance(content, Raw):
+            case, form = exact(case, content, kind, other)
+            case = case.with_register(other, form)
+        if isinstance(content := case.registers.get(other), Form):
+            case = case.with_register(name, shifted(content, distance))
+    return case
 
 
 def content_of(entry_values: Known, region: Region, name: str) -> Content:

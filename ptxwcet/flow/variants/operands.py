@@ -19,12 +19,14 @@ Meanings = dict[int, "Meaning | None"]
 class Stepping:
     """What steps need to know: types of registers, and how bits are read where nothing says.
 
-    ``meanings`` are those of instructions that have been asked for, by index.
+    ``meanings`` are those of instructions that have been asked for, by index. ``splits``: where
+    numbers that may wrap around are compared, a case is split by whether they do.
     """
 
     types: Mapping[str, str]
     signed: bool
     meanings: Meanings = field(default_factory=dict)
+    splits: bool = False
 
     def width(self, name: str) -> int:
         """The width of a register in bits."""

@@ -8,7 +8,7 @@ from ptxwcet.flow.values import term_intervals
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.term_intervals import Numbers
-from ptxwcet.flow.variants.cases import Case, Content, Open, Predicate, Raw, exact, fitting
+from ptxwcet.flow.variants.cases import Case, Content, Open, Predicate, Raw, exact, fitting, wrapped
 from ptxwcet.flow.variants.linear_forms import Form
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
 from ptxwcet.ir.operands import Operand, Register
@@ -92,6 +92,15 @@ class Part:
         if isinstance(operand, Register):
             case = case.with_register(operand.name, form)
         return case, form
+
+    def split_number(self, case: Case, place: int, *, signed: bool) -> list[tuple[Case, Form]]:
+        """:meth:`number`, case by case of how often it wraps around, if that is wanted."""
+        content, kind = self.content(case, place), self.kind(place, signed=signed)
+        if self.operands.how.splits and isinstance(content, Form):
+            found = wrapped(case, content, kind)
+            if found:
+                return found
+        return [self.number(case, place, signed=signed)]
 
     def bits(self, case: Case, place: int) -> tuple[Case, Form]:
         """An argument as some number with its bits."""

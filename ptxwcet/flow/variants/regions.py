@@ -41,9 +41,9 @@ class Region:
         """The types of the kernel's registers."""
         return self.graph.kernel.registers
 
-    def stepping(self, *, signed: bool) -> Stepping:
+    def stepping(self, *, signed: bool, splits: bool = False) -> Stepping:
         """What steps in the region need to know."""
-        return Stepping(self.types, signed, self.meanings)
+        return Stepping(self.types, signed, self.meanings, splits)
 
     @property
     def carried(self) -> frozenset[str]:
@@ -198,7 +198,7 @@ def _relevant(
     wanted: list[str] = [*wanted_at_end]
     for block in blocks:
         guard = graph.kernel.instructions[graph.last(block)].guard
-        if guard is not None and graph.jumps(block):
+        if guard is not None and (graph.jumps(block) or (block, True) in graph.cfg.aborts):
             wanted.append(guard.register)
     relevant: set[str] = set()
     while wanted:

@@ -259,9 +259,11 @@ def _part_of(case: Case, part: Part) -> Cases:
 
 def _less(signed: bool) -> Rule:
     def rule(case: Case, part: Part) -> Cases:
-        case, a = part.number(case, 0, signed=signed)
-        case, b = part.number(case, 1, signed=signed)
-        return [(case, Compared(shifted(plus(b, a, -1), -1), equal=False))]
+        return [
+            (after, Compared(shifted(plus(b, a, -1), -1), equal=False))
+            for before, a in part.split_number(case, 0, signed=signed)
+            for after, b in part.split_number(before, 1, signed=signed)
+        ]
 
     return rule
 

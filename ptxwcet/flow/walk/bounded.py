@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.values import ranges
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.value import Known, Mask, combine, scale_by, wrap
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.exits import ExitRecorder
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
@@ -14,6 +17,9 @@ from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, Path
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
+
+_LONGEST = 64
+"""Bits of the widest registers."""
 
 
 def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple[int, Mask]:
@@ -28,7 +34,7 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
         walk.contradict(runs_once(walk, loop), loop=loop.id)
         bound = 1  # no run enters the loop
     walk.standing = walk.standing.reached(Reach.PERHAPS)
-    walk.forget(loop)
+    _begin_any(walk, loop, mask, bound - rotated)
     recorder = ExitRecorder(loop, walk.graph)
     with walk.trail.piece(recorder):
         block, arrived = walk.region(loop.header, mask, None, loop)
@@ -55,6 +61,23 @@ def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple
     body = (repeat, *last)
     walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
     return target, mask
+
+
+def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
+    """The registers at the header in any iteration, if lanes have gone back ``most`` times or less.
+
+    To some of them each iteration adds a constant: they hang together by how many there were.
+    """
+    walk.state.active = mask
+    steps = steady_steps(walk.graph, loop)
+    before = {name: walk.state.register(name) for name in steps if name in walk.state.registers}
+    walk.forget(loop)
+    number = ranges.bounded(Interval(0, most), _LONGEST, walk.cause_of(loop))
+    for name, value in before.items():
+        width = walk.graph.width(name)
+        if isinstance(value, Known) and width > 1:
+            moved = scale_by(number, wrap(steps[name], width), width)
+            walk.state.write(name, combine(value, moved, 1, width), mask)
 
 
 def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:

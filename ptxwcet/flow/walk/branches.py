@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
-from ptxwcet.flow.walk.narrowing import condition_of
+from ptxwcet.flow.walk.narrowing import condition_of, narrow
 from ptxwcet.flow.walk.open_branch import OpenBranch
-from ptxwcet.flow.walk.open_branches import choose, ending, fork, may_end, may_leave
+from ptxwcet.flow.walk.open_branches import choose, end_early, ending, fork, may_end, may_leave
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, no_meeting
+from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, aborted, no_meeting
 from ptxwcet.ir.kernel import Guard
 
 
@@ -29,6 +30,8 @@ def walk_branch(
     if recorder is not None and block in recorder.blocks:
         return recorder.leave_or_stay(block, taken, fallthrough, walk.trail.nodes), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
+    if unsure.any() and not walk.is_proving:
+        _use_assertion(walk, block, condition_of(walk, guard, mask), mask)
     sure, unsure = _possible(walk, block, sure, unsure, mask)
     going, staying = sure | unsure, mask & ~sure
     if not going.any():
@@ -51,6 +54,13 @@ def walk_branch(
         straight = taken == walk.graph.postdominators[block]
         if not walk.is_proving:
             walk.graph.work.parting.add(block)
+        way_out = walk.graph.way_out(taken, fallthrough)
+        if way_out is not None:
+            ends = way_out == taken
+            stay, leave = Visit(block, taken=jumps and not ends), Visit(block, taken=jumps and ends)
+            end_early(walk, stay, leave, way_out)
+            walk.state.alive &= ~(going if ends else staying)
+            return (fallthrough, staying) if ends else (taken, going)
         walk.trail.add(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
@@ -125,23 +135,40 @@ def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 def _possible(
     walk: WalkState, block: int, sure: Mask, unsure: Mask, mask: Mask
 ) -> tuple[Mask, Mask]:
-    """The lanes that take a branch, and that may, less the outcomes that facts exclude.
+    """The lanes that take a branch, and that may, less the outcomes that facts exclude, and those
+    after which the launch is aborted.
 
     Lanes whose outcome is known to be an excluded one are not here in any run. If the mask is that
     of the run, or has no other lanes, no run comes here. Otherwise they go where they are known to
-    go: to send them elsewhere would add what no run does.
+    go: to send them elsewhere would add what no run does. Where the launch would be aborted
+    there is no graph to go on in.
     """
-    never = walk.facts.never
+    aborts = walk.cfg.aborts
+    never = aborts | walk.facts.never
     for taken in (True, False):
         if (block, taken) not in never:
             continue
         contrary = sure if taken else mask & ~(sure | unsure)
         are_here = walk.standing.are_here
         if contrary.any() and (are_here or np.array_equal(contrary, mask)):
-            walk.contradict(_excluded(walk, block, taken=taken))
+            is_abort = (block, taken) in aborts
+            index = walk.graph.last(block)
+            walk.contradict(aborted(index) if is_abort else _excluded(walk, block, taken=taken))
         sure = sure if taken else sure | unsure
         unsure = np.zeros_like(mask)
+        if (block, taken) in aborts:
+            sure = unsure if taken else mask
     return sure, unsure
+
+
+def _use_assertion(walk: WalkState, block: int, condition: Condition | None, mask: Mask) -> None:
+    """Makes use of what holds behind an assertion, if no lane waits that it need not hold for."""
+    for taken in (True, False):
+        if (block, taken) in walk.cfg.aborts and not bool((walk.state.alive & ~mask).any()):
+            way = (block, mask)
+            narrow(
+                walk, OpenBranch(block, way, way, frozenset(), condition=condition), taken=not taken
+            )
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
@@ -160,7 +187,10 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
     postdominator = walk.graph.postdominators[block]
     meeting: int | None = postdominator
+    way_out = walk.graph.way_out(taken, fallthrough)
     ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
+    if way_out is not None:
+        ends, postdominator = True, BlockId(way_out)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
     within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body
@@ -171,7 +201,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     if within and (sides.causes or sides.is_part):
         loop = walk.trail.loops[-1].loop
         leaves = (taken in loop.body) != (fallthrough in loop.body)
-        if leaves and walk.may_meet(postdominator):
+        if leaves and way_out is None and walk.may_meet(postdominator):
             return may_leave(walk, sides, postdominator)
         if ends:
             walk.trail.loops[-1].undecided = (walk.graph.last(block), sides.causes)

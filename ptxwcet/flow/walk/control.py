@@ -41,15 +41,16 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
         "PW220",
         step.index,
         f"{call} on the path: the time of a called function is not bounded",
-        "let the compiler inline it (__forceinline__), or remove the call",
+        "let the compiler inline it (__forceinline__), give the values that keep it from being "
+        "reached (--param, or [[branch]] in a facts file), or remove the call",
     )
 
 
 def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
     instruction = step.instruction
     lanes = guard_lanes(walk, step.index, step.guard, mask)
-    if walk.standing.waiting:
-        block, causes = walk.standing.waiting[-1]
+    if walk.standing.apart:
+        block, causes = walk.standing.apart[-1]
         index = walk.graph.last(block)
         if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in causes):
             raise Undecided(index, causes)

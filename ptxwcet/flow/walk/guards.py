@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.values.ranges import symbols_of, with_few_symbols
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Number, Unknown
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import SplitWarps, Undecided
 from ptxwcet.ir.kernel import Guard
+
+_SYMBOLS_IN_A_STEP = 4
+"""Of a value that an instruction writes: so many take as long as another instruction."""
 
 
 def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
@@ -30,7 +34,9 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     values = step.transfer(state)
     for name, value in zip(step.instruction.writes, values, strict=True):
         if name in walk.graph.control_registers:
-            state.write(name, value if skipped is None else skipped, lanes)
+            walk.spend(symbols_of(value) // _SYMBOLS_IN_A_STEP, step.index)
+            few = with_few_symbols(value, walk.graph.width(name)) if skipped is None else skipped
+            state.write(name, few, lanes)
     state.active = mask
 
 

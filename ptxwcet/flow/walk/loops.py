@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
@@ -79,7 +81,13 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     stated = walk.facts.loop_bounds.get(loop.id)
     claim = None if stated is None else Claim(stated)
     before = walk.snapshot()
-    if loop.id in walk.graph.work.uncounted:
+    if not walk.graph.work.told_apart:
+        claim = _smaller(claim, _variant_claim(walk, loop, mask))
+        if claim is not None:
+            with suppress(Undecided, Refused):
+                return _entered(walk, Entry(loop, mask, stop), claim, counted=False)
+            walk.restore(before)
+    elif loop.id in walk.graph.work.uncounted:
         claim = _smaller(claim, _variant_claim(walk, loop, mask))
     try:
         block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
@@ -150,15 +158,20 @@ def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
     return Claim(most, BoundOrigin.ANALYSIS, variant.reason, variant.proof)
 
 
-def _entered(walk: WalkState, entry: Entry, claim: Claim | None) -> tuple[int, Mask]:
-    """Walks a loop with what is said of its iterations."""
+def _entered(
+    walk: WalkState, entry: Entry, claim: Claim | None, *, counted: bool = True
+) -> tuple[int, Mask]:
+    """Walks a loop with what is said of its iterations, which need not be ``counted``."""
     loop, mask = entry.loop, entry.mask
     before = walk.snapshot()
     with walk.trail.entry(loop):
         try:
-            block, arrived = analysed_loop(walk, entry, claim)
+            if claim is not None and not counted:
+                block, arrived = bounded_loop(walk, loop, mask, claim)
+            else:
+                block, arrived = analysed_loop(walk, entry, claim)
         except (Undecided, Refused) as refused:
-            if claim is None or not _is_settled_by_bound(walk, refused, loop):
+            if claim is None or not counted or not _is_settled_by_bound(walk, refused, loop):
                 raise
             walk.restore(before)
             walk.standing = walk.standing.exact_if(False)

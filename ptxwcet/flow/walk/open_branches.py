@@ -14,7 +14,16 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask
 from ptxwcet.flow.walk.narrowing import narrow, widen
 from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
-from ptxwcet.flow.walk.path import Path, PathChoice, PathEnd, PathFork, PathGone, PathPart, Visit
+from ptxwcet.flow.walk.path import (
+    Path,
+    PathChoice,
+    PathEnd,
+    PathFork,
+    PathGone,
+    PathNode,
+    PathPart,
+    Visit,
+)
 from ptxwcet.flow.walk.sides import both_sides, meet_registers, reach_behind, walk_side, walked
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
@@ -228,6 +237,19 @@ def _join(walk: WalkState, sides: OpenBranch, walked_sides: list[Side]) -> None:
     walk.standing = exact.gone_as(left.standing, right.standing)
 
 
+def end_early(walk: WalkState, stay: PathNode, leave: Visit, meeting: int) -> None:
+    """Records a branch at which lanes go straight to the end of the kernel and others go on.
+
+    They may wait there for the others, which then execute ``stay``, or execute the end before the
+    others come to their next barrier, which does not wait for threads that have exited.
+    """
+    last = ending(walk, meeting)
+    if (leave, *last) == (stay,):
+        walk.trail.add(stay)
+    else:
+        walk.trail.add(PathChoice(((stay,), (leave, *last)), early=last))
+
+
 def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[int, Mask]:
     """Lanes may go straight to the end of the kernel; the others go on.
 
@@ -240,11 +262,13 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
     last = ending(walk, meeting)
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     walk.endings += 1
-    walk.trail.add(PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken)))
+    stay = PathEnd(leave, last, Visit(block, taken=jumps and not ends_when_taken))
+    if sides.agreement or meeting is None or walk.graph.way_out(meeting, on) is None:
+        walk.trail.add(stay)
+    else:
+        end_early(walk, stay, leave, meeting)
     if not sides.agreement:
-        # at a last block they wait for the others: a barrier is not for them
-        waits = meeting != walk.cfg.exit
-        walk.standing = walk.standing.gone(block, sides.causes, waits=waits)
+        walk.standing = walk.standing.gone()
     if not walk.is_proving and not bool((walk.state.alive & ~mask).any()):
         narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
     return on, mask

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ptxwcet.flow.certificates.proof import Proof
-from ptxwcet.flow.launch import BoundOrigin, Dim3
+from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin, Dim3
 from ptxwcet.flow.values.regions import Symbol
+
+# Lanes of a warp that may end one after another before the last one.
+_MOST_EARLY = WARP_SIZE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +197,16 @@ class PathChoice:
     header if that ends the loop), else None. ``if_race_free``: they do if the kernel has no data
     races. ``taken_in`` tells the ways out of a loop from one another, one entry each: at which
     branches they leave it and, where several do at one, in which passes. Equal ways of several
-    passes are one, so that their order alone does not say it.
+    passes are one, so that their order alone does not say it. ``early`` is what lanes execute
+    that end here while others go on: with the branch before it the last alternative, or, if it is
+    executed later, at a barrier that the others come to.
     """
 
     alternatives: tuple[tuple[PathNode, ...], ...]
     site: int | None = None
     if_race_free: bool = False
     taken_in: tuple[tuple[Departure, ...], ...] = ()
+    early: tuple[Visit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +417,41 @@ def may_end(nodes: Path) -> bool:
         if ends:
             return True
     return False
+
+
+def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
+    """What lanes of a warp execute that end while others go on, and how often a warp may.
+
+    As often as there are places, and not more than there are lanes but the one that goes on last.
+    Cost: linear in the tree.
+    """
+    found: dict[tuple[Visit, ...], int] = {}
+    for node in nodes:
+        times = 1
+        parts: tuple[Path, ...] = ()
+        match node:
+            case PathLoop(body=body):
+                parts = (body,)
+            case PathRepeat(body=body) | PathGrowing(body=body) | PathScatter(body=body):
+                parts, times = (body,), _MOST_EARLY
+            case (
+                PathUnordered(first, second)
+                | PathFork(first=first, second=second)
+                | PathPart(first=first, second=second)
+            ):
+                parts = (first, second)
+            case PathChoice(alternatives, early=early):
+                parts = alternatives
+                if early:
+                    found[early] = min(found.get(early, 0) + 1, _MOST_EARLY)
+            case PathLate(sides=sides):
+                parts, times = sides, _MOST_EARLY
+            case Visit() | PathEnd() | PathGone():
+                pass
+        for part in parts:
+            for what, count in early_ends(part).items():
+                found[what] = min(found.get(what, 0) + count * times, _MOST_EARLY)
+    return found
 
 
 def grows(nodes: Path) -> bool:

@@ -29,20 +29,13 @@ class Standing:
 
     ``is_exact``: the masks are those of the run, else a warp may have fewer lanes. ``has_gone``:
     lanes may have ended for good, so that the masks are no more exact. ``apart``: open branches
-    around whose other lanes may wait elsewhere, and why they are open. ``at_end``: the same where
-    they wait at the kernel's last block, for as long as any lane goes on.
+    around whose other lanes may wait elsewhere, and why they are open.
     """
 
     is_exact: bool = True
     has_gone: bool = False
     reach: Reach = Reach.ALWAYS
     apart: Partings = ()
-    at_end: Partings = ()
-
-    @property
-    def waiting(self) -> Partings:
-        """The open branches since which lanes may wait elsewhere, the innermost one last."""
-        return self.at_end + self.apart
 
     @property
     def are_here(self) -> bool:
@@ -65,13 +58,10 @@ class Standing:
         """As ``parted``, but nothing changes if lanes have parted at that branch before."""
         return self if (block, causes) in self.apart else self.parted(block, causes)
 
-    def gone(self, block: int, causes: frozenset[Cause], *, waits: bool) -> Standing:
-        """This standing after an open branch at which lanes may have ended, or wait for the end."""
-        new = ((block, causes),) if waits and (block, causes) not in self.at_end else ()
-        return replace(self, has_gone=True, at_end=(*self.at_end, *new))
+    def gone(self) -> Standing:
+        """This standing after an open branch at which lanes may have ended."""
+        return replace(self, has_gone=True)
 
     def gone_as(self, *others: Standing) -> Standing:
-        """This standing, with the lanes that may have ended, or wait for that, in any of others."""
-        at_end = dict.fromkeys(one for other in others for one in other.at_end)
-        has_gone = any(other.has_gone for other in others)
-        return replace(self, has_gone=has_gone, at_end=tuple(at_end))
+        """This standing, with the lanes that may have ended in any of others."""
+        return replace(self, has_gone=any(other.has_gone for other in others))

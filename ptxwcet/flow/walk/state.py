@@ -99,10 +99,14 @@ class WalkState(ABC):
         most = self.graph.work.most_visits
         if self._visits > _MOST_VISITS or (most is not None and self.graph.work.visits > most):
             raise self._too_long(block)
+        self.spend(1 + len(self.steps.of(block)), self.cfg.blocks[block].start)
+
+    def spend(self, steps: int, index: int) -> None:
+        """Counts what is done at an instruction, as steps. Raises Refused (PW206) for too many."""
         try:
-            self.graph.work.walking.spend(1 + len(self.steps.of(block)))
+            self.graph.work.walking.spend(steps)
         except TooMuchEffort:
-            raise self._too_long(block) from None
+            raise self._too_long(self.graph.block_of(index)) from None
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""

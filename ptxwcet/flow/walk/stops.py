@@ -69,6 +69,16 @@ def never_ends(index: int) -> Refused:
     )
 
 
+def aborted(index: int) -> Refused:
+    """Refuses instruction ``index``, at which every launch is aborted."""
+    return Refused(
+        "PW225",
+        index,
+        "every launch is aborted here: the trap is executed, or the assertion fails",
+        "check the parameters and the launch: the bound is that of launches that are not aborted",
+    )
+
+
 def no_meeting(index: int) -> Refused:
     """Refuses the branch at instruction ``index``: its sides do not meet."""
     return Refused(

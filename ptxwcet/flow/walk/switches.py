@@ -16,7 +16,7 @@ from ptxwcet.flow.walk.path import PathChoice, PathLate, Visit
 from ptxwcet.flow.walk.sides import meet_registers, reach_behind, walk_side, walked
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.stops import Infeasible, Refused
+from ptxwcet.flow.walk.stops import Infeasible, Refused, aborted
 
 
 def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
@@ -126,13 +126,18 @@ def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]
         raise _refusal(walk, block, "it has a guard")
     labels = walk.graph.kernel.labels
     targets = [walk.graph.block_of(labels[name]) for name in instruction.targets]
+    kept = [target for target in targets if target in walk.cfg.successors[block]]
     walk.state.active = mask
     value = read_operand(walk.state, instruction.operands[0], 32, index)
     if not isinstance(value, Known) or value.terms or not walk.standing.are_here:
-        return dict.fromkeys(dict.fromkeys(targets), mask)
+        return dict.fromkeys(kept, mask)
     numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
     if bool((numbers[mask] >= len(targets)).any()):
         raise _refusal(walk, block, "its index is outside of the table")
+    aborting = [target not in kept for target in targets]
+    if any(aborting[number] for number in numbers[mask].tolist()):
+        walk.contradict(aborted(index))
+        return dict.fromkeys(kept, mask)
     ways: dict[int, Mask] = {}
     for number in np.unique(numbers[mask]).tolist():
         lanes = mask & (numbers == number)

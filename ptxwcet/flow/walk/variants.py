@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,8 @@ _STEPS_BEFORE = (10, 5, 3, 1)
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
+# Values of registers and sums asked for at an entry that take as long as an instruction.
+_ASKED_IN_A_STEP = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,12 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     looked at.
     """
     search = _search(walk, loop)
+    names = search.body.live[loop.header]
+    asked = 2 * len(names) + len(search.asked)
+    walk.spend(asked // _ASKED_IN_A_STEP, walk.cfg.blocks[loop.header].start)
     walk.state.active = mask
-    live = search.body.live[loop.header]
-    entry_values = _Known(walk, mask, live)
-    state = entry_values.summary(live, search)
+    entry_values = _Known(walk, mask, names)
+    state = entry_values.summary(names, search)
     proven = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(entry_values))
     goes_on = any(opened.loop.id == loop.id for opened in walk.trail.loops)
     if goes_on or not search.ways:
@@ -166,8 +170,23 @@ class _Search:
         """The bound for what leads to the loop along the longest way that is not too much."""
         for way in self.ways:
             entry = entry_along(known, way, self.graph.work.searching)
-            if entry is not None:
-                return self._proven(known, entry, BlockId(way.start))
+            if entry is None:
+                continue
+            return self._proven(known, entry, BlockId(way.start)) or self._again(known, way, entry)
+        return None
+
+    def _again(self, known: _Known, way: Region, entry: Entry) -> Proven | None:
+        """The bound for what leads to the loop if the way is looked at thoroughly, where that may
+        help, and unknown bits are read as numbers without sign after all.
+        """
+        effort = self.graph.work.searching
+        if not (way.inner or entry.has_wrapped):
+            return None
+        for signed in (True, False):
+            other = entry_along(known, way, effort, signed=signed, thorough=True)
+            found = other and self._proven(known, other, BlockId(way.start))
+            if found:
+                return found
         return None
 
     def hoped(self, entry_values: _Known, proven: Proven | None) -> Proven | None:
@@ -240,6 +259,11 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
     return search
 
 
+def _distance(walk: WalkState, name: str, other: str) -> Measure:
+    """By how much a register is larger than another one, read as signed numbers."""
+    return Measure(((name, 1), (other, -1)), 0, IntegerType(walk.graph.width(name), signed=True))
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What the walk knows of registers of the lanes that enter a loop, one by one.
@@ -278,18 +302,39 @@ class _Known:
             interval = self._exact(measure)
             if interval is not None:
                 bounds[bound_of(measure, interval)] = None
+        for name, other, distance in self.distances():
+            measure = _distance(self.walk, name, other)
+            bounds[bound_of(measure, Interval(distance, distance))] = None
         return tuple(bounds)
+
+    def distances(self) -> Iterator[tuple[str, str, int]]:
+        """Pairs of registers and by how much the first, read as a signed number, is larger.
+
+        Those whose values are the same but for a number, each with the first such register. Cost:
+        linear in the registers and their symbols.
+        """
+        first: dict[object, str] = {}
+        for name in sorted(self.names):
+            value, width = self.walk.state.register(name), self.walk.graph.width(name)
+            if not isinstance(value, Known) or not value.terms or width == 1:
+                continue
+            if not all(isinstance(c, int) for c in value.terms.values()):
+                continue
+            other = first.setdefault((width, frozenset(value.terms.items())), name)
+            interval = self._exact(_distance(self.walk, name, other)) if other != name else None
+            if interval is not None and interval.is_number:
+                yield name, other, interval.low
 
     def summary(self, names: frozenset[str], search: _Search) -> tuple[object, ...]:
         """What is known of registers and of measures."""
-        found: list[tuple[Interval | None, ...]] = []
+        found: list[object] = []
         for name in sorted(names):
             width = self.walk.graph.width(name)
             if width > 1:
                 kinds = (IntegerType(width, signed=True), IntegerType(width, signed=False))
                 found.append(tuple(self._exact(Measure(((name, 1),), 0, kind)) for kind in kinds))
         found.append(tuple(self._exact(one) for one in search.asked))
-        return tuple(found)
+        return *found, tuple(self.distances())
 
     def _exact(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers that are all known; None if one is not, or may wrap."""

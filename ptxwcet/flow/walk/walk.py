@@ -31,11 +31,12 @@ from ptxwcet.flow.walk.branches import walk_branch
 from ptxwcet.flow.walk.control import check_control
 from ptxwcet.flow.walk.guards import evaluate, outcomes
 from ptxwcet.flow.walk.loops import walk_loop
-from ptxwcet.flow.walk.path import Path, Visit, close_symbol
+from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
-from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided
+from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted
 from ptxwcet.flow.walk.switches import walk_switch
+from ptxwcet.ir.op_classes import ControlEffect
 
 __all__ = ["FlowGraph", "Refused", "SplitWarps", "Undecided", "Walk"]
 
@@ -50,7 +51,10 @@ class Walk(WalkState):
         """
         block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
         assert block == self.cfg.exit or not mask.any()
-        path = tuple(self.trail.nodes)
+        path: Path = tuple(self.trail.nodes)
+        early = early_ends(path)
+        if early:  # or late, if it is not where the others end
+            path += (PathLate(sum(early.values()), tuple(early)),)
         for symbol in self.parameters:
             if symbol.name != symbolic:
                 path = close_symbol(path, symbol)
@@ -84,6 +88,10 @@ class Walk(WalkState):
             WalkState.observer(self, block, mask)
         for step in self.steps.of(block):
             state.active = mask
+            if step.instruction.control is ControlEffect.TRAP:
+                if (block, True) not in self.cfg.aborts:
+                    raise aborted(step.index)
+                continue
             if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
                 if self.standing.are_here and not unsure.any():

@@ -55,8 +55,8 @@ extern "C" __global__ void twice(const int* next, int* y) {
 extern "C" __global__ void part(int* y) {
   if (y[threadIdx.x] > 0) {
     __syncthreads();
-    y[threadIdx.x] = 1;
-  }
+    y[threadIdx.x] = 1; return;
+  } __threadfence_block();
 }
 
 // Some values of the parameter make it wrong, others do not.
@@ -109,7 +109,7 @@ extern "C" __global__ void part_for_sure(int* y) {
   if (threadIdx.x < 5) {
     __syncthreads();
     y[threadIdx.x] = 1;
-  }
+  } __threadfence_block();
 }
 
 // Two branches on data; only the one before the barrier has to be the same for all.

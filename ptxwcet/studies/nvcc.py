@@ -1,0 +1,147 @@
+"""CUDA source compiled to PTX by the user's own nvcc, and by nothing that a name or option starts.
+
+nvcc hands the names of files and the values of options to a shell, between double quotes: there
+``$``, a backquote, ``"`` and ``\\`` are no text. A name that begins with ``@`` or ``-`` it does not
+take for a file's. A file whose name or folder has anything but letters, digits and harmless marks
+is therefore compiled as a copy, under a name of our own in a private folder; ``#line`` gives
+messages and line numbers the user's name, and ``#include "..."`` looks into the user's folder, by a
+link with a name of our own. Options are those of a list that change the PTX and do nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+
+COMPILER = "nvcc"
+MOST_SECONDS = 600
+_MOST_LISTED = 8
+_HARMLESS = re.compile(r"[\w./][\w .,/+=:~-]*")
+_MACROS = {"-D", "--define-macro"}
+_FOLDERS = {"-I", "--include-path"}
+_WORDS = {
+    *("-U", "--undefine-macro", "-std", "--std"),
+    *("-isystem", "--system-include", "-include", "--pre-include"),
+    *("-arch", "--gpu-architecture", "-m", "--machine", "-O", "--optimize"),
+    *("-maxrregcount", "--maxrregcount", "-ftz", "--ftz", "-fmad", "--fmad"),
+    *("-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt", "-rdc"),
+    *("--relocatable-device-code", "-default-stream", "--default-stream"),
+    *("-diag-suppress", "--diag-suppress", "-diag-warn", "--diag-warn"),
+    *("-ftemplate-depth", "--ftemplate-depth", "-dopt", "--dopt"),
+}
+_ALONE = {
+    *("-use_fast_math", "--use_fast_math", "-lineinfo", "--generate-line-info"),
+    *("-G", "--device-debug", "-g", "--debug", "-w", "--disable-warnings", "-restrict"),
+    *("--restrict", "-expt-relaxed-constexpr", "--expt-relaxed-constexpr"),
+    *("-expt-extended-lambda", "--expt-extended-lambda", "-extended-lambda"),
+    *("--extended-lambda", "-dc", "--device-c", "-extra-device-vectorization"),
+    *("--extra-device-vectorization", "-allow-unsupported-compiler"),
+    *("--allow-unsupported-compiler", "-m64", "-O0", "-O1", "-O2", "-O3"),
+}
+_JOINED = ("-D", "-U", "-I")
+_VALUES = {
+    **dict.fromkeys(_WORDS, re.compile(r"[\w.,/+=:~-]+")),
+    **dict.fromkeys(_FOLDERS, re.compile(r"[\w .,/+=:~-]+")),
+    **dict.fromkeys(_MACROS, re.compile(r"[^$`\\\x00-\x1f\x7f]+")),  # nvcc escapes their quotes
+}
+
+
+def compiled_ptx(path: str, options: Sequence[str]) -> str:
+    """The PTX that nvcc makes of a file with these options, which name no output.
+
+    The file is that of the user; what lies beside it can be included. Raises PtxwcetError (PW120):
+    no nvcc on the PATH, an option that is not permitted, source that cannot be read or does not
+    compile. Cost: a run of nvcc, at most ten minutes.
+    """
+    tool = shutil.which(COMPILER)
+    if tool is None:
+        raise not_compiled(
+            f"'{path}' is CUDA source, and {COMPILER} is not on the PATH to compile it",
+            "install the CUDA toolkit, or give the PTX that the compiler made of it",
+        )
+    _require_permitted(options)
+    with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
+        source = [path] if is_harmless(path) else _copied(path, folder)
+        target = Path(folder, "kernel.ptx")
+        command = [tool, "-ptx", "-lineinfo", *options, "-o", str(target), *source]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MOST_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            done = subprocess.CompletedProcess(command, 1, "", f"{COMPILER}: {error}")
+        if done.returncode or not target.is_file():
+            said = (done.stderr or done.stdout).replace(source[-1], path)
+            raise not_compiled(
+                f"{COMPILER} does not compile '{path}'",
+                "options of the compiler go into --nvcc-options, for example '-Iinclude -DN=4'",
+                tuple(said.splitlines()[:_MOST_LISTED]),
+            )
+        return read_bytes(target, MOST_TEXT_BYTES).decode("utf-8", "replace")
+
+
+def is_harmless(path: str) -> bool:
+    """Whether a tool may be given this name: also as it stands from the root, links followed."""
+    names = path, os.path.abspath(path), os.path.realpath(path)
+    return all(_HARMLESS.fullmatch(name) for name in names)
+
+
+def _copied(path: str, folder: str) -> list[str]:
+    """A copy of the source, and what lets it include what the source includes."""
+    try:
+        data = read_bytes(path, MOST_TEXT_BYTES)
+    except OSError as error:
+        raise not_compiled(
+            f"cannot read '{path}': {error.strerror}", "give a file that can be read"
+        ) from None
+    name = re.sub(rb'[\x00-\x1f\x7f"\\]', b"?", os.fsencode(path))
+    copy, beside = Path(folder, "kernel.cu"), Path(folder, "beside")
+    copy.write_bytes(b'#line 1 "' + name + b'"\n' + data.removeprefix(b"\xef\xbb\xbf"))
+    beside.symlink_to(Path(path).absolute().parent, target_is_directory=True)
+    # as if the copy lay there: for the form with quotes only, and before all -I
+    return ["-Xcompiler", "-iquote", "-Xcompiler", str(beside), str(copy)]
+
+
+def _require_permitted(options: Sequence[str]) -> None:
+    """Raises PtxwcetError (PW120) for an option that may do more than change the PTX."""
+    left = iter(options)
+    for option in left:
+        name, equals, value = option.partition("=")
+        if option in _VALUES:
+            value = next(left, "")
+        elif option in _ALONE:
+            continue
+        elif not equals or name not in _VALUES:
+            name, value = option[:2], option[2:]
+        if name not in _VALUES or (name not in _JOINED and name + value == option):
+            raise not_compiled(
+                f"the option '{option}' of {COMPILER} is not passed on",
+                "only options that change the PTX are, such as -I, -D, -U, -std, -include, "
+                "-use_fast_math, -maxrregcount; others may write files or run programs: compile "
+                "yourself with 'nvcc -ptx -lineinfo' and give the PTX",
+            )
+        if not _VALUES[name].fullmatch(value) or value.startswith(("@", "-")):
+            raise not_compiled(
+                f"the option '{option}' of {COMPILER} has a value that a shell may carry out",
+                "leave out $, `, \\ and what else means something to a shell: define the macro in "
+                "a header, reach the folder by a link",
+            )
+
+
+def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
+    """The error of CUDA source of which no PTX is made."""
+    return PtxwcetError(Diagnostic("PW120", message, help=remedy, notes=notes))

@@ -1,4 +1,11 @@
-"""Constants and straight-line code, against ptxas (a short form of benchmarks/ptxas_folding.py)."""
+"""Constants and straight-line code, against ptxas (a short form of benchmarks/ptxas_folding.py).
+
+The one-place breaks that it is to see are in ``benchmarks/folding_breaks.toml``, and
+``benchmarks/folding_breaks.py`` makes them: among others the sign of ``~``, ``%``, ``-`` and of
+casts, shifts of negatives and by more than 63, comparisons without a sign, ``U``, octal and binary
+digits, precedence of ``|``, ``^``, ``?:``, ``-`` and shifts, bits of floats, and signs of offsets,
+indices and of what the printer and ``instrument`` write.
+"""
 
 from __future__ import annotations
 

@@ -227,6 +227,12 @@ def test_which_accesses_are_sure_to_lie_there(access: str, of_p: bool, of_both: 
             require_accessed(kernel, launch, found)
 
 
+def test_a_unit_is_of_whole_sectors(tmp_path: Path) -> None:
+    """One of 40 bytes may have parts of three sectors."""
+    with pytest.raises(PtxwcetError, match="unit_bytes is 40: it must be a multiple of 32"):
+        load_machine(machine_file(tmp_path, unit=40))
+
+
 N = "ld.param.u64 %rd8, [m]; mov.u64 %one, 1;"
 
 

@@ -260,7 +260,7 @@ class _Inliner:
         """A ``mov`` at the place of the call."""
         self.registers.setdefault(target.name, kind)
         if kind not in _MOVED:  # no mov has its type
-            kind = f"b{8 * type_bytes(f'.{kind}')}"
+            kind = f"b{max(16, 8 * type_bytes(f'.{kind}'))}"
         names = {f"%to_{kind}": target.name}
         if isinstance(value, Register):
             self.registers.setdefault(value.name, kind)

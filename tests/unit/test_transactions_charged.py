@@ -182,7 +182,6 @@ def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
     ("statement", "op_class"),
     [
         ("mbarrier.init.shared.b64 [s], 1;", OpClass.MBARRIER),
-        ("cp.async.bulk.prefetch.L2.global [%rd1], 16;", OpClass.ASYNC_BULK),
     ],
 )
 def test_what_is_not_counted_is_refused_where_accesses_are_charged(

@@ -259,8 +259,8 @@ def test_header() -> None:
 def test_parameters() -> None:
     text = """.visible .entry k(.param .u64 .ptr .global .align 16 a, .param .f32 b,
         .param .align 8 .b8 c[24], .param .u64 d) .maxntid 16, 8
-        .minnctapersm 2 .pragma "nounroll"; { ret; } .entry other() .reqntid 32 { ret; }"""
-    found, other = module(text).kernels
+        .minnctapersm 2 .pragma "nounroll"; { ret; }"""
+    (found,) = module(text).kernels
     facts = [
         (p.name, p.type, p.size_bytes, p.alignment, p.index, p.count, p.is_array, p.is_pointer)
         for p in found.parameters
@@ -272,7 +272,6 @@ def test_parameters() -> None:
         ("d", "u64", 8, 8, 3, 1, False, None),
     ]
     assert (found.max_threads, found.required_threads) == ((16, 8, 1), None)
-    assert (other.max_threads, other.required_threads) == (None, (32, 1, 1))
     assert found.linkage == "visible"
 
 

@@ -191,6 +191,9 @@ KEPT = """
 """
 
 
+HALF = "cvt.u64.u32 %rd8, %r2; ld.global.f32 %f1, [%rd8];"
+
+
 @pytest.mark.parametrize(
     ("access", "of_p", "of_both"),
     [
@@ -201,8 +204,8 @@ KEPT = """
         ("ld.global.f32 %f1, [%rd2];", False, True),
         ("ld.global.f32 %f1, [%rd7];", False, True),  # either of both
         ("ld.global.f32 %f1, [%rd6];", False, False),  # q, made of p and a distance
-        ("ld.param.u32 %r2, [p]; cvt.u64.u32 %rd8, %r2; ld.global.f32 %f1, [%rd8];", False, False),  # half of p
-        ("ld.param.u32 %r2, [p+4]; cvt.u64.u32 %rd8, %r2; ld.global.f32 %f1, [%rd8];", False, False),
+        (f"ld.param.u32 %r2, [p]; {HALF}", False, False),
+        (f"ld.param.u32 %r2, [p+4]; {HALF}", False, False),
         ("ld.volatile.global.f32 %f1, [%rd4];", False, False),
         ("ld.global.cv.f32 %f1, [%rd4];", False, False),
         ("ld.global.cs.f32 %f1, [%rd4];", False, False),

@@ -10,6 +10,9 @@ is saved with all instructions deleted that it does not need. A kernel follows f
 
     python benchmarks/random_kernels.py --kinds loops --only 4711
 
+Where paths allow a block more than once, a compiled interpreter runs the kernel too, for up to
+``--long-blocks`` blocks, on data that a search makes go round the loops (``long_runs.py``).
+
 Writes a summary as JSON and as a page. Exit code 1 if there are violations.
 """
 
@@ -23,14 +26,16 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from cuda_idioms import IDIOMS, compiled_kernels
+from long_runs import LongRuns, long_runs
 from path_attack import Attack, attack, machine
 from random_apart import KIND as APART
 from random_machines import other_machine
@@ -54,12 +59,16 @@ is bounded in steps, so that answers do not depend on the machine."""
 WALK_STEPS, SEARCH_STEPS = 15_000, 20_000
 """Budgets of a kernel here: one kernel in 200 is refused for them that the product follows."""
 EXECUTIONS = 6
+LONG_BLOCKS = 300_000
+"""Blocks that a warp may execute in the longest run of a kernel with loops."""
 TRIALS = 4
 """Bounds under fewer facts, and what would settle a refusal, are looked for in one kernel of so
 many: they double the effort."""
 MOST_SECONDS = 60
 """Effort is bounded in steps: a kernel that takes longer, in seconds of its process, is a violation
 of that. The first of a process is none that counts: code is compiled then."""
+SHARES, ALLOWED = (1.0, 0.99, 0.9, 0.5, 0.1), (2, 10, 100, 1_000, 10_000)
+"""Which shares of what is allowed long runs reach is counted, for so many times allowed."""
 TASK = 40
 """Kernels of a unit."""
 REPORT_EVERY = 1_000
@@ -72,6 +81,8 @@ class Task:
 
     kind: str
     seeds: range
+    executions: int = EXECUTIONS
+    long_blocks: int = LONG_BLOCKS
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,7 @@ class Outcome:
     given: str = ""
     launch: str = ""
     shrunk: str = ""
+    long: dict[str, Any] | None = None
 
 
 @dataclass
@@ -101,6 +113,7 @@ class Tally:
     executions: int = 0
     visits: int = 0
     seconds: float = 0.0
+    long: list[dict[str, Any]] = field(default_factory=list)
 
 
 def parse(text: str) -> Kernel:
@@ -108,19 +121,31 @@ def parse(text: str) -> Kernel:
     return inline_calls(module.kernels[0], module)
 
 
-def attacked(one: RandomKernel, text: str | None = None) -> Attack:
-    """The attack on a random kernel, or on another text in its place."""
+def attacked(
+    one: RandomKernel, task: Task, text: str | None = None
+) -> tuple[Attack, LongRuns | None]:
+    """The attack on a random kernel, or on another text in its place, and its long runs."""
     kernel = parse(one.text if text is None else text)
     is_apart = one.kind == APART
-    return attack(
+    found = attack(
         kernel,
         one.launch,
         other_machine(machine(), one.seed) if is_apart else machine(),
         seed=one.seed,
-        executions=EXECUTIONS,
+        executions=task.executions,
         steps=one.steps,
         times_all=is_apart or one.kind == "leavers",
     )
+    if found.checker is None or found.violations or not task.long_blocks:
+        return found, None
+    long = long_runs(
+        *(kernel, one.launch, found.checker),
+        seed=one.seed,
+        most=task.long_blocks,
+    )
+    if long is not None and long.violation is not None:
+        found.violations.append(long.violation)
+    return found, long
 
 
 def run_task(task: Task) -> list[Outcome]:
@@ -128,19 +153,21 @@ def run_task(task: Task) -> list[Outcome]:
     _compile()
     rows: list[Outcome] = []
     for one in made(task):
-        rows.append(outcome(one, {row.text for row in rows}))
+        rows.append(outcome(one, task, {row.text for row in rows}))
     return rows
 
 
 @cache
 def _compile() -> None:
     """What is compiled once a process, or once ever, is no effort of a kernel."""
-    attacked(random_kernel(0, "barriers"))
+    attacked(random_kernel(0, "barriers"), Task("barriers", range(1)))
+    attacked(random_kernel(116, "plain"), Task("plain", range(1)))  # one with long runs
 
 
 def run_unit(payload: Mapping[str, Any], _: Mapping[str, bytes]) -> list[dict[str, Any]]:
     """A task as a unit of the engine."""
-    rows = run_task(Task(payload["kind"], range(*payload["seeds"])))
+    seeds = range(*payload["seeds"])
+    rows = run_task(Task(payload["kind"], seeds, payload["executions"], payload["long_blocks"]))
     return [asdict(row) for row in rows]
 
 
@@ -171,18 +198,18 @@ def made(task: Task) -> Iterator[RandomKernel]:
     return (random_kernel(seed, task.kind) for seed in task.seeds)
 
 
-def outcome(one: RandomKernel, seen: Collection[str] = ()) -> Outcome:
+def outcome(one: RandomKernel, task: Task, seen: Collection[str] = ()) -> Outcome:
     """Attacks one kernel; a violation is shrunk, but internal errors of texts that were seen."""
     with small_budgets(is_full=one.seed % TRIALS == 0):
-        return _outcome(one, seen)
+        return _outcome(one, task, seen)
 
 
-def _outcome(one: RandomKernel, seen: Collection[str]) -> Outcome:
+def _outcome(one: RandomKernel, task: Task, seen: Collection[str]) -> Outcome:
     begin = time.process_time()
     signal.signal(signal.SIGVTALRM, _too_long)
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
     try:
-        found = attacked(one)
+        found, long = attacked(one, task)
     except TooLong:
         text = f"analysis and executions take more than {MOST_SECONDS} s"
         return Outcome(
@@ -197,6 +224,7 @@ def _outcome(one: RandomKernel, seen: Collection[str]) -> Outcome:
         found.executions,
         found.visits,
         time.process_time() - begin,
+        long=None if long is None else {**asdict(replace(long, violation=None))},
     )
     if not found.violations:
         return row
@@ -205,7 +233,7 @@ def _outcome(one: RandomKernel, seen: Collection[str]) -> Outcome:
     def remains(text: str) -> bool:
         signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
         try:
-            other = attacked(one, text).violations
+            other = attacked(one, task, text)[0].violations
         except (Exception, TooLong):  # a text that is no kernel any more, or goes round for long
             return False
         finally:
@@ -237,15 +265,17 @@ def _too_long(number: int, frame: object) -> None:
     raise TooLong
 
 
-def tasks(kinds: list[str], kernels: int, seed: int) -> Iterator[Task]:
-    """The kernels of a run in equal shares, kind after kind in turn; seeds count from ``seed``."""
+def tasks(options: argparse.Namespace) -> Iterator[Task]:
+    """The kernels of a run in equal shares, kind after kind in turn; seeds count from its seed."""
+    kinds, kernels, seed = options.kinds, options.kernels, options.seed
     share = -(-kernels // len(kinds))
     for first in range(0, share, TASK):
         for place, kind in enumerate(kinds):
             begin = seed + place * share
             last = min(first + TASK, share, kernels - place * share)
             if last > first:
-                yield Task(kind, range(begin + first, begin + last))
+                seeds = range(begin + first, begin + last)
+                yield Task(kind, seeds, options.executions, options.long_blocks)
 
 
 def main() -> int:
@@ -255,6 +285,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kinds", nargs="+", default=[*KINDS, *IDIOMS])
+    parser.add_argument("--executions", type=int, default=EXECUTIONS, help="of each kernel")
+    parser.add_argument("--long-blocks", type=int, default=LONG_BLOCKS, help="0: no long runs")
     parser.add_argument("--only", type=int, help="the kernel of this seed, printed in full")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/random-kernels.json"))
     parser.add_argument("--save", type=Path, help="folder for the violations")
@@ -264,7 +296,7 @@ def main() -> int:
     tallies = {kind: Tally() for kind in options.kinds}
     violations: list[Outcome] = []
     begin = time.monotonic()
-    for row in rows_of(tasks(options.kinds, options.kernels, options.seed), options.workers):
+    for row in rows_of(tasks(options), options.workers):
         note(tallies[row.kind], row)
         if not sum(tally.kernels for tally in tallies.values()) % REPORT_EVERY:
             report(options, tallies, violations, time.monotonic() - begin)
@@ -285,7 +317,8 @@ def rows_of(tasks: Iterator[Task], workers: int) -> Iterator[Outcome]:
         for number, task in enumerate(tasks):
             under_way[number] = task
             seeds = (task.seeds.start, task.seeds.stop)
-            yield Unit(number, {"kind": task.kind, "seeds": seeds}, {})
+            what = {"kind": task.kind, "seeds": seeds, "executions": task.executions}
+            yield Unit(number, {**what, "long_blocks": task.long_blocks}, {})
 
     with embedded_cluster(workers) as cluster:
         for result in run_campaign("random_kernels:run_unit", units(), cluster, Limits()):
@@ -304,6 +337,8 @@ def note(tally: Tally, row: Outcome) -> None:
     tally.executions += row.executions
     tally.visits += row.visits
     tally.seconds += row.seconds
+    if row.long is not None:
+        tally.long.append(row.long)
     if row.code is not None:
         tally.refused[row.code] += 1
     elif row.violation != "internal error":
@@ -350,6 +385,9 @@ def report(
             }
             for kind, tally in tallies.items()
         },
+        "long": summary_of_long(
+            [row for tally in tallies.values() for row in tally.long], options.long_blocks
+        ),
         "violations": [
             {"kind": row.kind, "seed": row.seed, "violation": row.violation, "text": row.text}
             for row in sorted(violations, key=lambda row: (row.kind, row.seed))
@@ -364,6 +402,57 @@ def report(
         f"{data['kernels'] / max(processor, 1e-9):.1f} kernels a second of processor time",
         flush=True,
     )
+
+
+def summary_of_long(rows: list[dict[str, Any]], most: int) -> dict[str, Any]:
+    """Long runs: how many, what was left out and why, how near they came to what is allowed."""
+    run = [row for row in rows if not row["left_out"]]
+    reach = [row for row in run if row["allowed"] <= most]
+    return {
+        "most_blocks": most,
+        "left_out": dict(Counter(row["left_out"] for row in rows if row["left_out"])),
+        "runs": sum(row["runs"] for row in run),
+        "blocks": sum(row["blocks"] for row in run),
+        "allowed": [
+            {
+                "from": least,
+                "kernels": len(some),
+                "tight": sum(row["is_tight"] for row in some),
+                "shares": [
+                    sum(row["executed"] >= share * row["allowed"] for row in some)
+                    for share in SHARES
+                ],
+            }
+            for least, below in pairwise((*ALLOWED, most + 1))
+            if (some := [row for row in reach if least <= row["allowed"] < below])
+        ],
+        "beyond": len(run) - len(reach),
+    }
+
+
+def page_of_long(long: dict[str, Any]) -> list[str]:
+    """The summary of long runs as Markdown."""
+    left_out = ", ".join(f"{many} ({why})" for why, many in sorted(long["left_out"].items()))
+    lines = [
+        "",
+        "## Long runs",
+        "",
+        f"{long['runs']:,} runs of {long['blocks']:,} blocks by a compiled interpreter, written "
+        "from the ISA apart from the other, of the kernels in which some block is allowed more "
+        "than once. A search chooses data that come near to what is allowed of the block that is "
+        "allowed most often; the table counts kernels by how often that is, and how many came to "
+        "which share of it. `less`: a run would be too long if each loop were allowed one "
+        "iteration less.",
+        f"Allowed more than {long['most_blocks']:,} times, and run so far without a violation: "
+        f"{long['beyond']:,} kernels. Left out: {left_out or 'none'}.",
+        "",
+        "| allowed from | kernels | " + " | ".join(f"{one:.0%}" for one in SHARES) + " | less |",
+        "|---" * (3 + len(SHARES)) + "|",
+    ]
+    for row in long["allowed"]:
+        shares = " | ".join(f"{many:,}" for many in row["shares"])
+        lines.append(f"| {row['from']:,} | {row['kernels']:,} | {shares} | {row['tight']:,} |")
+    return lines
 
 
 def page(data: dict[str, object]) -> str:
@@ -402,6 +491,9 @@ def page(data: dict[str, object]) -> str:
             f"| {kind} | {row['kernels']:,} | {row['bounded']:,} ({share:.0f} %) | "
             f"{row['executions']:,} | {refused} |"
         )
+    long = data["long"]
+    assert isinstance(long, dict)
+    lines += page_of_long(long) if long["runs"] else []
     if violations:
         lines += ["", "| kind | seed | violation | |", "|---|---|---|---|"]
         lines += [

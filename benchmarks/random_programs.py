@@ -14,7 +14,7 @@ from random_apart import KIND as APART
 from random_apart import STEPS, Apart, apart_launch
 from random_conditions import DecidedWriter, ExchangeWriter, PartsWriter
 from random_loops import Loops
-from random_statements import Writer
+from random_statements import LongWriter, Writer
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 
@@ -32,6 +32,7 @@ KINDS = (
     "parts",
     "aborts",
     "leavers",
+    "long",
     APART,
 )
 """What a kernel has most of."""
@@ -112,11 +113,13 @@ _WEIGHTS: dict[str, dict[str, float]] = {
         "leave": 2.5,
     },
     "parts": {"compute": 5, "compare": 1.5, "branch": 1, "loop": 2, "effect": 0.5, "leave": 0.6},
+    "long": {"compute": 3, "compare": 1, "branch": 1, "loop": 3, "effect": 0.3, "leave": 0.6},
 }
 _WRITERS: dict[str, type[Writer]] = {
     "decided": DecidedWriter,
     "exchanges": ExchangeWriter,
     "parts": PartsWriter,
+    "long": LongWriter,
 }
 _ABORTS = ("trap;", "call.uni __assertfail, (a);", "call stop, (a);")
 _FUNCTIONS = """.extern .func __assertfail(.param .b32 a);

@@ -13,7 +13,12 @@ COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 class Writer:
-    """Lines of a kernel's body, and the registers that it names."""
+    """Lines of a kernel's body, and the registers that it names.
+
+    ``few`` are the numbers up to which data are brought.
+    """
+
+    few: tuple[int, ...] = (1, 3, 7, 7, 15, 15, 31)
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -129,7 +134,7 @@ class Writer:
     def restrict(self, name: str, bits: int) -> None:
         """Brings a register into a range that the analysis may know."""
         chooser = self.random
-        few = chooser.choice((1, 3, 7, 7, 15, 15, 31))
+        few = chooser.choice(self.few)
         form = chooser.randrange(8)
         if form <= 2:
             self.emit(f"and.b{bits} {name}, {name}, {few};")
@@ -344,3 +349,9 @@ class Writer:
         else:
             for _ in range(self.random.choice((1, 3))):
                 self.emit("div.rn.f32 %f1, %f1, %f2;")
+
+
+class LongWriter(Writer):
+    """Data that make loops go round some thousand times."""
+
+    few = (63, 255, 255, 1000, 4095, 30000)

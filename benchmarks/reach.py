@@ -2,6 +2,7 @@
 
     python benchmarks/reach.py
     python benchmarks/reach.py samples suite
+    python benchmarks/reach.py plain
 
 Kernels are analysed in a block of 64 threads (or of those that they require), first without grid
 and parameters, then with both: as their launch files say, or, if there is none, in a grid of 4
@@ -10,14 +11,20 @@ launch files counts as bounded if it is in all of them. Loops of the suite are c
 benchmarks/kernel_suite.py; of those that are asked for, those that the ranges of the integers in
 arrays settle ([arrays] of a facts file), as ``ptxwcet facts`` finds by trying some. Half an hour of
 a processor and more, of which the corpus takes most.
+
+``plain`` are the kernels of benchmarks/kernels/plain, on their machine with textures: as they are,
+with their launch files, and with the facts beside these, if there are some; what stays refused is
+listed. Two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kernel_suite import (
     Entry,
@@ -28,7 +35,7 @@ from kernel_suite import (
     read_answers,
     request_for,
 )
-from precision import FOLDERS, ROOT, Launched, launches
+from precision import FOLDERS, ROOT, THREADS, Launched, launches
 
 from ptxwcet.flow.launch import NO_PLACED_FACTS
 from ptxwcet.flow.paths.questions import find_questions
@@ -38,6 +45,7 @@ from ptxwcet.studies.request import Request
 
 NAMES = ("samples", "suite", "hybrid", "corpus")
 """Of the folders whose kernels are analysed, in their order."""
+PLAIN = ROOT / "benchmarks" / "kernels" / "plain"
 _GENERAL = ("open", "scalars")
 
 
@@ -62,6 +70,40 @@ def shares(folder: str) -> str:
     count = len(of_kernel)
     columns = (folder, count, alone, f"{alone / count:.1%}", given, f"{given / count:.1%}")
     return f"| {' | '.join(map(str, columns))} |"
+
+
+def plain_launches() -> Iterator[tuple[str, list[Request]]]:
+    """The kernels of plain code: each alone, with its launch, and with facts of the data."""
+    for path in sorted(PLAIN.glob("*.ptx")):
+        for kernel in re.findall(r"\.entry\s+(\w+)", path.read_text(encoding="utf-8")):
+            files = PLAIN / "launches" / f"{kernel}.toml", PLAIN / "facts" / f"{kernel}.toml"
+            launch, facts = (str(one) if one.exists() else None for one in files)
+            machine = str(PLAIN / "machine.toml")
+            assert launch is not None
+            alone = Request(str(path), (kernel,), THREADS, machine=machine)
+            given = Request(str(path), launch_file=launch, machine=machine)
+            yield kernel, [alone, given, replace(given, facts_file=facts)]
+
+
+def refusal(request: Request) -> str:
+    """The code and the first words with which a kernel is refused, nothing if it is bounded."""
+    answer = bound_file(request)
+    if answer.answered:
+        return ""
+    (refused,) = answer.refused
+    first = refused.diagnostics[0]
+    return f"{first.code} {first.message}"
+
+
+def plain() -> str:
+    """The table of plain code, and a line for each kernel that its facts leave refused."""
+    kinds = [("alone", 0), ("with a launch", 1), ("and facts of the data", 2)]
+    rows = {kernel: [refusal(one) for one in asked] for kernel, asked in plain_launches()}
+    lines = ["| plain code | bounded | of |", "|---|--:|--:|"]
+    for kind, place in kinds:
+        lines.append(f"| {kind} | {sum(not row[place] for row in rows.values())} | {len(rows)} |")
+    refused = [f"* {kernel}: {row[-1]}" for kernel, row in rows.items() if row[-1]]
+    return "\n".join([*lines, "", *refused])
 
 
 def loops() -> str:
@@ -91,12 +133,16 @@ def settled_by_ranges(entry: Entry) -> int:
 
 def report(folders: Sequence[str]) -> None:
     """Prints a table with a line for each folder, and the suite's loops."""
-    print("| | kernels | without grid and parameters | | with both | |")
-    print("|---|--:|--:|--:|--:|--:|")
-    for folder in folders:
+    counted = [folder for folder in folders if folder != "plain"]
+    if counted:
+        print("| | kernels | without grid and parameters | | with both | |")
+        print("|---|--:|--:|--:|--:|--:|")
+    for folder in counted:
         print(shares(folder), flush=True)
     if "suite" in folders:
         print(f"\n{loops()}")
+    if "plain" in folders:
+        print(f"\n{plain()}")
 
 
 def main() -> int:
@@ -104,7 +150,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="*", choices=NAMES, default=NAMES, metavar="FOLDER")
+    parser.add_argument(
+        "folders", nargs="*", choices=(*NAMES, "plain"), default=(*NAMES, "plain"), metavar="FOLDER"
+    )
     report(parser.parse_args().folders)
     return 0
 

@@ -181,7 +181,8 @@ def initial_bytes(variable: Variable) -> bytes:
         data = _filled(variable, _row_sizes(variable, declared.rstrip()), text.rstrip("; \n"))
     except (Unsupported, LiteralError) as problem:
         message = f"the initialiser of {variable.name}: {problem}"
-        raise PtxwcetError(Diagnostic("PW413", message)) from None
+        help_text = f"give the bytes of {variable.name} in the launch file"
+        raise PtxwcetError(Diagnostic("PW413", message, help=help_text)) from None
     return data.ljust(variable.size_bytes, b"\0")
 
 

@@ -29,8 +29,8 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)(?:k(\d+))?\Z")
 _LAYOUTS = ("row", "col")
 _COUNTS = ("x1", "x2", "x4")
 _KINDS = (
-    ("sync",), ("aligned",), ("a", "b", "c", "d"), _LAYOUTS, (*BITS, "b16"), _COUNTS, ("trans",),
-    ("global", "shared", "shared::cta"),
+    ("sync",), ("aligned",), ("a", "b", "c", "d"), _LAYOUTS, (*BITS, "b16", "b8"), _COUNTS,
+    ("trans",), ("global", "shared", "shared::cta"),
 )  # fmt: skip
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 """Rounding modifiers of f64 products."""
@@ -104,7 +104,9 @@ _TILE_PRODUCTS = frozenset((
 
 PERMITTED = {
     "mma": _PRODUCTS,
-    "ldmatrix": _EIGHT_BY_EIGHT,
+    "ldmatrix": frozenset((
+        *_EIGHT_BY_EIGHT, *_forms("m16n16", "b8", "x1 x2", "trans", "- shared shared::cta")
+    )),
     "stmatrix": _EIGHT_BY_EIGHT,
     "movmatrix": frozenset(_forms("m8n8", "b16", "trans")),
     "wmma.load": frozenset((

@@ -1,4 +1,4 @@
-"""Moves of matrices of 8 rows of 16 bytes within a warp: ldmatrix, stmatrix, movmatrix."""
+"""Moves of matrices of rows of 16 bytes within a warp: ldmatrix, stmatrix, movmatrix."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ def _row_access(context: Context, instruction: Instruction, operand: Operand) ->
     return Access(instruction, space_of(instruction), address, "b64", 2)
 
 
-def _row_lanes(frame: Frame, count: int) -> Array:
+def _row_lanes(frame: Frame, rows: int) -> Array:
     lanes = active_lanes(frame)
-    return lanes[lanes % 32 < 8 * count]
+    return lanes[lanes % 32 < rows]
 
 
 def load_matrices(context: Context, instruction: Instruction) -> Step:
-    """``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l."""
+    """``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l.
+
+    Matrices of 16-bit elements have 8 rows and take a register, those of 8 bits 16 rows and two.
+    """
     count, transposed = _matrices(instruction)
+    size, kind = (16, np.uint8) if form_of(instruction).shape == (16, 16) else (8, np.uint16)
     destination, source = instruction.operands
-    targets = [writer(context, one) for one in registers_of(destination, count)]
+    targets = [writer(context, one) for one in registers_of(destination, count * size // 8)]
     access = _row_access(context, instruction, source)
 
     def step(frame: Frame) -> None:
         whole_warps(frame, instruction)
-        lanes = _row_lanes(frame, count)
+        lanes = _row_lanes(frame, size * count)
         index = placed(frame, access, lanes, False)
         track(frame, access, lanes, index, READ)
         row_bytes = np.zeros((frame.lanes, 16), dtype=np.uint8)
         row_bytes[lanes] = frame.arena.bytes[index[:, None] + np.arange(16)]
-        halves = row_bytes.view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, row, column
+        elements = row_bytes.view(kind).reshape(-1, 32 // size, size, size)  # warp, matrix, row
         if transposed:
-            halves = halves.transpose(0, 1, 3, 2)
-        words = np.ascontiguousarray(halves).view(np.uint32).reshape(-1, 4, 32)
+            elements = elements.transpose(0, 1, 3, 2)
+        words = np.ascontiguousarray(elements).view(np.uint32).reshape(-1, 4, 32)
         for number, target in enumerate(targets):
             target(frame, np.ascontiguousarray(words[:, number]).reshape(-1))
 
@@ -70,7 +74,7 @@ def store_matrices(context: Context, instruction: Instruction) -> Step:
 
     def step(frame: Frame) -> None:
         whole_warps(frame, instruction)
-        lanes = _row_lanes(frame, count)
+        lanes = _row_lanes(frame, 8 * count)
         index = placed(frame, access, lanes, True)
         track(frame, access, lanes, index, WRITE)
         matrices = np.zeros((frame.lanes // 32, 4, 8, 8), dtype=np.uint16)

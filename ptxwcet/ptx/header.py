@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lark import Token, UnexpectedInput
@@ -21,12 +22,28 @@ _HEADER = re.compile(
     re.ASCII,
 )
 
-_ARCHITECTURES = (
-    *("10", "11", "12", "13", "20", "21", "30", "32", "35", "37", "50", "52", "53"),
-    *("60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a"),
-    *(f"{number}{kind}" for number in (100, 101, 103, 110, 120, 121) for kind in ("", "a", "f")),
-)
-TARGETS = frozenset(f"{kind}_{number}" for kind in ("sm", "compute") for number in _ARCHITECTURES)
+_INTRODUCED = {
+    (1, 0): "10 11", (1, 2): "12 13", (2, 0): "20 21", (3, 0): "30", (3, 1): "35",
+    (4, 0): "32 50", (4, 1): "37 52", (4, 2): "53", (5, 0): "60 61 62", (5, 1): "70",
+    (6, 1): "72", (6, 3): "75", (7, 0): "80", (7, 1): "86", (7, 3): "88", (7, 4): "87",
+    (7, 8): "89 90", (8, 0): "90a", (8, 6): "100 100a 101 101a", (8, 7): "120 120a",
+    (8, 8): "100f 101f 103 103a 103f 120f 121 121a 121f", (9, 0): "110 110a 110f",
+}  # fmt: skip
+"""Architectures by the version of the ISA that names them first (ptxas 13.0)."""
+
+_NEEDED = {
+    f"{kind}_{name}": version
+    for version, names in _INTRODUCED.items()
+    for name in names.split()
+    for kind in ("sm", "compute")
+}
+_LAST_MINORS = (-1, 5, 3, 2, 3, 1, 5, 8, 8, 9)
+"""The last minor version of each major one; of 9, of which more may come, the last that may."""
+
+NEWEST = (9, 0)
+"""The version of the ISA whose statements the tables have."""
+
+TARGETS = frozenset(_NEEDED)
 """Names that ``.target`` takes."""
 
 _LONGEST_VERSION = 20
@@ -36,12 +53,16 @@ _OPTIONS = frozenset(("texmode_unified", "texmode_independent", "debug", "map_f6
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """``.version`` as (major, minor), the first target, the other words of ``.target``."""
+    """``.version`` as (major, minor), the first target, the other words of ``.target``.
+
+    ``start`` is where the header begins in the text.
+    """
 
     version: tuple[int, int]
     target: str
     options: tuple[str, ...]
     address_size: int
+    start: int = 0
 
 
 def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, int]:
@@ -63,23 +84,19 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
             problems.add_syntax(error, start, (start, directives.end()))
         return None, directives.end()
     words = tokens(tree)
-    major, _, minor = words[0].partition(".")
-    if len(words[0]) > _LONGEST_VERSION:
-        place = start + (words[0].start_pos or 0)
-        message = "a version has two small numbers"
-        problems.add("PW109", message, (place, place + len(words[0])), "e.g. '.version 8.8'")
-        major = minor = "0"
+    version = _version(words[0], start, problems)
     names = [word for word in words if word.type == "NAME"]
-    for name in names:
-        if name not in TARGETS and name not in _OPTIONS:
-            _unknown_target(str(name), start + (name.start_pos or 0), problems)
+    for number, name in enumerate(names):
+        reason, help_text = _unfit(names[:number], name, version)
+        if reason:
+            place = start + (name.start_pos or 0)
+            problems.add("PW110", reason, (place, place + len(name)), help_text)
     size = 64
     for word in words:
         if word.type == "INT":
             size = _address_size(word, start, problems)
     options = tuple(str(name) for name in names[1:])
-    version = (int(major), int(minor or "0"))
-    return Header(version, str(names[0]), options, size), directives.end()
+    return Header(version, str(names[0]), options, size, start), directives.end()
 
 
 def _address_size(word: Token, start: int, problems: Problems) -> int:
@@ -111,10 +128,34 @@ def _no_version(text: str, start: int, problems: Problems) -> None:
         problems.add("PW109", message, place, "PTX is made with 'nvcc -ptx kernel.cu'")
 
 
-def _unknown_target(name: str, start: int, problems: Problems) -> None:
-    problems.add(
-        "PW110",
-        f"unknown target '{name}'",
-        (start, start + len(name)),
-        "targets are sm_75, sm_80, sm_86, sm_90, sm_90a, sm_100, sm_120 and their kin",
-    )
+def _version(word: Token, start: int, problems: Problems) -> tuple[int, int]:
+    """The two numbers of ``.version``; (0, 0) after an error: no such version."""
+    numbers = word[:_LONGEST_VERSION].partition(".")
+    major, minor = int(numbers[0]), int(numbers[2] or "0")
+    is_short = len(word) <= _LONGEST_VERSION
+    if is_short and 0 < major < len(_LAST_MINORS) and minor <= _LAST_MINORS[major]:
+        return major, minor
+    place = start + (word.start_pos or 0)
+    help_text = "versions are 1.0 to 9.0, as nvcc writes them, e.g. '.version 8.8'"
+    message = f"there is no PTX ISA {word[:_LONGEST_VERSION]}"
+    problems.add("PW109", message, (place, place + len(word)), help_text)
+    return 0, 0
+
+
+def _unfit(before: Sequence[str], name: str, version: tuple[int, int]) -> tuple[str, str]:
+    """Why a word of ``.target`` cannot stand behind these, and what may; empty if it can."""
+    needed = _NEEDED.get(name)
+    if needed is not None:
+        if version == (0, 0) or version >= needed:
+            return "", ""
+        return f"{name} needs .version {needed[0]}.{needed[1]} or later", "compile it anew"
+    if name not in _OPTIONS:
+        kin = "targets are sm_75, sm_80, sm_86, sm_90, sm_90a, sm_100, sm_120 and their kin"
+        return f"unknown target '{name}'", kin
+    if not before:
+        return f"'{name}' is no architecture", "the first word of .target is one, e.g. sm_90"
+    if name.startswith("texmode") and any(word.startswith("texmode") for word in before):
+        return "a module has one texture mode", "leave one of them"
+    if name == "map_f64_to_f32" and any(_NEEDED.get(word, (0, 0)) > (1, 2) for word in before):
+        return "map_f64_to_f32 is for architectures before sm_13", "leave it out"
+    return "", ""

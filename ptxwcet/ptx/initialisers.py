@@ -26,7 +26,7 @@ def constant(text: str) -> Immediate:
     except (UnexpectedInput, ValueError):
         raise LiteralError(f"{text.strip()[:40]} is no number") from None
     if any(token.type in ("NAME", "SINK") for token in tokens(node)):
-        raise LiteralError(f"{text.strip()[:40]} is no number")
+        raise LiteralError(f"{text.strip()[:40]} is an address, which a GPU decides")
     token, negative = literal_of(node)
     if token is None:
         return fixed_immediate(evaluate(node))

@@ -41,7 +41,7 @@ from ptxwcet.ptx.functions import (
     lower_head,
 )
 from ptxwcet.ptx.grammar import section_pattern
-from ptxwcet.ptx.header import Header, read_header
+from ptxwcet.ptx.header import NEWEST, Header, read_header
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
@@ -81,7 +81,12 @@ class ModuleReader:
     def read(self) -> Module:
         """The module, as far as it can be read; errors go to ``problems``."""
         unclosed = statements.unclosed_comment(self.text)
-        if unclosed >= 0:
+        stray = statements.stray_character(self.text)
+        if stray >= 0:
+            message = "a character that PTX does not have: NUL or a vertical tab"
+            self.problems.add("PW101", message, (stray, stray + 1), "put a space in its place")
+            header, position = None, 0
+        elif unclosed >= 0:
             place = (unclosed, unclosed + 2)
             self.problems.add("PW101", "a comment without end", place, "end it with '*/'")
             header, position = None, 0
@@ -102,7 +107,7 @@ class ModuleReader:
             target_options=header.options,
             address_size=header.address_size,
             items=_with_readable_names(self.items),
-            warnings=_warnings(self.source),
+            warnings=_warnings(self.source, header),
         )
 
     def _item(self, start: int) -> int:
@@ -391,14 +396,18 @@ def _file_names(text: str) -> dict[int, tuple[str, str]]:
     }
 
 
-def _warnings(source: SourceFile) -> tuple[Diagnostic, ...]:
-    if source.text.isascii():
-        return ()
-    found = re.search(r"[^\x00-\x7f]+", source.text)
-    assert found is not None
-    span = Span(source, found.start(), found.end())
-    message = "a character outside ASCII: ptxas refuses the file"
-    return (Diagnostic("PW116", message, span, severity=Severity.WARNING),)
+def _warnings(source: SourceFile, header: Header) -> tuple[Diagnostic, ...]:
+    warnings = []
+    found = None if source.text.isascii() else re.search(r"[^\x00-\x7f]+", source.text)
+    if found is not None:
+        span = Span(source, found.start(), found.end())
+        message = "a character outside ASCII: ptxas refuses the file"
+        warnings.append(Diagnostic("PW116", message, span, severity=Severity.WARNING))
+    if header.version > NEWEST:
+        span = Span(source, header.start, header.start + len(".version"))
+        message = "a newer PTX ISA than 9.0: statements are judged and charged as 9.0 has them"
+        warnings.append(Diagnostic("PW114", message, span, severity=Severity.WARNING))
+    return tuple(warnings)
 
 
 def _carry_flag(instructions: Sequence[Instruction]) -> dict[str, str]:

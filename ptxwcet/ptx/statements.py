@@ -46,6 +46,7 @@ _LINE_MARKER = re.compile(
 
 _SKIP = re.compile(SKIP)
 _BLANKED = re.compile(rf'"[^"\n]*+"|{COMMENT}|(?<![^\n])[ \t]*+{_LINE_MARKER.pattern}', re.ASCII)
+_OUTSIDE = re.compile(rf'"[^"\n]*+"|{COMMENT}')
 _PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
 _BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')
 
@@ -68,6 +69,16 @@ def blank_comments(text: str) -> str:
     return _BLANKED.sub(
         lambda match: match.group() if match.group()[0] == '"' else " " * len(match.group()), text
     )
+
+
+def stray_character(text: str) -> int:
+    """Where a NUL, or a vertical tab outside comments and strings, stands; -1 if there is none.
+
+    ptxas refuses both.
+    """
+    if "\v" not in text or "\0" in text:
+        return text.find("\0")
+    return _OUTSIDE.sub(lambda match: " " * len(match.group()), text).find("\v")
 
 
 def skip(text: str, position: int) -> int:

@@ -28,7 +28,7 @@ from ptxwcet.studies.launch_tables import (
     launch_request,
     value_problem,
 )
-from ptxwcet.studies.opening import file_digest, text_of
+from ptxwcet.studies.opening import file_digest, text_of, warned_of
 from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -93,7 +93,7 @@ def recent_module(request: Request) -> Module:
 
     Raises PtxwcetError. Cost: the file is read.
     """
-    return _parsed(request.path, text_of(request), working_folder())
+    return warned_of(_parsed(request.path, text_of(request), working_folder()))
 
 
 @lru_cache(maxsize=4)

@@ -175,20 +175,21 @@ class _Page:
     def _unrolled(self, loop: Loop) -> Iterator[str]:
         """That a loop does several iterations of the source at once, or is the rest of one."""
         place = loop_control(self.kernel, self.cfg, self.forest, loop)
-        steps = {
-            other.id: unrolled_by(self.kernel, self.cfg, other)
+        alike = [
+            other.id
             for other in self.forest.loops
             if place is not None
             and loop_control(self.kernel, self.cfg, self.forest, other) == place
-        }
+        ]
+        steps = unrolled_by(self.kernel, self.cfg, self.forest, alike)
         most, own = max(steps.values(), default=1), steps.get(loop.id, 1)
-        if len(steps) > 1 and own == most > 1:
-            yield f"# It is unrolled by {own}: an iteration is {own} of the source"
-        elif len(steps) > 1 and own < most:
+        if own == most > 1:
+            yield f"# It seems to be unrolled by {own}: then an iteration is {own} of the source"
+        elif own < most:
             main = next(one for one in self.forest.loops if steps.get(one.id) == most)
             label = self.cfg.name(main.header)
-            yield f"# It is the rest of the loop at {label}, which is unrolled by {most}:"
-            yield f"# as a rule at most {most - 1}"
+            yield f"# It seems to be the rest of the loop at {label}, which is unrolled by {most}:"
+            yield f"# then as a rule at most {most - 1}"
 
     def _agreement(self, question: OpenAgreement) -> Iterator[str]:
         label, scope = self.cfg.name(question.block), question.scope

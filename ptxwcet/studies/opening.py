@@ -212,8 +212,6 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     """
     known = read_module(request) if module is None else module
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
-    for warning in known.warnings:
-        _LOGGER.warning("%s", warning.render())
     facts = state_facts(request, known)
     request, launched = with_launch_file(request, known, facts)
     require_uses(request, has_grid=request.grid is not None)
@@ -239,12 +237,19 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 
 
 def read_module(request: Request) -> Module:
-    """The PTX of a request, parsed. Raises PtxwcetError."""
+    """The PTX of a request, parsed; its warnings are said. Raises PtxwcetError."""
     if request.text is not None:
         is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
         name = f"PTX of {request.path}" if is_made else request.path
-        return parse_module(SourceFile(name, request.text))
-    return parse_module(read_source(request.path))
+        return warned_of(parse_module(SourceFile(name, request.text)))
+    return warned_of(parse_module(read_source(request.path)))
+
+
+def warned_of(module: Module) -> Module:
+    """The module, whose warnings are said; a command says the same one once."""
+    for warning in module.warnings:
+        _LOGGER.warning("%s", warning.render())
+    return module
 
 
 def text_of(request: Request) -> str:

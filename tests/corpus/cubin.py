@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 _COMPARED = re.compile(r"\.(text|nv\.constant|nv\.info|nv\.global\.init|nv\.callgraph)")
+_RELOCATIONS = re.compile(r"\.(rela?)\.(?:text|nv\.constant|nv\.global)")
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -21,6 +22,15 @@ PTXAS = shutil.which("ptxas")
 
 def sections(data: bytes) -> Counter[tuple[str, bytes]]:
     """(kind, bytes) of the compared sections of an ELF file; names of functions are left out."""
+    return _named(data, _COMPARED)
+
+
+def relocations(data: bytes) -> Counter[tuple[str, bytes]]:
+    """(kind, bytes) of the sections that say which addresses code and data hold."""
+    return _named(data, _RELOCATIONS)
+
+
+def _named(data: bytes, names_of: re.Pattern[str]) -> Counter[tuple[str, bytes]]:
     header = _HEADER.unpack_from(data)
     assert header[0][:5] == b"\x7fELF\x02", "a 64-bit ELF file"
     offset, size, count, names_index = header[6], header[11], header[12], header[13]
@@ -30,7 +40,7 @@ def sections(data: bytes) -> Counter[tuple[str, bytes]]:
     for section in table:
         start = names + section[0]
         name = data[start : data.index(b"\0", start)].decode("ascii")
-        match = _COMPARED.match(name)
+        match = names_of.match(name)
         if match is not None and section[1] != _NO_BITS:
             found[match.group(1), data[section[4] : section[4] + section[5]]] += 1
     return found

@@ -24,8 +24,8 @@ _CROSSED: Sequence[Dim3] = (
     *((31, 1, 1), (48, 2, 1), (32, 1, 1), (16, 4, 1)),
 )
 
-_TEXT = """.version 8.3
-.target sm_90
+_TEXT = """.version 8.6
+.target sm_100a
 .address_size 64
 .const .align {align} .b8 table[4096];
 .visible .entry k(.param .u64 data, .param .u64 out, .param .u32 n, .param .u32 m)
@@ -272,7 +272,11 @@ class _Writer:
         at, _ = self.address("shared", 16, "shared")
         names = ", ".join(f"%r{self.new()}" for _ in range(count))
         self.features.add("ldmatrix")
-        self.emit(f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{names}}}, [{at}];")
+        form = f"m8n8.x{count}.shared.b16"
+        if count > 1 and self.seed % 2:  # as many rows and registers
+            form = f"m16n16.x{count // 2}.trans.shared.b8"
+            self.features.add("ldmatrix of bytes")
+        self.emit(f"ldmatrix.sync.aligned.{form} {{{names}}}, [{at}];")
 
     # addresses
 

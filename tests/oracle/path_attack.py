@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -67,12 +67,15 @@ class Violation:
 
     kind: str
     text: str
-    given: Input | None = None
+    given: object = None
 
 
 @dataclass
 class Attack:
-    """The answer for a kernel and what executions say: ``code`` is the refusal's, if refused."""
+    """The answer for a kernel and what executions say: ``code`` is the refusal's, if refused.
+
+    ``checker`` holds further executions to the answer; None if there is none.
+    """
 
     code: str | None = None
     cycles: int | None = None
@@ -80,6 +83,7 @@ class Attack:
     visits: int = 0
     violations: list[Violation] = field(default_factory=list)
     open_uses: int = 0
+    checker: Checker | None = None
 
 
 Exploration = Sequence[tuple[Piece, tuple[WarpPath, ...]]]
@@ -159,7 +163,7 @@ def attack(
         found.violations.append(Violation("internal error", text))
         return found
     found.cycles = analysis.worst.bound.cycles
-    checker = Checker(analysis, explored)
+    checker = found.checker = Checker(analysis, explored)
     best: tuple[int, Input] | None = None
     for given in inputs(launch, seed, executions, steps):
         run = execute(kernel, given)
@@ -231,30 +235,44 @@ class Checker:
             return Violation("barrier", "lanes of a warp part at a barrier", given)
         if "barriers of one block differ" in [text for text, _ in run.findings]:
             return None  # undefined: nothing is said of such a run
-        pieces = [piece.paths.warps for piece in self.analysis.pieces]
-        for parts in (pieces, *(parts_for(explored, run) for explored in self.explored)):
+        text = self.excluded(run, lambda paths: self._departure(run, paths))
+        return Violation("path", text, given) if text else None
+
+    def excluded(self, run: Execution, departs: Callable[[tuple[WarpPath, ...]], str]) -> str:
+        """Why no part that is for a run has it, "" if one has; ``departs`` says it of one part."""
+        for parts in self.all_parts(run):
             text = f"no part is for block {run.index}"
             for paths in parts:
-                text = self._departure(run, paths)
+                text = departs(paths)
                 if not text:
                     break
-            if text:
-                return Violation("path", text, given)
-        return None
-
-    def _departure(self, run: Execution, paths: tuple[WarpPath, ...]) -> str:
-        for number, warp in enumerate(run.warps):
-            nodes = next(path.nodes for path in paths if number in path.warps)
-            text = self._too_often(number, warp, nodes) or self._leaves(number, warp, nodes)
             if text:
                 return text
         return ""
 
-    def _too_often(self, number: int, warp: WarpRun, nodes: Path) -> str:
-        most = self._most.get(id(nodes))
-        if most is None:
-            most = self._most[id(nodes)] = most_visits(nodes)
-        for start, executed in counts(warp).items():
+    def all_parts(self, run: Execution) -> list[list[tuple[WarpPath, ...]]]:
+        """The pieces of the analysis, and of each exploration the parts that are for a run."""
+        pieces = [piece.paths.warps for piece in self.analysis.pieces]
+        return [pieces, *(parts_for(explored, run) for explored in self.explored)]
+
+    def _departure(self, run: Execution, paths: tuple[WarpPath, ...]) -> str:
+        for number, warp in enumerate(run.warps):
+            nodes = next(path.nodes for path in paths if number in path.warps)
+            text = self.too_often(number, counts(warp), self.most(nodes))
+            text = text or self._leaves(number, warp, nodes)
+            if text:
+                return text
+        return ""
+
+    def most(self, nodes: Path) -> Mapping[int, int]:
+        """See :func:`most_visits`; kept."""
+        if id(nodes) not in self._most:
+            self._most[id(nodes)] = most_visits(nodes)
+        return self._most[id(nodes)]
+
+    def too_often(self, number: int, visits: Mapping[int, int], most: Mapping[int, int]) -> str:
+        """What a warp executes more often than it may; ``visits`` by the blocks' starts."""
+        for start, executed in visits.items():
             block = self.block_at[start]
             if executed > most.get(block, 0):
                 name = self.analysis.cfg.name(block)

@@ -7,7 +7,7 @@ from parsing import parse_text
 FEATURES = {
     *("loop", "moving pointer", "branch", "predicate of data", "data", "cut"),
     *("wrap", "narrow", "choice", "ld", "st", "atom", "red"),
-    *("cp.async 4", "cp.async 8", "cp.async 16", "ldmatrix", "generic"),
+    *("cp.async 4", "cp.async 8", "cp.async 16", "ldmatrix", "ldmatrix of bytes", "generic"),
     *(f"{space} {width}" for space in ("global", "shared") for width in (1, 2, 4, 8, 16)),
     *(f"{space} {width}" for space in ("local", "const") for width in (1, 2, 4, 8, 16)),
 }

@@ -130,7 +130,7 @@ EIGHT = [
     ("stmatrix", "m16n8", ".x4", ".trans", SHARED, "b8", "4"),
     ("movmatrix", "m8n8", "", ".trans", "", "b16", "scalar"),
 ]
-EIGHT_NOT_EXECUTED = [row for row in EIGHT if row[5] == "b8"]
+EIGHT_NOT_EXECUTED = [row for row in EIGHT if row[1] == "m16n8"]
 
 GRIDS = {
     "ldmatrix, stmatrix and movmatrix": (EIGHT_GRID, EIGHT, EIGHT_NOT_EXECUTED),

@@ -31,6 +31,27 @@ def test_ldmatrix(count, trans):
                 assert found[warp, lane, matrix].tolist() == expected
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_ldmatrix_of_bytes(count):
+    """Element r, c of the transpose: byte c % 4 of register r // 8 of lane 4 (r % 8) + c // 4.
+
+    So a lane holds 4 elements of a column of memory, as the B fragment of ``m16n8k32`` has them.
+    """
+    data = RANDOM.integers(0, 2**8, (2, 2, 16, 16)).astype("u1")
+    names = ", ".join(f"%r{10 + i}" for i in range(2 * count))
+    body = MATRIX_LOAD.format(count=f"x{count}", trans=".trans", names=names)
+    body = body.replace("m8n8", "m16n16").replace("b16", "b8")
+    found = run(body, data, np.zeros((2, 32, 4, 4), "u1"), threads=64)[1]
+    for warp in range(2):
+        for matrix in range(count):
+            for row in range(16):
+                for column in range(16):
+                    lane = row % 8 * 4 + column // 4
+                    register = 2 * matrix + row // 8
+                    wanted = data[warp, matrix, column, row]
+                    assert found[warp, lane, register, column % 4] == wanted
+
+
 @COUNTS
 @TRANS
 def test_stmatrix(count, trans):

@@ -220,6 +220,16 @@ def test_matrices_take_rows_of_16_bytes(count: int, rows: int) -> None:
         assert access.addresses == tuple((lane, 16 * lane) for lane in range(rows))
 
 
+@pytest.mark.parametrize(("count", "rows"), [(1, 16), (2, 32)])
+def test_matrices_of_bytes_have_16_rows(count: int, rows: int) -> None:
+    registers = ", ".join(f"%r{10 + n}" for n in range(2 * count))
+    body = f"""mov.u32 %r3, tile; shl.b32 %r4, %r1, 4; add.u32 %r4, %r4, %r3;
+    ldmatrix.sync.aligned.m16n16.x{count}.trans.shared.b8 {{{registers}}}, [%r4];"""
+    ((_, access),) = observe(body)
+    assert (access.space, access.size, access.active) == ("shared", 16, ALL)
+    assert access.addresses == tuple((lane, 16 * lane) for lane in range(rows))
+
+
 def test_bulk_copies_and_their_barrier() -> None:
     body = """setp.ne.u32 %p0, %r0, 0; @%p0 ret; mov.u32 %r3, tile; mov.u32 %r4, 96;
     mbarrier.init.shared.b64 [tile+1024], 1;

@@ -319,6 +319,38 @@ def test_a_loop_that_a_vote_ends_is_asked_for(tmp_path: Path) -> None:
 def test_an_unrolled_loop_is_called_so(tmp_path: Path) -> None:
     path = ROOT / "tests/data/unsound/fir.ptx"
     (refused,) = only_refusal(Request(str(path), block="32", loop_bounds=("8=40",))).diagnostics
-    said = "--loop-bound '$L__BB0_4=10' (unrolled by 4: 40 of the source)"
+    said = "--loop-bound '$L__BB0_4=40' (or 10, if 4 iterations of the source are one of it)"
     assert said in (refused.help or "")
     assert "--loop-bound '$L__BB0_15=40'" in (refused.help or "")
+
+
+TWICE = """.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u32 n)
+{
+.reg .b32 %r<6>; .reg .b64 %d<4>; .reg .pred %p<3>;
+.loc 1 1 0
+ld.param.u64 %d1, [p]; ld.global.u32 %r1, [%d1]; mov.u32 %r2, 0;
+L: add.s32 %r2, %r2, 2;
+.loc 1 3 0
+setp.lt.s32 %p1, %r2, %r1; @%p1 bra L;
+.loc 1 1 0
+mov.u32 %r2, 0;
+M: add.s32 %r2, %r2, 2;
+.loc 1 3 0
+setp.lt.s32 %p1, %r2, %r1; @%p1 bra M;
+ret;
+}
+.file 1 "k.cu"
+"""
+
+
+def test_a_loop_of_the_source_that_counts_in_twos_is_not_called_unrolled(tmp_path: Path) -> None:
+    """Two copies of a function: what is true of its loop is true of both."""
+    path = tmp_path / "k.ptx"
+    path.write_text(TWICE)
+    (refused,) = only_refusal(Request(str(path), block="32", loop_bounds=("3=10",))).diagnostics
+    assert refused.help == "give a bound for each: --loop-bound 'L=10' and --loop-bound 'M=10'"
+    template = facts_template(Request(str(path), block="32"))
+    assert "unrolled" not in template.text

@@ -76,7 +76,7 @@ def test_inlining_that_forgets_the_names_of_copies_is_heard(
     monkeypatch.setattr(
         inlining._Inliner,
         "_instruction",
-        lambda self, function, one, site: copied(self, function, one, replace(site, prefix="")),
+        lambda self, one, site: copied(self, one, replace(site, prefix="")),
     )
     with pytest.raises(PtxwcetError, match="internal"):
         inline_calls(kernel, module)

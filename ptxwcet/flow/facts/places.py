@@ -7,7 +7,7 @@ A line without a file is one of the file in which the kernel itself stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ptxwcet.flow.facts.stated import Place
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
@@ -127,10 +127,21 @@ def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> Blo
     return block if innermost is not None and innermost.id == loop.id else None
 
 
-def unrolled_by(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> int:
-    """How many iterations of the source one of a loop seems to do: 1, or the step of the counter
-    that its jumps back compare. A guess, for people. Cost: linear in the loop.
+def unrolled_by(
+    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, loops: Collection[int]
+) -> dict[int, int]:
+    """How many iterations of the source one of each loop seems to do, of loops at one place.
+
+    How often the least step of their counters is in its own: a loop of the source may count in
+    twos. A guess, for people, which loops of the source on one line mislead. Cost: linear in them.
     """
+    steps = {number: _step(kernel, cfg, forest.loops[number]) for number in loops}
+    least = min(steps.values(), default=1)
+    return {number: step // least if step % least == 0 else 1 for number, step in steps.items()}
+
+
+def _step(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> int:
+    """The step of the counter that a loop's jumps back compare; 1 if there is no one such step."""
     body = [
         kernel.instructions[index]
         for block in loop.body

@@ -143,16 +143,17 @@ class _Placing:
         )
 
     def _each(self, fact: LoopFact, loops: Sequence[int]) -> str:
-        """What to write for several loops on one line; empty if there are none."""
+        """What to write for several loops on one line; empty if there are none.
+
+        What is true of the source is true of each: smaller bounds are for who knows more.
+        """
         if len(loops) < 2 or fact.bound is None:
             return ""
         said = []
-        for loop in loops:
-            step = unrolled_by(self._kernel, self._cfg, self._forest.loops[loop])
-            label = self._cfg.name(self._forest.loops[loop].header)
-            most = fact.bound if step == 1 else fact.bound // step
-            why = f" (unrolled by {step}: {fact.bound} of the source)" * (step > 1)
-            said.append(f"--loop-bound '{label}={most}'{why}")
+        for number, times in unrolled_by(self._kernel, self._cfg, self._forest, loops).items():
+            label = self._cfg.name(self._forest.loops[number].header)
+            less = f" (or {fact.bound // times}, if {times} iterations of the source are one of it)"
+            said.append(f"--loop-bound '{label}={fact.bound}'{less * (times > 1)}")
         return f"give a bound for each: {' and '.join(said)}"
 
     def _is_loop_at(self, loop: Loop, place: Place) -> bool:

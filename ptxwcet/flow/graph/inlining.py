@@ -33,6 +33,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
 from ptxwcet.ir.verifier import rewritten
+from ptxwcet.ptx.declarations import type_bytes
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
@@ -44,6 +45,11 @@ MOST_COPIED = 1 << 17
 """Instructions that copies of functions add to a kernel at most: some 30 s of analysis.
 
 Of registers, labels and variables eight count as one."""
+
+
+_MOVED = (
+    "b16", "b32", "b64", "b128", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "pred"
+)  # fmt: skip
 
 
 def inline_calls(kernel: Kernel, module: Module) -> Kernel:
@@ -253,17 +259,17 @@ class _Inliner:
     def _copy(self, at: Instruction, target: Register, value: Operand, kind: str) -> None:
         """A ``mov`` at the place of the call."""
         self.registers.setdefault(target.name, kind)
+        if kind not in _MOVED:  # no mov has its type
+            kind = f"b{max(16, 8 * type_bytes(f'.{kind}'))}"
         names = {f"%to_{kind}": target.name}
         if isinstance(value, Register):
             self.registers.setdefault(value.name, kind)
             names[f"%from_{kind}"] = value.name
             (model,) = _models(f"mov.{kind} %to_{kind}, %from_{kind};")
-            numbers: tuple[Immediate, ...] = ()
         else:
             assert isinstance(value, Immediate)
             (model,) = _models(f"mov.{kind} %to_{kind}, {value.text};")
-            numbers = (value,)
-        copy = at._replace(form=model.form, immediates=numbers, targets=())
+        copy = at._replace(form=model.form, immediates=model.immediates, targets=())
         self.instructions.append(copy._replace(names=tuple(names[name] for name in model.names)))
 
 
@@ -308,10 +314,7 @@ def _paired(
 @cache
 def _models(*statements: str) -> tuple[Instruction, ...]:
     """Statements that name ``%p``, ``L`` and registers ``%to_u32``, ``%from_u32``, as parsed."""
-    kinds = (
-        "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32", "f64", "pred"
-    )  # fmt: skip
-    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in kinds)
+    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in _MOVED)
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
         f".reg .pred %p; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"

@@ -1,0 +1,66 @@
+"""Some of the plain code of benchmarks/kernels/plain: what is bounded stays bounded.
+
+All of it is counted by ``python benchmarks/reach.py plain``.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from places import ROOT
+
+from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.request import Request
+
+FOLDER = ROOT / "benchmarks" / "kernels" / "plain"
+BOUNDED = {
+    "warp_texture": "images",
+    "histogram_256": "images",
+    "rms_norm": "language",
+    "gated_early": "language",
+    "forward_solve": "numbers",
+    "sparse_rows": "numbers",
+    "exchange_sort": "ordering",
+    "voxel_mean": "perception",
+    "suppress_mask": "perception",
+    "gather_rows": "plugins",
+    "unpack_sizes": "plugins",
+    "row_norm": "plugins",
+}
+WITH_FACTS = {"find_edges": "ordering", "sparse_warps": "numbers"}
+WAITING = {"chained_scan": "ordering", "wait_flag": "scenes"}
+
+
+def refused(kernel: str, file: str, *, facts: bool = False) -> list[str]:
+    """The codes with which a kernel is refused in its launch, with or without the facts."""
+    request = Request(
+        str(FOLDER / f"{file}.ptx"),
+        launch_file=str(FOLDER / "launches" / f"{kernel}.toml"),
+        facts_file=str(FOLDER / "facts" / f"{kernel}.toml") if facts else None,
+        machine=str(FOLDER / "machine.toml"),
+    )
+    return [one.code for row in bound_file(request).refused for one in row.diagnostics]
+
+
+@pytest.mark.parametrize(("kernel", "file"), BOUNDED.items())
+def test_bounded_with_a_launch(kernel: str, file: str) -> None:
+    assert refused(kernel, file) == []
+
+
+@pytest.mark.parametrize(("kernel", "file"), WITH_FACTS.items())
+def test_bounded_with_ranges_of_arrays_and_refused_without(kernel: str, file: str) -> None:
+    assert refused(kernel, file) == ["PW203"]
+    assert refused(kernel, file, facts=True) == []
+
+
+@pytest.mark.parametrize(("kernel", "file"), WAITING.items())
+def test_what_waits_for_other_threads_is_refused(kernel: str, file: str) -> None:
+    assert refused(kernel, file) == ["PW203"]
+
+
+def test_every_kernel_has_a_launch() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.ptx")]
+    kernels = {name for text in texts for name in re.findall(r"\.entry\s+(\w+)", text)}
+    assert {path.stem for path in (FOLDER / "launches").glob("*.toml")} == kernels
+    assert {path.stem for path in (FOLDER / "facts").glob("*.toml")} < kernels

@@ -62,7 +62,8 @@ def numbers(bits: int, chance: random.Random) -> int:
         return chance.getrandbits(1)
     if chance.random() < 0.3 and bits in FLOATS:
         near = chance.choice(NEAR) * chance.choice([1, 1, -1, chance.uniform(0.5, 2)])
-        return int(wrap(int(np.array(near, FLOATS[bits]).view(f"u{bits // 8}")), bits))
+        with np.errstate(over="ignore"):
+            return int(wrap(int(np.array(near, FLOATS[bits]).view(f"u{bits // 8}")), bits))
     narrow = chance.choice([8, 16, 32, 63, bits])
     half = 1 << min(narrow, bits) - 1
     edge = chance.choice([-half, 1 - half, half - 1, half, -1, 0, 1, 2, 31, 32, 33, 64, 255, 256])

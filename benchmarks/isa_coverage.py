@@ -95,9 +95,9 @@ def refused_places(kernel: Kernel, module: Module) -> dict[int, str]:
     whole = inline_calls(kernel, module)
     if not whole.instructions:
         return {}
-    cfg = build_cfg(whole)
+    cfg, meetings = build_cfg(whole, with_aborts=True), compute_postdominators(build_cfg(whole))
     try:
-        compile_nodes(Context(whole, Everything(), 32), cfg, compute_postdominators(cfg))
+        compile_nodes(Context(whole, Everything(), 32), cfg, meetings)
     except PtxwcetError as error:
         return {d.span.start: d.message for d in error.diagnostics if d.span is not None}
     return {}

@@ -14,7 +14,7 @@ a processor and more, of which the corpus takes most.
 
 ``plain`` are the kernels of benchmarks/kernels/plain, on their machine with textures: as they are,
 with their launch files, and with the facts beside these, if there are some; what stays refused is
-listed. Two minutes.
+listed. Some minutes of a processor.
 """
 
 from __future__ import annotations

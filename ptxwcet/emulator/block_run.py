@@ -167,14 +167,15 @@ class BlockRun:
 
     def _jump(self, node: Node, table: Table, group: list[int], taken: Array) -> None:
         index = table.index(self._frame)
-        count = len(table.targets)
         for warp in group:
             lanes = int(taken[warp])
             sides: dict[int, int] = {}
             for lane in (bit for bit in range(32) if lanes >> bit & 1):
                 place = int(index[32 * warp + lane])
-                if place >= count:
-                    message = f"branch index {place} in a table of {count} targets"
+                if place not in table.targets:
+                    message = f"branch index {place} in a table of {len(table.targets)} targets"
+                    if table.has_addresses:
+                        message = "a call of what is none of the functions listed for it"
                     self._frame.report("PW440", message, node.last, Place(32 * warp + lane))
                 target = table.targets[place]
                 sides[target] = sides.get(target, 0) | 1 << lane

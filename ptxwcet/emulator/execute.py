@@ -27,6 +27,9 @@ from ptxwcet.flow.graph.loops import describe_block, find_loops
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+_FUNCTIONS = 16
+"""Addresses of functions are multiples of it, far below those of variables."""
+
 
 def execute(
     kernel: Kernel, module: Module, launch: EmulatedLaunch, *, options: EmulatorOptions
@@ -45,7 +48,9 @@ def execute(
     layout = Layout(kernel, module, launch)
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
-    context = Context(kernel, layout.symbols, lanes, is_observed=options.observer is not None)
+    functions = {one.name: _FUNCTIONS * n for n, one in enumerate(module.functions, 1)}
+    symbols = functions | layout.symbols
+    context = Context(kernel, symbols, lanes, is_observed=options.observer is not None)
     whole = build_cfg(kernel, with_aborts=True)  # an abort is executed, to be reported
     nodes = compile_nodes(context, whole, compute_postdominators(cfg))
     frame = Frame(lanes, layout.arena, options.checks, kernel)

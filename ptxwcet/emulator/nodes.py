@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.inlining import ASSERTION
 from ptxwcet.ir.kernel import Guard, Instruction
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT)
@@ -54,10 +54,11 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``brx.idx``: the node of each index."""
+    """The node of each index (``brx.idx``), or of each address of a function (calls)."""
 
     index: Read
-    targets: tuple[int, ...]
+    targets: Mapping[int, int]
+    has_addresses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +148,16 @@ class _Compiler:
         )
 
     def _table(self, instruction: Instruction) -> Table:
-        index = reader(self._context, instruction.operands[0], "u32")
+        is_call = instruction.op_class is OpClass.CALL
+        index = reader(self._context, instruction.operands[0], "u64" if is_call else "u32")
         starts = {block.start: block.id for block in self._cfg.blocks}
         labels = self._context.kernel.labels
-        targets = (self._first[starts[labels[label]]] for label in instruction.targets)
-        return Table(index, tuple(targets))
+        targets = [self._first[starts[labels[label]]] for label in instruction.targets]
+        keys: Iterable[int] = range(len(targets))
+        if is_call:  # labels are those of the choice, a colon and the function
+            names = (label.rpartition(":")[2] for label in instruction.targets)
+            keys = (self._context.symbols[name] for name in names)
+        return Table(index, dict(zip(keys, targets, strict=True)), is_call)
 
     def _step(self, instruction: Instruction, start: int, place: int) -> Step | None:
         control = instruction.control

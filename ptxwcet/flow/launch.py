@@ -93,8 +93,8 @@ class ArrayRange:
 class Launch:
     """The launch facts: threads of a block, blocks of the grid (None: any), scalar arguments.
 
-    ``parameters`` maps PTX parameter names to integers (floats are kept for completeness but do not
-    decide branches). ``ranges`` maps names of others to the least and largest value assumed.
+    ``parameters`` maps PTX parameter names to numbers (to be rounded where the type is ``.f32``).
+    ``ranges`` maps names of others to the least and largest value assumed.
     ``parameter_bytes`` are the bytes of aggregates, by PTX name, ``constants`` those that the
     module's ``.const`` variables hold while the kernel runs; what is in neither is not known.
     ``names`` are those of parameters in the CUDA source, by PTX name, for people. ``arrays`` says

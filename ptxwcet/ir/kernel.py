@@ -162,6 +162,13 @@ class Instruction(NamedTuple):
         return None if slot < 0 else self.names[slot]
 
     @property
+    def target_list(self) -> str:
+        """The label that ends a call through a register; empty for anything else."""
+        operands = self.operands if self.control is ControlEffect.CALL else ()
+        last = operands[-1] if len(operands) > 1 else None
+        return last.name if isinstance(last, SymbolRef) and self.callee is None else ""
+
+    @property
     def span(self) -> Span:
         """Its place in the PTX text, from guard or opcode to the semicolon included."""
         return Span(self.origin.source, self.start, self.end)
@@ -189,7 +196,8 @@ class Kernel:
     to the index of the instruction that it precedes, ``len(instructions)`` at the end.
     ``registers`` maps the unique name of every register that an instruction reads or writes to its
     type (``b32``, ``pred``), that of the carry flag included, which no operand names.
-    ``branch_tables`` maps a ``.branchtargets`` label to unique label names.
+    ``branch_tables`` maps a ``.branchtargets`` label to unique label names, ``call_lists`` a
+    ``.calltargets`` label to the functions that a call through a register may call.
     ``body`` holds what is not an instruction, each with the index of the instruction it precedes.
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
@@ -212,6 +220,7 @@ class Kernel:
     attributes: tuple[str, ...] = ()
     has_body: bool = True
     recursions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    call_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readable: str = ""
 
     def __post_init__(self) -> None:

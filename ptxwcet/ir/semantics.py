@@ -12,6 +12,8 @@ data movement instructions). Every row is compared with execution on all its for
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,7 +65,8 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     sources = [leaf for one in operands[1:] for leaf in _parts(one)]
     if CARRY in instruction.reads:
         sources.append(_CARRY)
-    places = [_place(one, registers) for one in sources]
+    first = operation.types[0].width if operation.types else 0
+    places = [_place(one, registers, first) for one in sources]
     located = tuple(one for one in places if one is not None)
     targets = _parts(operands[0])
     if not _names(instruction, sources).issuperset(instruction.reads):
@@ -111,13 +114,14 @@ def _parts(operand: Operand) -> tuple[Operand, ...]:
     return (operand,)
 
 
-def _place(operand: Operand, registers: Mapping[str, str]) -> Place | None:
+def _place(operand: Operand, registers: Mapping[str, str], bits: int) -> Place | None:
+    """How an operand is read; ``bits``: of the first type, that of literals of floating point."""
     match operand:
         case Register(name):
             width = _width(registers.get(name, "pred" if name == CARRY else ""))
             return Place(None, width) if width else None
         case Negated(Register() as inner):
-            place = _place(inner, registers)
+            place = _place(inner, registers, bits)
             return place if place is None else Place(None, place.width, negated=True)
         case SpecialRegister():
             return Place(None, operand.bits)
@@ -125,7 +129,21 @@ def _place(operand: Operand, registers: Mapping[str, str]) -> Place | None:
             return Place(None, 64)
         case Immediate(value) if isinstance(value, int):
             return Place(value, 0)
+        case Immediate(value):
+            number = _pattern(value, bits)
+            return None if number is None else Place(number, 0)
     return None
+
+
+def _pattern(number: float, bits: int) -> int | None:
+    """The bits of a literal of floating point; None of NaN and of what a type cannot hold."""
+    form = {32: "<f", 64: "<d"}.get(bits)
+    if form is None or math.isnan(number):
+        return None
+    try:
+        return int.from_bytes(struct.pack(form, number), "little")
+    except OverflowError:
+        return None
 
 
 def _width(kind: str) -> int:

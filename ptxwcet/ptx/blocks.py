@@ -162,8 +162,9 @@ class Blocks:
             unique = self.scope.declare(str(name), scopes.TABLE)
             self.targets.add_table(unique, tree, self.scope, place)
         else:
-            self.scope.declare(str(name), scopes.PROTOTYPE)
+            unique = self.scope.declare(str(name), scopes.PROTOTYPE)
             if tree.data == "call_targets":
+                self.scope.function.call_lists[unique] = tuple(map(str, words))
                 for word in words:
                     if self.scope.kind(word)[0] != scopes.FUNCTION:
                         message = f"'{word}' is no function declared above"

@@ -287,7 +287,7 @@ class ModuleReader:
         if has_body:
             resume = reader.read(end + 1)
             for call, reason in wrong_calls(
-                reader.instructions, self.signatures, names.types, reader.blocks.variables
+                reader.instructions, self.signatures, names, reader.blocks.variables
             ):
                 self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
         self.items.append(self._kernel(head, reader, has_body, Span(self.source, start, resume)))
@@ -345,6 +345,7 @@ class ModuleReader:
             labels=MappingProxyType(names.labels),
             registers=MappingProxyType(names.types | _carry_flag(reader.instructions)),
             branch_tables=MappingProxyType(names.tables),
+            call_lists=MappingProxyType(names.call_lists),
             variables=tuple(reader.blocks.variables),
             performance=head.performance,
             body=tuple(reader.blocks.items),

@@ -91,6 +91,7 @@ class FunctionNames:
     room: int = _MOST_SPELLED_OUT
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    call_lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
     spaces: MutableMapping[str, str] = field(default_factory=dict)
 
 

@@ -20,6 +20,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operation import number_type
 from ptxwcet.ptx.functions import FunctionHead
+from ptxwcet.ptx.scopes import FunctionNames
 
 _ARGUMENTS = (SymbolRef, Register, Immediate, SpecialRegister, Sink)
 _TOGETHER = (
@@ -80,22 +81,28 @@ def performance_conflict(head: FunctionHead, version: tuple[int, int]) -> str:
 def wrong_calls(
     instructions: Sequence[Instruction],
     signatures: Mapping[str, Signature],
-    types: Mapping[str, str],
+    names: FunctionNames,
     variables: Sequence[Variable],
 ) -> Iterator[tuple[Instruction, str]]:
-    """Calls that do not fit the head of what they call, each with the reason. Cost: linear."""
+    """Calls that do not fit a head of what they may call, each with the reason.
+
+    Cost: linear in calls and the functions that are listed for them.
+    """
     sizes = {one.name: one for one in variables}
     for one in instructions:
         if one.control is not ControlEffect.CALL:
             continue
-        signature = signatures.get(one.callee or "")
-        message = _wrong_call(one, signature, types, sizes)
-        if message:
-            yield one, message
+        callees = names.call_lists.get(one.target_list, (one.callee or "",))
+        for callee in dict.fromkeys(callees):
+            message = _wrong_call(one, callee, signatures.get(callee), names.types, sizes)
+            if message:
+                yield one, message
+                break
 
 
 def _wrong_call(
     call: Instruction,
+    callee: str,
     signature: Signature | None,
     types: Mapping[str, str],
     variables: Mapping[str, Variable],
@@ -115,7 +122,7 @@ def _wrong_call(
     ):
         if len(given) != len(wanted):
             plural = "" if len(wanted) == 1 else "s"
-            return f"'{call.callee}' has {len(wanted)} {what}{plural}, {len(given)} given"
+            return f"'{callee}' has {len(wanted)} {what}{plural}, {len(given)} given"
         for value, parameter in zip(given, wanted, strict=True):
             if not _fits(value, parameter, types, variables):
                 return f"the {what} for '{parameter.name}' is no .{parameter.type}"

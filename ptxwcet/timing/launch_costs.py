@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -10,15 +12,21 @@ from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import flow_graph
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+from ptxwcet.warp.program import Barrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
+
+
+def _is_integer(operand: Operand) -> bool:
+    return isinstance(operand, Immediate) and isinstance(operand.value, int)
 
 
 class LaunchCosts(InstructionCosts):
@@ -40,6 +48,7 @@ class LaunchCosts(InstructionCosts):
         if machine.memory is not None and accesses is None:
             accesses = kernel_accesses(kernel, launch)
         self._found = accesses
+        self._kernel = kernel
         super().__init__(
             machine,
             launch.threads,
@@ -47,6 +56,39 @@ class LaunchCosts(InstructionCosts):
             accesses=None if accesses is None else accesses.by_instruction(),
         )
         self._launch = launch
+
+    def nodes(
+        self, index: int, instruction: Instruction, *, taken: bool = False
+    ) -> tuple[TimedInstruction | Barrier, ...]:
+        """As of instructions alone, with the times of sleeps that stand before them."""
+        return super().nodes(index, self._told(index, instruction), taken=taken)
+
+    def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
+        """As of instructions alone, with the times of sleeps that stand before them."""
+        return super().outlasts_barrier(index, self._told(index, instruction))
+
+    def _told(self, index: int, instruction: Instruction) -> Instruction:
+        """A sleep with the literal that is moved to its register before: nvcc writes it so.
+
+        Between both there is no label, no branch and no call. Cost: the way back to the move.
+        """
+        if instruction.op_class is not OpClass.NANOSLEEP:
+            return instruction
+        (time,) = instruction.operands
+        if not isinstance(time, Register):
+            return instruction
+        targets = {*self._kernel.labels.values()}
+        for place in range(index, 0, -1):
+            before = self._kernel.instructions[place - 1]
+            if place in targets or before.control is not ControlEffect.NONE:
+                break
+            if time.name in before.writes:
+                is_move = before.opcode is not None and before.opcode.name == "mov"
+                if is_move and before.guard is None and _is_integer(before.operands[-1]):
+                    form = replace(instruction.form, templates=before.form.templates[-1:])
+                    return instruction._replace(form=form, immediates=before.immediates)
+                break
+        return instruction
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from isa_decoding import Step, decode
+from isa_floats import to_bits
 from isa_graph import BRANCHES, ENDINGS, Graph
 from isa_memory import Memory, Values, Window
-from isa_types import ones
+from isa_types import Type, ones
 
 from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.ir.kernel import Kernel
@@ -181,7 +182,9 @@ class Machine:
             name = parameter.name
             data = self.given.data.get(name)
             if name in self.given.parameters:
-                raw = int(self.given.parameters[name]) & ones(8 * parameter.size_bytes)
+                value, of = self.given.parameters[name], Type("f", 8 * parameter.size_bytes)
+                whole = parameter.type[0] != "f"
+                raw = int(value) & ones(of.bits) if whole else to_bits(float(value), of)
             elif name in self.given.ranges:
                 low, high = self.given.ranges[name]
                 raw = self.random.choice((low, high, self.random.randint(low, high)))

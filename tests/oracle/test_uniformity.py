@@ -24,7 +24,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 
 HEAD = """.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .shared .align 4 .b32 word[64];
 .const .align 4 .b32 table[64];

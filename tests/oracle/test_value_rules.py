@@ -50,10 +50,20 @@ class State:
         raise AssertionError
 
 
+FLOATS = {32: np.float32, 64: np.float64}
+NEAR = [0, 0.5, 1, 1.5, 2.5, 3, 16, 1e-40, 1e-45, 1e-310, 2**24, 2**31, 2**63, 3e38, 1e39, np.inf]
+NEAR += [np.nan]
+"""Numbers of floating point, some with a fraction of a half, some subnormal or too large."""
+
+
 def numbers(bits: int, chance: random.Random) -> int:
     """A number in the canonical form of a width, often at the edge of it or of a narrower one."""
     if bits == 1:
         return chance.getrandbits(1)
+    if chance.random() < 0.3 and bits in FLOATS:
+        near = chance.choice(NEAR) * chance.choice([1, 1, -1, chance.uniform(0.5, 2)])
+        with np.errstate(over="ignore"):
+            return int(wrap(int(np.array(near, FLOATS[bits]).view(f"u{bits // 8}")), bits))
     narrow = chance.choice([8, 16, 32, 63, bits])
     half = 1 << min(narrow, bits) - 1
     edge = chance.choice([-half, 1 - half, half - 1, half, -1, 0, 1, 2, 31, 32, 33, 64, 255, 256])

@@ -21,6 +21,7 @@ HEAD = """.version 8.8
 .target sm_90a
 .address_size 64
 .global .b32 sym[16];
+.shared .b32 sh[16];
 .func (.reg .b32 rv) f (.reg .b32 a) { add.s32 rv, a, 1; ret; }
 .visible .entry k(.param .u64 P0, .param .align 8 .b8 P1[24])
 {
@@ -52,13 +53,13 @@ def instructions(draw: st.DrawFn) -> str:
                 f"setp.lt.s32 %p1|%p2, {first}, {second};",
                 "setp.ne.b32 %p0|_, %r1, 0;",
                 f"ld.global.v2.b32 {{{target}, _}}, [%rd1{offset}];",
-                f"ld.shared::cta .b32 {target}, [sym{offset}];",
+                f"ld.shared::cta .b32 {target}, [sh{offset}];",
                 f"st.global.b32 [%rd2{offset}], {first};",
                 "mov.f32 %f1, 0f3F800000;",
                 "mov.f64 %rd1, -1.5e3;",
                 "mov.u32 %r1, %tid.x;",
                 "mov.b64 {%r1, %r2}, %rd3;",
-                f"ld.global.b32 {target}, sym[%r1{offset}];",
+                f"ld.global.b32 {target}, sym[%rd1{offset}];",
                 f"call.uni ({target}), f, ({first});",
                 f"bra {label};",
                 "shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;",

@@ -30,6 +30,9 @@ def walked(
         def __init__(self, graph: object, state: object, facts: PlacedFacts) -> None:
             self.never = facts.never
 
+        def spend(self, steps: int, index: int) -> None:
+            pass
+
         def run(self, symbolic: str | None = None) -> Path:
             excluded.append(self.never)
             if self.never & contradicted:

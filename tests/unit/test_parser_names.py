@@ -143,7 +143,7 @@ def test_calls() -> None:
     ],
 )
 def test_source_operands(text: str, expected: object) -> None:
-    move = "mov.b32 %r1" if text.startswith("0f") else "mov.b64 %rd1"
+    move = "mov.b32 %r1" if text.startswith(("0f", "%tid")) else "mov.b64 %rd1"
     found = kernel(f"{move}, {text};", ".global .b32 sym[4];")
     assert found.instructions[0].operands[1] == expected
 
@@ -258,7 +258,7 @@ def test_header() -> None:
 
 def test_parameters() -> None:
     text = """.visible .entry k(.param .u64 .ptr .global .align 16 a, .param .f32 b,
-        .param .align 8 .b8 c[24], .param .u64 d) .maxntid 16, 8 .reqntid 32
+        .param .align 8 .b8 c[24], .param .u64 d) .maxntid 16, 8
         .minnctapersm 2 .pragma "nounroll"; { ret; }"""
     (found,) = module(text).kernels
     facts = [
@@ -271,7 +271,7 @@ def test_parameters() -> None:
         ("c", "b8", 24, 8, 2, 24, True, None),
         ("d", "u64", 8, 8, 3, 1, False, None),
     ]
-    assert (found.max_threads, found.required_threads) == ((16, 8, 1), (32, 1, 1))
+    assert (found.max_threads, found.required_threads) == ((16, 8, 1), None)
     assert found.linkage == "visible"
 
 
@@ -296,7 +296,7 @@ def test_variables() -> None:
 
 def test_ranges_of_variables() -> None:
     text = """.global .b32 g<3>;
-        .entry k() { .reg .b32 r; { .shared .b64 s<4>; mov.b32 r, s3; mov.b32 r, g2; ret; } }"""
+        .entry k() { .reg .b64 r; { .shared .b64 s<4>; mov.b64 r, s3; mov.b64 r, g2; ret; } }"""
     found = module(text)
     (entry,) = found.kernels
     assert [(v.name, v.size_bytes) for v in (*found.variables, *entry.variables)] == [

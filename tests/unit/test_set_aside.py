@@ -105,7 +105,7 @@ def test_without_the_machine_or_the_room(tmp_path: Path) -> None:
         request("titan-v", "A=bytes:65536"),
         request(machine, f"A=bytes:{ROOM}"),
         request(machine, f"A=bytes:{ROOM // 2}", f"B=bytes:{ROOM // 2}"),
-        replace(request(machine, "A=bytes:65536"), grid=None),
+        replace(request(machine, "A=bytes:65536"), grid=None, gpu=GridWishes()),
     ):
         (problem,) = only_refusal(asked).diagnostics
         assert problem.code == "PW326"
@@ -191,6 +191,9 @@ KEPT = """
 """
 
 
+HALF = "cvt.u64.u32 %rd8, %r2; ld.global.f32 %f1, [%rd8];"
+
+
 @pytest.mark.parametrize(
     ("access", "of_p", "of_both"),
     [
@@ -201,8 +204,8 @@ KEPT = """
         ("ld.global.f32 %f1, [%rd2];", False, True),
         ("ld.global.f32 %f1, [%rd7];", False, True),  # either of both
         ("ld.global.f32 %f1, [%rd6];", False, False),  # q, made of p and a distance
-        ("ld.param.u32 %r2, [p]; ld.global.f32 %f1, [%r2];", False, False),  # half of p
-        ("ld.param.u32 %r2, [p+4]; ld.global.f32 %f1, [%r2];", False, False),
+        (f"ld.param.u32 %r2, [p]; {HALF}", False, False),
+        (f"ld.param.u32 %r2, [p+4]; {HALF}", False, False),
         ("ld.volatile.global.f32 %f1, [%rd4];", False, False),
         ("ld.global.cv.f32 %f1, [%rd4];", False, False),
         ("ld.global.cs.f32 %f1, [%rd4];", False, False),

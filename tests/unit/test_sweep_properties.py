@@ -133,6 +133,7 @@ n = [1000]
 files = "saxpy.ptx"
 machines = "titan-v"
 block = "64"
+grid = "2"
 registers = 24
 sms = [1, 2]
 """)

@@ -181,10 +181,7 @@ def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
 @pytest.mark.parametrize(
     ("statement", "op_class"),
     [
-        ("tex.1d.v4.u32.s32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1}];", OpClass.TEXTURE),
-        ("suld.b.1d.b32.trap {%r2}, [%rd1, {%r1}];", OpClass.SURFACE),
         ("mbarrier.init.shared.b64 [s], 1;", OpClass.MBARRIER),
-        ("st.bulk.weak.shared::cta [%rd1], %rd2, 0;", OpClass.ASYNC_BULK),
     ],
 )
 def test_what_is_not_counted_is_refused_where_accesses_are_charged(

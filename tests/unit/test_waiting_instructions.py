@@ -11,12 +11,13 @@ from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.support.diagnostics import PtxwcetError
 
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 KERNEL = """.version 8.6
 .target sm_90
 .address_size 64
-.visible .entry k() { .reg .b32 %r<3>; BODY ret; }
+.visible .entry k() { .reg .b32 %r<3>; .reg .pred %p<2>; BODY ret; }
 """
 MACHINE = load_machine(DEFAULT_MACHINE, None)
 
@@ -33,6 +34,32 @@ def test_a_sleep_is_charged_twice_its_time_and_no_lower_bound_uses_it(time: int)
     longer = asleep.worst.bound.cycles - awake.worst.bound.cycles
     assert most <= longer < most + 1
     assert not asleep.pieces[0].analysis.is_nominal
+
+
+@pytest.mark.parametrize("time", [0, 100])
+def test_the_time_of_a_sleep_may_be_moved_to_its_register_before(time: int) -> None:
+    moved = "mov.u32 %r1, {}; mov.u32 %r2, 7; nanosleep.u32 {};"
+    found, literal = bound(moved.format(time, "%r1")), bound(moved.format(time, time))
+    assert found.worst.bound.cycles >= literal.worst.bound.cycles
+    assert found.worst.bound.cycles <= literal.worst.bound.cycles + 30  # waits for the move
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "nanosleep.u32 %r1;",
+        "mov.u32 %r1, 5; mov.u32 %r1, %clock; nanosleep.u32 %r1;",
+        "mov.u32 %r2, 5; nanosleep.u32 %r1;",
+        "mov.b32 %r1, 0f3F800000; nanosleep.u32 %r1;",
+        "mov.u32 %r1, 5; L: nanosleep.u32 %r1;",
+        "mov.u32 %r1, %clock; setp.eq.u32 %p1, %r1, 0; @%p1 mov.u32 %r1, 5; nanosleep.u32 %r1;",
+        "mov.u32 %r1, 5; add.u32 %r1, %r1, 5; nanosleep.u32 %r1;",
+    ],
+)
+def test_a_sleep_whose_time_is_no_literal_is_refused(body: str) -> None:
+    with pytest.raises(PtxwcetError) as caught:
+        bound(body)
+    assert {one.code for one in caught.value.diagnostics} == {"PW402"}
 
 
 def test_a_wait_for_launches_before_needs_that_there_are_none() -> None:

@@ -2,7 +2,8 @@
 
 Each call gets a copy of its own of the function: registers, labels, local and ``.param`` variables
 renamed, formal ``.param`` parameters replaced by the caller's variables. The call becomes a branch
-into it and its ``ret`` a branch to what follows, both with their own op classes. Positions stay
+into it and its ``ret`` a branch to what follows, both with their own op classes. A call through a
+register with a list (``.calltargets``) is an indexed branch to the functions listed. Positions stay
 those of the text, so that messages name the function's lines.
 
 Functions that call one another twice double with each level: what all copies hold is counted, and
@@ -57,9 +58,9 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
 
     Calls by an alias are calls of the function. A call of a function without a body that never
     returns aborts the launch, as ``trap`` does. A call stays that cannot be replaced: of another
-    function without a body, through a register, of a function by itself, with arguments that do not
-    fit; it is refused where it is reached. Raises PtxwcetError (PW252) if all copies together hold
-    more than ``MOST_COPIED``. Cost: linear in the instructions of all copies.
+    function without a body, through a register without a list, of a function by itself, with
+    arguments that do not fit; it is refused where it is reached. Raises PtxwcetError (PW252) if all
+    copies together hold more than ``MOST_COPIED``. Cost: linear in the instructions of all copies.
     """
     if not any(one.control is ControlEffect.CALL for one in kernel.instructions):
         return kernel
@@ -101,6 +102,9 @@ class _Site:
         return self.prefix + name if own or space is not None else name
 
 
+_Callee = tuple[Kernel, list[tuple[Parameter, Operand]]]
+"""A function with its formal and actual parameters."""
+
 _Body = Iterator["_Body"]
 """A copy that is being made; it gives copies that have to be made before it goes on."""
 
@@ -117,7 +121,7 @@ class _Inliner:
                 if function in self._functions:
                     self._functions[alias] = self._functions[function]
         self._spaces: dict[str, dict[str, str]] = {}  # of the variables of functions
-        self._copies = 0
+        self._copies = self._choices = 0
         self._effort = Effort(MOST_COPIED)
         self._active = [kernel.name]  # functions that call one another, down to the one at hand
         self._is_active = {kernel.name}
@@ -170,24 +174,35 @@ class _Inliner:
         targets = tuple(site.prefix + target for target in instruction.targets)
         copy = instruction._replace(names=names, targets=targets)
         if instruction.control is ControlEffect.CALL:
-            callee = copy.callee or ""
-            function = self._functions.get(callee)
-            name = callee if function is None else function.name  # an alias is the function
-            pairs = None if function is None else _paired(function, *_actuals(copy))
-            if name in self._is_active:
-                cycle = self._active[self._active.index(name) :]
-                self.recursions[len(self.instructions)] = (*cycle, name)
-                self.instructions.append(copy)
-            elif function is None or pairs is None:
-                if callee in self._never_return:
+            listed = site.function.call_lists.get(instruction.target_list, (copy.callee or "",))
+            if (known := self._known(copy, listed)) is None:
+                if all(name in self._never_return - self._functions.keys() for name in listed):
                     copy = copy._replace(form=replace(copy.form, control=ControlEffect.TRAP))
                 self.instructions.append(copy)
+            elif copy.callee is None:
+                yield self._choice(copy, known)
             else:
-                yield self._call(copy, function, pairs)
+                yield self._call(copy, *known[0])
         elif instruction.control is ControlEffect.RETURN and site.after is not None:
             self._branch(copy, site.after, inverted=False)
         else:
             self.instructions.append(copy)
+
+    def _known(self, call: Instruction, names: tuple[str, ...]) -> list[_Callee] | None:
+        """What a call may call, each once, with its parameters; None where the call stays."""
+        found: dict[str, _Callee] = {}
+        for name in names:
+            function = self._functions.get(name)
+            own = name if function is None else function.name  # an alias is the function
+            if own in self._is_active:
+                cycle = self._active[self._active.index(own) :]
+                self.recursions[len(self.instructions)] = (*cycle, own)
+                return None
+            pairs = None if function is None else _paired(function, *_actuals(call))
+            if function is None or pairs is None:
+                return None
+            found[own] = function, pairs
+        return list(found.values())
 
     def _branch(self, at: Instruction, target: str, *, inverted: bool) -> None:
         """A branch with the guard of ``at``, or its opposite, and the op class of ``at``."""
@@ -204,10 +219,50 @@ class _Inliner:
             )
         )
 
+    def _choice(self, call: Instruction, callees: list[_Callee]) -> Iterator[_Body]:
+        """A branch to all functions that a register may hold. Raises PtxwcetError (PW252).
+
+        Behind each but the last a jump is added past the others: dearer than the text, never
+        cheaper.
+        """
+        self._choices += 1
+        prefix = f"#{self._choices}:"  # no function has this name
+        past, table = prefix + "past", prefix + "functions"
+        if call.guard is not None:
+            self._branch(call, past, inverted=True)
+            call = call._replace(form=replace(call.form, guard_slot=-1))
+        entries = tuple(f"{prefix}{function.name}" for function, _ in callees)
+        self.tables[table] = entries
+        (model,) = _models("brx.idx %to_u32, T;")
+        (address,) = (one.name for one in call.operands if isinstance(one, Register))
+        names = {"%to_u32": address, "T": table}
+        self.instructions.append(
+            call._replace(
+                form=replace(model.form, op_class=call.op_class),
+                names=tuple(names[name] for name in model.names),
+                immediates=(),
+                targets=entries,
+            )
+        )
+        for entry, callee in zip(entries, callees, strict=True):
+            self.labels[entry] = len(self.instructions)
+            yield self._call(call, *callee, is_chosen=True)
+            if entry != entries[-1]:
+                self._branch(call, past, inverted=False)
+        self.labels[past] = len(self.instructions)
+
     def _call(
-        self, call: Instruction, function: Kernel, pairs: list[tuple[Parameter, Operand]]
+        self,
+        call: Instruction,
+        function: Kernel,
+        pairs: list[tuple[Parameter, Operand]],
+        *,
+        is_chosen: bool = False,
     ) -> Iterator[_Body]:
-        """Splices in the function that is called. Raises PtxwcetError (PW252)."""
+        """Splices in the function that is called; ``is_chosen``: a branch leads here.
+
+        Raises PtxwcetError (PW252).
+        """
         self._count(call, function)
         self._copies += 1
         prefix = f"{function.name}#{self._copies}:"
@@ -221,7 +276,7 @@ class _Inliner:
         past = prefix + "past" if copied else after  # only those that have called copy results
         if call.guard is not None:
             self._branch(call, past, inverted=True)
-        else:
+        elif not is_chosen:
             self._branch(call, prefix + "entry", inverted=False)
         self.labels[prefix + "entry"] = len(self.instructions)
         for formal, actual in pairs[count:]:
@@ -274,14 +329,14 @@ class _Inliner:
 
 
 def _actuals(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """Results and arguments of a direct call."""
+    """Results and arguments of a call."""
     groups: list[tuple[Operand, ...]] = [(), ()]
     place = 0
     for operand in call.operands:
-        if isinstance(operand, SymbolRef) and operand.name == call.callee:
-            place = 1
-        elif isinstance(operand, Arguments):
+        if isinstance(operand, Arguments):
             groups[place] = operand.elements
+        else:
+            place = 1
     return groups[0], groups[1]
 
 
@@ -317,7 +372,9 @@ def _models(*statements: str) -> tuple[Instruction, ...]:
     declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in _MOVED)
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
-        f".reg .pred %p; {declared}\nL:\n" + "\n".join(statements) + "\nret;\n}\n"
+        f".reg .pred %p; {declared}\nT: .branchtargets L;\nL:\n"
+        + "\n".join(statements)
+        + "\nret;\n}\n"
     )
     kernel = parse_module(SourceFile("models", text)).kernels[0]
     return kernel.instructions[:-1]

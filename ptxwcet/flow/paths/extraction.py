@@ -54,6 +54,7 @@ _MOST_PIECES = 64
 _MOST_SYMBOLIC_PIECES = 2048
 # Block visits of all parts together: some ten seconds.
 _MOST_SYMBOLIC_VISITS = 100_000
+_SYMBOLIC_SHARE = 6  # steps of a walk for a range, by those for one value
 _MOST_EXCLUSIVE = 6  # pairs of exclusive outcomes: 64 walks
 _TOO_LONG = "PW206"
 _STEPS_OF_A_VISIT = 2  # what bounds do with a block of a path, in steps of a walk
@@ -173,6 +174,7 @@ def extract_symbolic(
     """
     _require_used(kernel, facts)
     graph = flow_graph(kernel, cfg, forest, postdominators, launch)
+    graph.work.walking.most *= _SYMBOLIC_SHARE
     explored = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
     if explored is None:
         return None

@@ -7,6 +7,9 @@ number finds its bytes, and comparing two addresses in one variable is comparing
 
 from __future__ import annotations
 
+import contextlib
+import math
+import struct
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,6 +23,7 @@ from ptxwcet.ir.kernel import Kernel, Parameter, Space
 # More values than any type has: no operation but a sum or a difference is known of an address.
 _ADDRESSES = 1 << 65
 _SERIAL = -2_000_000
+_FLOATS = {"f32": "<f", "f64": "<d"}
 
 
 class FixedMemory:
@@ -84,7 +88,7 @@ def _number(data: bytes, offset: int, kind: IntegerType) -> int:
 
 
 def _parameter_bytes(parameters: tuple[Parameter, ...], launch: Launch) -> dict[str, bytes]:
-    """Aggregates as the launch gives them, and integers; not pointers, which it leaves open."""
+    """Aggregates as the launch gives them, and numbers; not pointers, which it leaves open."""
     found = {}
     for parameter in parameters:
         size, value = parameter.size_bytes, launch.parameters.get(parameter.name)
@@ -93,4 +97,7 @@ def _parameter_bytes(parameters: tuple[Parameter, ...], launch: Launch) -> dict[
             found[parameter.name] = data
         elif isinstance(value, int) and parameter.type[0] != "f" and not parameter.is_array:
             found[parameter.name] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        elif value is not None and parameter.type in _FLOATS and math.isfinite(value):
+            with contextlib.suppress(OverflowError):
+                found[parameter.name] = struct.pack(_FLOATS[parameter.type], value)
     return found

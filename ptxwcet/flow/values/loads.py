@@ -8,6 +8,7 @@ read and write the registers that stand for them (:mod:`ptxwcet.flow.paths.call_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from ptxwcet.flow.values import integers, ranges
@@ -66,9 +67,11 @@ def is_followed(instruction: Instruction) -> bool:
 
 def _followed(instruction: Instruction) -> Access | None:
     access = access_of(instruction)
-    if access is None or access.kind is None:
+    if access is None or access.space not in (Space.CONST, Space.PARAM):
         return None
-    return access if access.space in (Space.CONST, Space.PARAM) else None
+    if access.kind is None and access.bits <= _ADDRESS_BITS:  # the bits of a floating-point number
+        return replace(access, kind=IntegerType(access.bits, signed=False))
+    return None if access.kind is None else access
 
 
 def memory_transfer(

@@ -9,8 +9,10 @@ kernel.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
+from ptxwcet.flow.values.float_transfer import float_operation, takes_either
 from ptxwcet.flow.values.transfer import reads_matter
 from ptxwcet.ir.kernel import Instruction, Kernel, Register
 from ptxwcet.ir.op_classes import ControlEffect
@@ -26,6 +28,7 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
         if instruction.control is not ControlEffect.NONE:
             wanted += _control_reads(instruction)
     deciders: set[str] = set()
+    floats = _Floats(kernel, definitions)
     while wanted:
         name = wanted.pop()
         if name in deciders:
@@ -35,9 +38,44 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             guard = definition.guard
             if guard is not None:
                 wanted.append(guard.register)
-            if reads_matter(definition, kernel.registers):
+            if reads_matter(definition, kernel.registers) or floats.matters(definition):
                 wanted += definition.reads
     return frozenset(deciders)
+
+
+class _Floats:
+    """Which operations of floating point may have results that are known, by what they read."""
+
+    def __init__(self, kernel: Kernel, definitions: Mapping[str, list[Instruction]]) -> None:
+        self._kernel = kernel
+        self._definitions = definitions
+
+    def matters(self, instruction: Instruction) -> bool:
+        """Whether the operands of an operation need be tracked."""
+        operation = float_operation(instruction)
+        if operation is None:
+            return False
+        enough = any if takes_either(operation) else all
+        sources = instruction.operands[1:]
+        return enough(not isinstance(o, Register) or o.name in self._followed for o in sources)
+
+    @cached_property
+    def _followed(self) -> Collection[str]:
+        """Registers that something else than an operation on unknown numbers may write."""
+        self.__dict__["_followed"] = found = set[str]()
+        open_ones = []
+        for name, writers in self._definitions.items():
+            for one in writers:
+                if float_operation(one) is not None:
+                    open_ones.append((name, one))
+                elif reads_matter(one, self._kernel.registers):
+                    found.add(name)
+        changed = True
+        while changed:
+            before = len(found)
+            found.update(name for name, one in open_ones if self.matters(one))
+            changed = len(found) > before
+        return found
 
 
 def deciding(kernel: Kernel, registers: Iterable[str]) -> list[int]:

@@ -3,8 +3,9 @@
 :func:`compile_transfer` turns an instruction into a function from a :class:`LaneState` (how to read
 registers, special registers and parameters in the active lanes) to the values it writes. What has a
 term (:mod:`ptxwcet.ir.semantics`) is evaluated by the domains of terms
-(:mod:`ptxwcet.flow.values.term_transfer`); everything else, above all what comes from memory and
-floating point, is Unknown with its cause. Never a guess.
+(:mod:`ptxwcet.flow.values.term_transfer`), floating point that PTX determines by
+:mod:`ptxwcet.flow.values.float_transfer`; everything else, above all what comes from memory, is
+Unknown with its cause. Never a guess.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxwcet.flow.values import loads
+from ptxwcet.flow.values.float_transfer import float_transfer
 from ptxwcet.flow.values.operands import Transfer, integer_of
 from ptxwcet.flow.values.operands import register_width as register_width
 from ptxwcet.flow.values.reductions import is_reduction
@@ -47,6 +49,9 @@ def compile_transfer(
     types = operation_of(instruction.form).types
     kind = integer_of(types[0]) if types and types[0].is_integer else None
     width = register_width(registers[instruction.writes[0]]) if count else 0
+    floating = float_transfer(instruction, index, width)
+    if floating is not None:
+        return floating
     if name == "ld" and count == 1 and kind is not None and kind.bits < width:
         loaded = kind
         return lambda state: (loads.of_type(loaded, width, unknown.causes),)

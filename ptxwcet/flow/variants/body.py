@@ -142,7 +142,7 @@ def _last_iteration(
     left: list[tuple[int, Case]] = []
     steps = 0
     for block in region.graph.cfg.reverse_postorder:
-        if block not in inner.body:
+        if block not in inner.body or block not in region.live:  # from there round again only
             continue
         reached = _merged(waiting.pop(block, []), region.live[block], alike=True)
         walked, count = _walked(region, block, reached, how, {})

@@ -1,4 +1,6 @@
-"""Indexed branches (``brx.idx``): each lane goes on where the table leads for its index."""
+"""Indexed branches (``brx.idx``): each lane goes on where the table leads for its index.
+
+So do calls through a register with a list of what they may call; of these the index is unknown."""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from ptxwcet.flow.walk.sides import meet_registers, reach_behind, walk_side, wal
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused, aborted
+from ptxwcet.ir.op_classes import OpClass
 
 
 def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
@@ -129,7 +132,8 @@ def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]
     kept = [target for target in targets if target in walk.cfg.successors[block]]
     walk.state.active = mask
     value = read_operand(walk.state, instruction.operands[0], 32, index)
-    if not isinstance(value, Known) or value.terms or not walk.standing.are_here:
+    is_call = instruction.op_class is OpClass.CALL  # the register holds no place in the table
+    if is_call or not isinstance(value, Known) or value.terms or not walk.standing.are_here:
         return dict.fromkeys(kept, mask)
     numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
     if bool((numbers[mask] >= len(targets)).any()):
@@ -148,9 +152,9 @@ def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]
 
 
 def _refusal(walk: WalkState, block: int, reason: str) -> Refused:
-    return Refused(
-        "PW221",
-        walk.graph.last(block),
-        f"an indexed branch (brx.idx) on the path is not followed: {reason}",
-        "compile the switch statement to comparisons",
-    )
+    index = walk.graph.last(block)
+    if walk.graph.kernel.instructions[index].op_class is OpClass.CALL:
+        what, remedy = "a call through a register", "let the compiler inline what is called"
+    else:
+        what, remedy = "an indexed branch (brx.idx)", "compile the switch statement to comparisons"
+    return Refused("PW221", index, f"{what} on the path is not followed: {reason}", remedy)

@@ -72,9 +72,10 @@ _MEMORY: Mapping[str, tuple[int, int]] = {
     "path_pass_cycles": (0, MOST_CYCLES),
     "server_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
 }
+_SECTOR = 32
 _CARVE_OUT: Mapping[str, tuple[int, int]] = {
     "carve_out_bytes": (1, 1 << 40),
-    "unit_bytes": (32, 1 << 16),
+    "unit_bytes": (_SECTOR, 1 << 16),
     "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
 }
 FIGURES = {
@@ -328,7 +329,11 @@ class Checker:
         if not isinstance(figure, dict) or sorted(figure) != sorted(_FIGURE_KEYS):
             self.report("PW306", f"{what} needs {', '.join(_FIGURE_KEYS)}, only", place)
             return
-        self._integer(figure["value"], FIGURES[table][name], what, place)
+        value = figure["value"]
+        self._integer(value, FIGURES[table][name], what, place)
+        if name == "unit_bytes" and _has_type(value, int) and value % _SECTOR:
+            message = f"{what} is {value}: it must be a multiple of {_SECTOR}, a sector"
+            self.report("PW310", message, place)
         self._evidence(figure["evidence"], what, place)
         if not _is_text(figure["source"]):
             self.report("PW306", f"{what}: source must be a text", place)

@@ -230,6 +230,12 @@ def test_which_accesses_are_sure_to_lie_there(access: str, of_p: bool, of_both: 
             require_accessed(kernel, launch, found)
 
 
+def test_a_unit_is_of_whole_sectors(tmp_path: Path) -> None:
+    """One of 40 bytes may have parts of three sectors."""
+    with pytest.raises(PtxwcetError, match="unit_bytes is 40: it must be a multiple of 32"):
+        load_machine(machine_file(tmp_path, unit=40))
+
+
 N = "ld.param.u64 %rd8, [m]; mov.u64 %one, 1;"
 
 
@@ -250,11 +256,19 @@ N = "ld.param.u64 %rd8, [m]; mov.u64 %one, 1;"
         "div.u64 %rd0, %rd8, 1; add.s64 %rd4, %rd1, %rd0;",
         "add.s64 %rd0, %rd8, 0; add.s64 %rd4, %rd1, %rd0;",
         "sub.s64 %rd0, %rd8, 0; add.s64 %rd4, %rd0, %rd1;",
+        "mul.lo.s64 %rd0, %rd8, -1; sub.s64 %rd4, %rd1, %rd0;",
+        "mul.lo.u64 %rd0, 0xffffffffffffffff, %rd8; sub.s64 %rd4, %rd1, %rd0;",
+        "mad.lo.s64 %rd4, %rd8, -1, %rd1;",
+        "div.s64 %rd0, %rd8, -1; sub.s64 %rd4, %rd1, %rd0;",
+        "rem.u64 %rd0, %rd8, 0x4000000000000000; add.s64 %rd4, %rd1, %rd0;",
+        "cvt.u64.u32 %also, 1; mul.lo.u64 %rd0, %rd8, %also; add.s64 %rd4, %rd1, %rd0;",
     ],
 )
 def test_a_parameter_of_64_bits_may_be_a_pointer_however_it_is_written(sum_of: str) -> None:
     """It may be the distance to another array, and no identity makes a number of it."""
-    text = KEPT.replace(".u32 n)", ".u32 n, .param .u64 m)").replace("%rd<9>", "%rd<9>, %one")
+    text = KEPT.replace(".u32 n)", ".u32 n, .param .u64 m)").replace(
+        "%rd<9>", "%rd<9>, %one, %also"
+    )
     access = f"{N} {sum_of} ld.global.f32 %f1, [%rd4];"
     (kernel,) = parse_text(text.replace("ACCESS", access)).kernels
     assert not accesses_kept(kernel, Launch((32, 1, 1), sizes={"p": 64}))
@@ -268,10 +282,14 @@ def test_a_parameter_of_64_bits_may_be_a_pointer_however_it_is_written(sum_of: s
         "mad.lo.s64 %rd4, %rd1, 1, 8;",
         "mad.lo.s64 %rd4, %rd8, 4, %rd1;",
         "shl.b64 %rd0, %rd8, 2; add.s64 %rd4, %rd0, %rd1;",
+        "mad.lo.s64 %rd4, %rd3, -1, %rd1;",
+        "rem.u64 %rd0, %rd3, %rd8; add.s64 %rd4, %rd1, %rd0;",
     ],
 )
 def test_a_pointer_stays_one_however_it_is_written(moved: str) -> None:
-    text = KEPT.replace(".u32 n)", ".u32 n, .param .u64 m)").replace("%rd<9>", "%rd<9>, %one")
+    text = KEPT.replace(".u32 n)", ".u32 n, .param .u64 m)").replace(
+        "%rd<9>", "%rd<9>, %one, %also"
+    )
     access = f"{N} {moved} ld.global.f32 %f1, [%rd4];"
     (kernel,) = parse_text(text.replace("ACCESS", access)).kernels
     assert len(accesses_kept(kernel, Launch((32, 1, 1), sizes={"p": 64}))) == 1

@@ -42,7 +42,9 @@ from ptxwcet.support.worklist import Worklist
 _POINTER_BITS = 64
 _SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
 """What these give of a pointer is a number; of a distance between pointers still a distance, and
-so of a pointer with a range. By 1, and shifts by 0, give what they are given."""
+so of a pointer with a range. By 1 or -1, and shifts by 0, give what they are given, and so may a
+rest."""
+_MINUS_ONE = frozenset((-1, (1 << 32) - 1, (1 << 64) - 1))
 _NUMBERS = frozenset(("popc", "clz", "setp", "set"))
 """What these give is a number, even of a pointer."""
 _CHOOSING = frozenset(("selp", "slct", "min", "max"))
@@ -191,14 +193,13 @@ class _Pointers:
         self._pointers, self._stated = wide | stated, stated
         self._sizes = {one.name: one.size_bytes for one in scalars}
         writers = Counter(name for one in kernel.instructions for name in one.writes)
-        self._literals = {
-            one.writes[0]: one.operands[1].value
-            for one in kernel.instructions
-            if one.opcode is not None
-            and one.opcode.name == "mov"
-            and isinstance(one.operands[1], Immediate)
-            and writers[one.writes[0]] == 1
-        }
+        self._literals: dict[str, float] = {}
+        for one in kernel.instructions:
+            if one.opcode is None or one.opcode.name not in ("mov", "cvt"):
+                continue
+            number = self._number(one.operands[1])
+            if number is not None and writers[one.writes[0]] == 1:
+                self._literals[one.writes[0]] = number
 
     def origins(self, indices: Sequence[int] | None = None) -> Mapping[str, _Origins]:
         """By register: names of parameters, and ``_ANYWHERE``; nothing of one that is a number.
@@ -250,7 +251,8 @@ class _Pointers:
             return _NOWHERE
         name, operands = self._less_identity(name, instruction)
         if name in _SCALING:
-            return self._scaled(operands[1:], origins)
+            own = _of(operands[1:2], origins) if name == "rem" else _NOWHERE  # by more than it is
+            return self._scaled(operands[1:], origins) | (_made(own) if own else _NOWHERE)
         if instruction.space is not Space.NONE:
             return self._loaded(access_of(instruction))
         if name in ("mad", "mad24"):
@@ -266,16 +268,21 @@ class _Pointers:
     def _less_identity(
         self, name: str, instruction: Instruction
     ) -> tuple[str, tuple[Operand, ...]]:
-        """The operation without a product or quotient by 1 or a shift by 0: a move, or a sum."""
+        """The operation without a product or quotient by 1 or a shift by 0: a move, or a sum; by -1
+        a negation, or a difference.
+        """
         operands = instruction.operands
         neutral = {"mul": 1, "div": 1, "mad": 1, "shl": 0, "shr": 0}.get(name)
         if neutral is None or "hi" in instruction.modifiers or len(operands) < 3:
             return name, operands
         result, left, right, *added = operands
-        if self._number(right) != neutral:
-            if name not in ("mul", "mad") or self._number(left) != neutral:
-                return name, operands
-            left = right
+        if name in ("mul", "mad") and self._number(right) is None:
+            left, right = right, left
+        number = self._number(right)
+        if number is not None and neutral == 1 and number in _MINUS_ONE:
+            return ("sub" if added else "neg"), (result, *added, left)
+        if number != neutral:
+            return name, operands
         return ("add" if added else "mov"), (result, left, *added)
 
     def _number(self, operand: Operand) -> float | None:

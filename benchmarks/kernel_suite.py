@@ -177,7 +177,7 @@ def _asked_loop(question: Diagnostic, cfg: ControlFlowGraph, forest: LoopForest)
     """The label of the loop that a diagnostic asks about; None if it asks about no loop."""
     if question.code != UNDECIDED_LOOP:
         return None
-    found = re.search(r"in kernel \S+, block (.+)", "\n".join(question.notes))
+    found = re.search(r"in kernel \S+, (?:block|the loop at) (.+)", "\n".join(question.notes))
     assert found is not None, question.notes
     for block in cfg.blocks:
         if cfg.name(block.id) == found[1]:

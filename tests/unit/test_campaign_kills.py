@@ -210,7 +210,7 @@ def test_ctrl_c(plan: Path, undisturbed: Path, tmp_path: Path) -> None:
     with held(plan, folder, lambda one: [one.process.pid], "--workers", "2") as (client, cells):
         client.process.send_signal(signal.SIGINT)
         code, out, err = client.ended()
-    assert (code, out, err[:18]) == (130, "", "\nptxwcet: stopped;")
+        assert (code, out, err[:18]) == (130, "", "\nptxwcet: stopped;")
         assert not any(map(is_alive, cells))
     require_resumed(plan, folder, undisturbed, "--workers", "2")
 
@@ -226,7 +226,7 @@ def test_ctrl_c_of_a_run_elsewhere(
     with held(plan, folder, workers, *options) as (client, cells):
         client.process.send_signal(signal.SIGINT)
         code, out, err = client.ended()
-    assert (code, out, err[:18]) == (130, "", "\nptxwcet: stopped;")
+        assert (code, out, err[:18]) == (130, "", "\nptxwcet: stopped;")
         send(signal.SIGCONT, cells)
         require_resumed(plan, folder, undisturbed, *options)
 

@@ -37,6 +37,8 @@ def float_operation(instruction: Instruction) -> Operation | None:
     """The operation of an instruction on registers and literals that has a rule, or None."""
     operation = operation_of(instruction.form)
     operands = instruction.operands
+    if "tf32" in instruction.form.modifiers:
+        return None  # a number of fewer digits
     if not is_determined(operation) or len(instruction.writes) != 1 or len(operands) < 2:
         return None
     plain = all(isinstance(one, (Register, Immediate)) for one in operands)

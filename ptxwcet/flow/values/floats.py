@@ -390,6 +390,8 @@ def result_of(operation: Operation, operands: Operands) -> Result:
     assert form is not None
     numbers = [one for one in operands if isinstance(one, Floats)]
     plain = _PLAIN.get(operation.name)
+    if plain in (_least, _greatest) and len(numbers) != 2:
+        return None  # the forms of three numbers
     if plain is None:
         return _arithmetic(operation, form, numbers)
     if "ftz" in operation.words:

@@ -1,4 +1,4 @@
-"""Operations on floats that have no rule decide nothing: numbers of fewer digits, three operands."""
+"""Operations on floats without a rule decide nothing: fewer digits, three operands."""
 
 from __future__ import annotations
 

@@ -177,7 +177,11 @@ def test_answers_with_other_numbers_count_as_missing(plan: Path) -> None:
     folder = plan.with_name("kept")
     right = checked(plan, "--cache", folder)
     before = kept(folder)
-    one, other, *_ = before
+    # two that differ: what is kept of the letter is the same for both machines
+    one, other = (
+        next(key for key, blob in before.items() if (b'"cycles": ' in zlib.decompress(blob)) is has)
+        for has in (True, False)
+    )
     for changed in (
         {
             key: zlib.compress(zlib.decompress(blob).replace(b'"cycles": ', b'"cycles": 1'))

@@ -14,7 +14,7 @@ from ptxwcet.bounds.names import SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, finish, is_quiet
+from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.wishes import GridWishes
@@ -148,11 +148,9 @@ class _Shown:
 
 
 def _show(shown: Sequence[_Shown], *, is_json: bool) -> None:
-    from ptxwcet.report.json_format import render_json
-
     if is_json:
         reports = [row.report for row in shown if row.report is not None]
-        echo(render_json(reports[0] if len(shown) == 1 else reports), nl=False)
+        echo_json(reports[0] if len(shown) == 1 else reports)
         return
     texts = [row.text for row in shown if row.text]
     if texts:

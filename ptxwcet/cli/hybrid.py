@@ -11,14 +11,13 @@ from ptxwcet.cli import options
 from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
-from ptxwcet.cli.output import echo
+from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
-from ptxwcet.report.json_format import render_json
 from ptxwcet.studies.hybrid_estimate import EXCEEDANCES, HybridRequest, study_trace
 from ptxwcet.studies.launch_trace import TraceOptions
 from ptxwcet.support.extras import require_extra
@@ -107,8 +106,10 @@ def hybrid(
     if picture is not None:
         write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
     report = build_hybrid_report(answer)
-    text = render_json(report) if form == "json" else render_hybrid_text(report)
-    echo(text, nl=False)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_hybrid_text(report), nl=False)
     return 0
 
 

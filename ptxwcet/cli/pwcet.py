@@ -12,7 +12,7 @@ import click
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.options import refuse_idle
-from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.pwcet_options import DRAWING_NAMES, pwcet_options
@@ -51,7 +51,6 @@ def pwcet(
     hypotheses of extreme value theory are rejected; 2 usage.
     """
     # here: scipy, statsmodels and numpy's arrays are no matter for other commands
-    from ptxwcet.report.json_format import render_json
     from ptxwcet.report.pwcet_model import build_pwcet_report
     from ptxwcet.report.pwcet_text import render_pwcet_text
     from ptxwcet.studies.pwcet import findings, with_stated_bounds
@@ -76,7 +75,10 @@ def pwcet(
         read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
         read += [("launch file", one) for one in options["launches"]]
         _draw(answer, report, html, plots, picture_format, read)
-    echo(render_json(report) if form == "json" else render_pwcet_text(report), nl=False)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_pwcet_text(report), nl=False)
     # warnings stand in the report; a refused curve that was forced is marked where it is printed
     errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
     return finish(errors)

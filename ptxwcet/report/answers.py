@@ -15,7 +15,7 @@ from ptxwcet.report.head import Refused, diagnostic_row
 from ptxwcet.report.model import BoundedKernel
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.check_plan import recent_module
+from ptxwcet.studies.recent import recent_module
 from ptxwcet.studies.request import Request
 from ptxwcet.support.answer_store import KeptEntry, pack
 from ptxwcet.support.demangling import readable_names

@@ -26,8 +26,8 @@ from ptxwcet.report.selftest_model import SelfTestReport
 from ptxwcet.report.text import launch_text
 from ptxwcet.studies.opening import ReadFile
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.version import VERSION
-from ptxwcet.validate.selftest import describe_sources
 
 LIBRARIES = (
     *("bitwuzla", "click", "lark", "numpy", "platformdirs"),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ptxwcet.report.head import ReportHead, report_head
 from ptxwcet.studies.path_selftest import PathSelfTest
+from ptxwcet.support.installation import describe_installation
 from ptxwcet.validate.attack import Tally, quantile
-from ptxwcet.validate.selftest import SelfTest, describe_installation
+from ptxwcet.validate.selftest import SelfTest
 
 
 @dataclass(frozen=True, slots=True)

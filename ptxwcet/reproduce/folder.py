@@ -20,9 +20,9 @@ from ptxwcet.reproduce.experiment import Experiment, Results, markdown_table
 from ptxwcet.reproduce.kernel_files import name_of
 from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.version import VERSION
 from ptxwcet.support.whole_files import write_bytes, write_text
-from ptxwcet.validate.selftest import describe_sources
 
 REPORT = "REPORT.md"
 _MANIFEST = "reproduce.json"

@@ -17,8 +17,8 @@ from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_wa
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import read_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text
-from ptxwcet.validate.selftest import describe_sources
 
 EXCEEDANCE = 1e-6
 """Probability for which the quantile of a warp's time is given."""

@@ -22,11 +22,11 @@ from ptxwcet.reproduce.hybrid_kernels import CLASSES, HybridKernel, write_input
 from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
-from ptxwcet.validate.selftest import describe_sources
 
 POLICY = "lrr"
 SMS = 14

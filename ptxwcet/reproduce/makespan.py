@@ -29,9 +29,9 @@ from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.studies.kernel_makespan import MakespanOptions, makespans_of_file
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text
 from ptxwcet.validate.cases import Case
-from ptxwcet.validate.selftest import describe_sources
 from ptxwcet.warp.program import (
     BlockWorkload,
     Scoreboard,

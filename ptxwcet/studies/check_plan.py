@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.studies.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
 from ptxwcet.studies.launch_tables import (
     LAUNCH_KEYS,
@@ -28,11 +25,11 @@ from ptxwcet.studies.launch_tables import (
     launch_request,
     value_problem,
 )
-from ptxwcet.studies.opening import file_digest, text_of, warned_of
+from ptxwcet.studies.opening import file_digest
 from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
+from ptxwcet.studies.recent import recent_module
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
-from ptxwcet.support.input_files import working_folder
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import locate_table
 
@@ -86,21 +83,6 @@ def read_plan(path: str) -> Plan:
     file, data = open_plan(path)
     jobs = _Reader(file).jobs(data)
     return Plan(path, file_digest(path), jobs)
-
-
-def recent_module(request: Request) -> Module:
-    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
-
-    Raises PtxwcetError. Cost: the file is read.
-    """
-    return warned_of(_parsed(request.path, text_of(request), working_folder()))
-
-
-@lru_cache(maxsize=4)
-def _parsed(path: str, text: str, folder: str) -> Module:
-    # a text, not a digest of it: the file may be another one when it is read again; names of files
-    # are shown as they are from the folder
-    return parse_module(SourceFile(path, text))
 
 
 class _Reader:

@@ -23,8 +23,8 @@ from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.ptx.grammar import grammar_text
-from ptxwcet.studies.check_plan import recent_module
 from ptxwcet.studies.opening import open_request
+from ptxwcet.studies.recent import recent_module
 from ptxwcet.studies.request import Request
 from ptxwcet.studies.whole_launch import Wishes
 from ptxwcet.support.input_files import (
@@ -35,9 +35,9 @@ from ptxwcet.support.input_files import (
     read_bytes,
     working_folder,
 )
+from ptxwcet.support.installation import describe_installation, describe_sources
 from ptxwcet.support.plugins import GROUPS, Plugin, plugins
 from ptxwcet.support.version import VERSION
-from ptxwcet.validate.selftest import describe_installation, describe_sources
 
 UNREADABLE = "unreadable"
 """In the place of a digest: why, may be the computer's, so that no answer rests on it."""

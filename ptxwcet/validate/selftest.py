@@ -6,17 +6,11 @@ cases: two runs with these three equal print the same.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import platform
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 
-from ptxwcet.support.version import VERSION
+from ptxwcet.support.installation import Digest, installed_digests, installed_versions
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack
 from ptxwcet.validate.cases import Case
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
@@ -28,17 +22,8 @@ from ptxwcet.validate.witness import Witness, find_witness
 
 _CHUNK = 240
 _CASES_A_GRID = 7
-_LIBRARIES = ("numpy", "numba")
 _MOST_WITNESSES = 3
 _SHRINKING_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """SHA-256 of a file, or of several together."""
-
-    what: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -98,8 +83,8 @@ def run_selftest(
         checks[Check.GRID_RUN.value] = grids.runs
     wrong = sum(bool(problems) for _, problems in corpus)
     return SelfTest(
-        _versions(),
-        _digests(),
+        installed_versions(),
+        installed_digests(),
         seed,
         done,
         corpus,
@@ -148,42 +133,3 @@ def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
         for name, value, right in zip(names, values, expected, strict=True)
         if value != right
     ]
-
-
-def _versions() -> tuple[tuple[str, str], ...]:
-    libraries = []
-    for name in _LIBRARIES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            libraries.append((name, metadata.version(name)))
-    return (("ptxwcet", VERSION), ("python", platform.python_version()), *libraries)
-
-
-def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Versions, and digests of sources and machine files, by what they are of."""
-    return dict(_versions()), {one.what: one.sha256 for one in _digests()}
-
-
-def describe_sources(package: Path = Path(__file__).parents[1]) -> str:
-    """SHA-256 of the package's Python sources together: paths and contents, sorted by path.
-
-    A checkout and what is installed from it have the same: the samples in Python, which a wheel has
-    inside of the package, are none of its sources.
-    """
-    samples = package / "reproduce" / "kernels"
-    whole = hashlib.sha256()
-    for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
-        if path.is_relative_to(samples):
-            continue
-        whole.update(path.relative_to(package).as_posix().encode() + b"\0")
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
-
-
-def _digests() -> tuple[Digest, ...]:
-    """Of the package's Python sources together, and of each machine file."""
-    package = Path(__file__).parents[1]
-    machines = (
-        Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in sorted((package / "machine" / "models").glob("*.toml"))
-    )
-    return (Digest("sources", describe_sources()), *machines)

@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 from places import ROOT
 
+from ptxwcet.cli.output import json_text
 from ptxwcet.report.build import build_report
-from ptxwcet.report.json_format import render_json
 from ptxwcet.report.model import Report
 from ptxwcet.report.schema import schema_of
 from ptxwcet.report.text import render_text
@@ -27,13 +27,13 @@ def report() -> Report:
 
 
 def test_json_follows_the_schema(report: Report) -> None:
-    data = json.loads(render_json(report))
+    data = json.loads(json_text(report))
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert {row["status"] for row in data["kernels"]} == {"bounded", "refused"}
 
 
 def test_schema_rejects_a_missing_claim(report: Report) -> None:
-    data = json.loads(render_json(report))
+    data = json.loads(json_text(report))
     bounded = next(row for row in data["kernels"] if row["status"] == "bounded")
     del bounded["guarantee"]
     with pytest.raises(jsonschema.ValidationError):
@@ -50,4 +50,4 @@ def test_text_shows_bound_and_claim(report: Report) -> None:
 
 def test_equal_input_gives_equal_bytes(report: Report) -> None:
     request = Request(str(ROOT / KERNELS), block="32x32", parameters=("3=32", "4=64"))
-    assert render_json(build_report(bound_file(request))) == render_json(report)
+    assert json_text(build_report(bound_file(request))) == json_text(report)

@@ -28,7 +28,7 @@ from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.report.answers import answer_kernel
 from ptxwcet.report.cached_answers import answer_keyed
-from ptxwcet.studies import check_plan, inputs
+from ptxwcet.studies import inputs, recent
 from ptxwcet.studies.check_plan import read_plan
 from ptxwcet.studies.inputs import ChangedFile, Inputs, read_unchanged
 from ptxwcet.studies.request import Request
@@ -341,11 +341,11 @@ def test_a_module_is_parsed_of_what_is_there_when_it_is_asked_for(
 
     with monkeypatch.context() as patched:
         patched.setattr(input_files, "open_input", changing)
-        check_plan.recent_module(plain())
+        recent.recent_module(plain())
     file.write_text(one)
-    assert check_plan.recent_module(plain()).source.text == one
-    assert check_plan.recent_module(plain()) is check_plan.recent_module(plain())
-    assert check_plan.recent_module(replace(plain(), text=two)).source.text == two
+    assert recent.recent_module(plain()).source.text == one
+    assert recent.recent_module(plain()) is recent.recent_module(plain())
+    assert recent.recent_module(replace(plain(), text=two)).source.text == two
 
 
 @pytest.mark.parametrize("name", ["plugged_in_here.py", "plugged_in_here/part.py"])

@@ -41,11 +41,13 @@ from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.files_read import files_of
 from ptxwcet.studies.opening import read_module
 from ptxwcet.studies.request import Request
+from ptxwcet.support import installation
+from ptxwcet.support.installation import Digest, describe_installation
 from ptxwcet.validate import selftest
 from ptxwcet.validate.attack import Tally
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import GridTally
-from ptxwcet.validate.selftest import Digest, SelfTest, describe_installation
+from ptxwcet.validate.selftest import SelfTest
 
 SAXPY = (SAMPLES / "saxpy.ptx", "--block", "256", "--grid", "4", "--param", "n=1000")
 MADE = Circumstances("ptxwcet dossier", datetime(2026, 1, 2, tzinfo=UTC), ())
@@ -172,7 +174,7 @@ def test_every_input_is_named_with_its_digest(tmp_path: Path) -> None:
         what: sha256(path) for what, path in expected.items()
     }
     assert f"--launch {launch}" in data["command"]
-    assert data["sources_sha256"] == selftest.describe_sources()
+    assert data["sources_sha256"] == installation.describe_sources()
     assert {"ptxwcet", "Python", "numpy", "lark"} <= {row["name"] for row in data["versions"]}
 
 

@@ -17,6 +17,7 @@ from places import ROOT
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.cli.hybrid import hybrid
+from ptxwcet.cli.output import json_text
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.hybrid.claims import Contradiction, claim_estimates
@@ -24,7 +25,6 @@ from ptxwcet.hybrid.estimate import estimate_kernel
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text
 from ptxwcet.report.ipg_dot import draw_ipg
-from ptxwcet.report.json_format import render_json
 from ptxwcet.report.schema import schema_of
 from ptxwcet.studies.hybrid_estimate import HybridRequest, plan_waves, study_trace
 from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
@@ -132,7 +132,7 @@ def test_traced_here_and_from_its_file_are_the_same(tmp_path: Path) -> None:
 def test_equal_input_gives_equal_bytes(trace_file: str) -> None:
     request = HybridRequest(Request(PTX), trace_file)
     one, two = (build_hybrid_report(study_trace(request)) for _ in range(2))
-    assert render_json(one) == render_json(two)
+    assert json_text(one) == json_text(two)
     assert render_hybrid_text(one) == render_hybrid_text(two)
 
 

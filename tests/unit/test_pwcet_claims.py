@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.cli.output import json_text
 from ptxwcet.pwcet.distributions import Family, Floats
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import Study, make_sample, study_sample
-from ptxwcet.report.json_format import render_json
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.pwcet_curves import draw_exceedance
 from ptxwcet.report.pwcet_html import render_pwcet_html
@@ -167,7 +167,7 @@ def test_a_law_that_its_own_test_rejects_is_told() -> None:
 
 def test_the_answer_is_the_upper_end(light: PwcetAnswer) -> None:
     report = build_pwcet_report(light, force=False)
-    data = json.loads(render_json(report))
+    data = json.loads(json_text(report))
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     (row,) = data["conditions"]
     (study,) = light.studies
@@ -196,7 +196,7 @@ def test_a_pwcet_above_the_bound_is_pointed_out(light: PwcetAnswer) -> None:
     report = build_pwcet_report(answer, force=False)
     assert "[PW714]" in render_pwcet_text(report)
     assert "[PW714]" in render_pwcet_html(report, (), MADE)
-    data = json.loads(render_json(report))
+    data = json.loads(json_text(report))
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert [row["code"] for row in data["conditions"][0]["diagnostics"]] == ["PW714"]
     above = int(study.curve[-1].pwcet)

@@ -1,0 +1,63 @@
+"""What is installed: versions, and digests of the sources and of the machine files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ptxwcet.support.version import VERSION
+
+_LIBRARIES = ("numpy", "numba")
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """SHA-256 of a file, or of several together."""
+
+    what: str
+    sha256: str
+
+
+def installed_versions() -> tuple[tuple[str, str], ...]:
+    """The versions of ptxwcet, Python and the libraries that results may depend on, by name."""
+    libraries = []
+    for name in _LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            libraries.append((name, metadata.version(name)))
+    return (("ptxwcet", VERSION), ("python", platform.python_version()), *libraries)
+
+
+def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Versions, and digests of sources and machine files, by what they are of."""
+    return dict(installed_versions()), {one.what: one.sha256 for one in installed_digests()}
+
+
+def describe_sources(package: Path = Path(__file__).parents[1]) -> str:
+    """SHA-256 of the package's Python sources together: paths and contents, sorted by path.
+
+    A checkout and what is installed from it have the same: the samples in Python, which a wheel has
+    inside of the package, are none of its sources.
+    """
+    samples = package / "reproduce" / "kernels"
+    whole = hashlib.sha256()
+    for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
+        if path.is_relative_to(samples):
+            continue
+        whole.update(path.relative_to(package).as_posix().encode() + b"\0")
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+def installed_digests() -> tuple[Digest, ...]:
+    """Of the package's Python sources together, and of each machine file."""
+    package = Path(__file__).parents[1]
+    machines = (
+        Digest(f"machine {path.stem}", hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in sorted((package / "machine" / "models").glob("*.toml"))
+    )
+    return (Digest("sources", describe_sources()), *machines)

@@ -215,7 +215,7 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
 
 def _bound_executed(request: Request) -> FileAnswer:
     # here: the emulator is loaded only when something is executed
-    from ptxwcet.studies.launch_run import bound_executed
+    from ptxwcet.studies.executed_bound import bound_executed
 
     with ProgressLine() as progress:
         return bound_executed(request, progress.show)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.compose.analysed import KernelAnalysis, PreparedKernel
+from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
@@ -27,26 +27,17 @@ from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.pipeline import analyse_prepared
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.block_bound import FileAnswer
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.opening import (
-    Answer,
-    RefusedKernel,
     cuda_parameter_names,
-    digest_of,
     file_digest,
-    find_named_policy,
     open_request,
-    read_module,
     refuse,
 )
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
-from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -123,26 +114,6 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
             *(row for row in wrong if row is not None),
         ),
     )
-
-
-def bound_executed(request: Request, progress: Progress | None = None) -> FileAnswer:
-    """Bounds what the warps of a launch execute for the inputs of its launch file: estimates.
-
-    There is one of a block, and one of the launch. Raises PtxwcetError for input that concerns no
-    single kernel. Cost: that of the run.
-    """
-    machine = load_machine(request.machine, request.memory_latency_cycles)
-    module = read_module(request)
-    policy = find_named_policy(request)
-    bounded: KernelAnalysis | RefusedKernel
-    try:
-        prepared = prepare_launch(request, module, machine, progress)
-        bounded = analyse_prepared(prepared, policy=policy, method=request.method)
-        launched = open_request(request, module).launched
-        bounded = with_launch_bound(bounded, module, launched, Wishes(request))
-    except RefusedLaunch as refused:
-        bounded = RefusedKernel(refused.kernel, refused.diagnostics)
-    return Answer(request.path, digest_of(request), machine, (bounded,))
 
 
 class RefusedLaunch(PtxwcetError):

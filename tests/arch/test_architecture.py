@@ -109,7 +109,7 @@ MOST_LINES = {
     "report": 9_246,
     "reproduce": 2_505,
     "simulator": 4_612,
-    "studies": 6_741,
+    "studies": 6_752,
     "support": 2_828,
     "timing": 2_806,
     "trace": 1_189,

@@ -31,8 +31,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
 from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.studies.executed_bound import bound_executed
 from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.launch_run import bound_executed
 from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -9,7 +9,7 @@ from programs import run_program
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.flow.walk.path import visited_blocks
-from ptxwcet.studies.launch_run import bound_executed
+from ptxwcet.studies.executed_bound import bound_executed
 from ptxwcet.studies.request import Request
 
 

@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from access_kernels import access_kernel
+from experiments.hybrid_kernels import hybrid_kernels
 from kernel_suite import entries, module_of
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.memory.analysis import AnalysedAccess, KernelAccesses
-from ptxwcet.reproduce.hybrid_kernels import hybrid_kernels
 from ptxwcet.studies.opening import Opened, RefusedKernel, open_request
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -13,9 +13,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from experiments.sample_launches import SampleLaunch, sample_launches
+
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.reproduce.sample_launches import SampleLaunch, sample_launches
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator

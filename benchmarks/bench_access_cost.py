@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from experiments.hybrid_kernels import hybrid_kernels
 from kernel_suite import entries, request_for
 
-from ptxwcet.reproduce.hybrid_kernels import hybrid_kernels
 from ptxwcet.studies.block_bound import bound_file
 from ptxwcet.studies.opening import open_request
 from ptxwcet.studies.request import Request

@@ -54,7 +54,6 @@ _COMMANDS = {
     "pwcet": "ptxwcet.cli.pwcet",
     "record": "ptxwcet.cli.record",
     "report": "ptxwcet.cli.report",
-    "reproduce": "ptxwcet.cli.reproduce",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
     "sweep": "ptxwcet.cli.sweep",

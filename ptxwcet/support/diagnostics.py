@@ -105,7 +105,6 @@ USAGE_CODES = frozenset(
         *("PW301", "PW314", "PW325", "PW327"),  # machine
         *("PW540", "PW541", "PW542"),  # --symbolic
         *("PW570", "PW571", "PW572", "PW573", "PW574", "PW580", "PW591"),  # plans, results
-        "PW592",  # a folder with other files
         *("PW810", "PW811", "PW820", "PW823", "PW824"),  # campaigns
         *("PW560", "PW561", "PW563", "PW566"),  # makespan
         *("PW615", "PW651", "PW707"),

@@ -38,16 +38,9 @@ def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def describe_sources(package: Path = Path(__file__).parents[1]) -> str:
-    """SHA-256 of the package's Python sources together: paths and contents, sorted by path.
-
-    A checkout and what is installed from it have the same: the samples in Python, which a wheel has
-    inside of the package, are none of its sources.
-    """
-    samples = package / "reproduce" / "kernels"
+    """SHA-256 of the package's Python sources together: paths and contents, sorted by path."""
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
-        if path.is_relative_to(samples):
-            continue
         whole.update(path.relative_to(package).as_posix().encode() + b"\0")
         whole.update(hashlib.sha256(path.read_bytes()).digest())
     return whole.hexdigest()

@@ -15,7 +15,6 @@ from places import PACKAGE, ROOT
 LAYERS = """
 __main__
 cli library
-reproduce
 campaign
 report
 studies
@@ -69,12 +68,12 @@ LIBRARIES = {
     # jinja2's own
     "markupsafe": "report.page.render report.page.dossier campaign.results.page.render",
     "matplotlib": "report.gantt report.page.charts report.pwcet_curves report.pwcet_plots "
-    "reproduce.pictures campaign.results.pictures campaign.results.map_picture "
+    "campaign.results.pictures campaign.results.map_picture "
     "campaign.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
     "numpy": "campaign cli.import_dump compose emulator flow.values flow.walk hybrid instrument "
-    "makespan memory pwcet report reproduce simulator studies support trace validate",
+    "makespan memory pwcet report simulator studies support trace validate",
     "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
     "pyarrow": "campaign.tables campaign.results.parquet_reader",
@@ -86,7 +85,7 @@ MOST_LINES = {
     "bounds": 2_182,
     "campaign.results": 1_968,
     "campaign": 3_596,
-    "cli": 5_233,
+    "cli": 5_166,
     "compose": 1_423,
     "emulator": 7_967,
     "flow.certificates": 1_730,
@@ -107,10 +106,9 @@ MOST_LINES = {
     "ptx": 4_002,
     "pwcet": 2_623,
     "report": 9_246,
-    "reproduce": 2_505,
     "simulator": 4_612,
     "studies": 6_752,
-    "support": 2_828,
+    "support": 2_820,
     "timing": 2_806,
     "trace": 1_189,
     "validate": 2_737,

@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_file
-from scipy.linalg import eigvalsh_tridiagonal
-from scipy.stats import norm
-
-from ptxwcet.machine.loader import load_machine
-from ptxwcet.reproduce.hybrid_kernels import (
+from experiments.hybrid_kernels import (
     CLASSES,
     HybridKernel,
     hybrid_kernels,
@@ -20,6 +15,11 @@ from ptxwcet.reproduce.hybrid_kernels import (
     with_arrays,
     write_input,
 )
+from parsing import parse_file
+from scipy.linalg import eigvalsh_tridiagonal
+from scipy.stats import norm
+
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import RunRequest, run_file
 

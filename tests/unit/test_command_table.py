@@ -39,7 +39,7 @@ WORDS = {
     "--inputs 20": "--inputs 2",
 }
 MAY_REFUSE = ("pwcet",)  # tests of hypotheses may reject the times
-ELSEWHERE = ("attack", "selftest", "warmup", "machine measure", "reproduce")
+ELSEWHERE = ("attack", "selftest", "warmup", "machine measure")
 
 
 def test_commands_and_options_exist() -> None:

@@ -18,7 +18,7 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.cli import dossier, pwcet, report, reproduce, sweep_report
+from ptxwcet.cli import dossier, pwcet, report, sweep_report
 
 Words = Mapping[str, str | None]
 """Options and their values; None for one that is left out. Arguments go by capitals."""
@@ -68,7 +68,6 @@ BASES: dict[str, Words] = {
     "pwcet": {"FILES": "times.csv", "--unit": "cycles"},
     "record": {"FILE": "kernel.instr.ptx", "--launch": "l.toml", "-o": "out.bin"},
     "report": {"-o": "out.html", "--no-simulate": ""},
-    "reproduce": {"EXPERIMENT": "makespan", "--quick": "", "-o": "out"},
     "run": {"FILE": "kernel.ptx", "--launch": "l.toml"},
     "selftest": {"--cases": "1"},
     "sequence": {"FILE": "frame.toml", "--machine": "titan-v"},
@@ -259,7 +258,6 @@ CASES: dict[tuple[str, str], Case] = {
 # Nothing can be seen of these, or they are seen elsewhere.
 REASONS: dict[tuple[str, str], str] = {
     ("machine measure", "--output"): "without a GPU nothing is measured",
-    ("reproduce", "--quick"): "the whole protocol takes minutes (test_reproduce)",
     ("what-if", "--ask-ptxas"): "a table of cycles; what ptxas says bounds as before",
 }
 
@@ -356,7 +354,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SOURCE_DATE_EPOCH", "0")
-        for module in (dossier, pwcet, report, reproduce, sweep_report):
+        for module in (dossier, pwcet, report, sweep_report):
             patch.setattr(module, "command_line", lambda: "ptxwcet")
         for name, n in (("old", 99), ("new", 99), ("worse", 4000)):
             words = ("kernel.ptx", "--block", "256", "--grid", "4", "--param", f"n={n}")

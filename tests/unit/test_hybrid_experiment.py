@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from experiments.hybrid_kernels import HybridKernel, hybrid_kernels
+from experiments.hybrid_report import averages, by_kind, percent, table_2
+from experiments.hybrid_rows import Row, kept_study, over, planned_schedule, study
+from experiments.hybrid_runs import Run, Store
 
-from ptxwcet.reproduce.hybrid_kernels import HybridKernel, hybrid_kernels
-from ptxwcet.reproduce.hybrid_report import averages, by_kind, percent, table_2
-from ptxwcet.reproduce.hybrid_rows import Row, kept_study, over, planned_schedule, study
-from ptxwcet.reproduce.hybrid_runs import Run, Store
 from ptxwcet.trace.files import read_trace
 
 KERNELS = {kernel.name: kernel for kernel in hybrid_kernels()}

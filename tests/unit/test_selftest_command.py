@@ -15,7 +15,6 @@ import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
 from ptxwcet.cli import selftest as command
 from ptxwcet.report.schema import schema_of
-from ptxwcet.support import installation
 from ptxwcet.validate import selftest
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
@@ -110,16 +109,3 @@ def test_a_broken_bound_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_usage() -> None:
     assert run_program("selftest", "--cases", "-1")[0] == 2
     assert run_program("selftest", "--format", "yaml")[0] == 2
-
-
-def test_sources_of_a_wheel_are_those_of_its_checkout(tmp_path: Path) -> None:
-    """A wheel has samples inside of the package; workers and client may be of either."""
-    (tmp_path / "reproduce").mkdir()
-    (tmp_path / "reproduce" / "a.py").write_text("pass\n")
-    checkout = installation.describe_sources(tmp_path)
-    samples = tmp_path / "reproduce" / "kernels" / "samples"
-    samples.mkdir(parents=True)
-    (samples / "sample.py").write_text("pass\n")
-    assert installation.describe_sources(tmp_path) == checkout
-    (tmp_path / "reproduce" / "b.py").write_text("pass\n")
-    assert installation.describe_sources(tmp_path) != checkout

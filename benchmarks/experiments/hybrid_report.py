@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ptxwcet.reproduce.experiment import Results
-from ptxwcet.reproduce.hybrid_kernels import CLASSES, Published, hybrid_kernels
-from ptxwcet.reproduce.hybrid_rows import Row, over
-from ptxwcet.reproduce.pictures import set_ticks
+from experiments.experiment import Results
+from experiments.hybrid_kernels import CLASSES, Published, hybrid_kernels
+from experiments.hybrid_rows import Row, over
+from experiments.pictures import set_ticks
 
 if TYPE_CHECKING:
-    from ptxwcet.reproduce.pictures import Figure
+    from experiments.pictures import Figure
 
 METHODS = (("dynamic", "Z_dynamic"), ("hybrid", "Z_hybrid"))
 _COLUMNS = ("high_water_mark", "warp", "dynamic", "hybrid")

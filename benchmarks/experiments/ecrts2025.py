@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from experiments.ecrts2025_paper import LATENCIES, VERSIONS, WARPS
+from experiments.ecrts2025_report import write_report
+from experiments.experiment import Results, Task
+from experiments.kernel_files import kernel_folder
+from experiments.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
+from experiments.sample_launches import MACHINE, SampleLaunch, sample_launches
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.reproduce.ecrts2025_paper import LATENCIES, VERSIONS, WARPS
-from ptxwcet.reproduce.ecrts2025_report import write_report
-from ptxwcet.reproduce.experiment import Results, Task
-from ptxwcet.reproduce.kernel_files import kernel_folder
-from ptxwcet.reproduce.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
-from ptxwcet.reproduce.sample_launches import MACHINE, SampleLaunch, sample_launches
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy

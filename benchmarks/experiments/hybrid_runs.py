@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.hybrid_kernels import CLASSES, HybridKernel, write_input
+from experiments.sample_launches import MACHINE
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.reproduce.hybrid_kernels import CLASSES, HybridKernel, write_input
-from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.studies.request import Request
 from ptxwcet.support.installation import describe_sources

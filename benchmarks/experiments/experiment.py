@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptxwcet.reproduce.pictures import can_draw, draw_png
+from experiments.pictures import can_draw, draw_png
 from ptxwcet.support.csv_cells import spelled
 
 if TYPE_CHECKING:
-    from ptxwcet.reproduce.pictures import Figure
+    from experiments.pictures import Figure
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and which part of the whole (0 to 1) is done."""

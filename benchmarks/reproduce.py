@@ -1,23 +1,26 @@
-"""``ptxwcet reproduce EXPERIMENT``: published experiments, made again."""
+"""``python benchmarks/reproduce.py EXPERIMENT -o DIR``: published experiments, made again."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from experiments.catalogue import EXPERIMENTS
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.made import command_line
-from ptxwcet.cli.output import echo, is_quiet
+from ptxwcet.cli.output import echo, finish, is_quiet
 from ptxwcet.cli.paths import OutputFolder
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.reproduce.catalogue import EXPERIMENTS
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.extras import require_extra
 
 
-@click.command(cls=Command, example="ptxwcet reproduce makespan --quick -o makespan")
+@click.command(cls=Command, example="python benchmarks/reproduce.py makespan --quick -o makespan")
 @click.argument("experiment", type=click.Choice(list(EXPERIMENTS)))
 @options.written_to(
     "Write report, tables, data and pictures into this folder.",
@@ -46,21 +49,38 @@ def reproduce(experiment: str, output: Path, is_quick: bool) -> int:
     Exit code: 0 written; 1 it cannot be; 2 usage.
     """
     # here: numpy and simulators are no matter for a mistake on the command line
-    from ptxwcet.reproduce.catalogue import run_experiment
-    from ptxwcet.reproduce.experiment import Task
-    from ptxwcet.reproduce.folder import fill_folder, open_folder
+    from experiments.catalogue import run_experiment
+    from experiments.experiment import Task
+    from experiments.folder import fill_folder, open_folder
 
     chosen = EXPERIMENTS[experiment]
     for extra in chosen.extras:
-        require_extra(extra, f"ptxwcet reproduce {experiment}")
+        require_extra(extra, f"reproducing {experiment}")
+    words = [experiment, *(["--quick"] if is_quick else []), "-o", str(output)]
+    command = f"python benchmarks/reproduce.py {shlex.join(words)}"
     begin = time.process_time()
     work = open_folder(output, chosen)
     with ProgressLine() as progress:
         results = run_experiment(chosen, Task(is_quick, work, progress.show_part))
-    written = fill_folder(output, chosen, results, command_line(), is_quick)
+    written = fill_folder(output, chosen, results, command, is_quick)
     if results.undrawn and not is_quiet():
         missing = ", ".join(results.undrawn)
         echo(f"no pictures ({missing}): pip install 'ptxwcet[report]'", err=True)
     seconds = time.process_time() - begin
     echo(f"{output}: {', '.join(written)}; {seconds:.0f} s of processor time")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; its exit code."""
+    try:
+        return int(reproduce.main(arguments, "reproduce.py", standalone_mode=False) or 0)
+    except PtxwcetError as error:
+        return finish(error.diagnostics)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

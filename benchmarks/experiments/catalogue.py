@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 
-from ptxwcet.reproduce.experiment import Experiment, Results, Task
+from experiments.experiment import Experiment, Results, Task
 
 EXPERIMENTS = {
     one.name: one
     for one in (
         Experiment(
             "ecrts2025",
-            "ptxwcet.reproduce.ecrts2025",
+            "experiments.ecrts2025",
             ("sim",),
             "L. Jeanmougin, T. Carle, C. Rochange: Bounding the WCET of a GPU Thread Block with a "
             "Multi-Phase Representation of Warps Execution, ECRTS 2025",
@@ -20,7 +20,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "hybrid",
-            "ptxwcet.reproduce.hybrid",
+            "experiments.hybrid",
             ("sim", "ilp"),
             "A. Betts, A. Donaldson: Estimating the WCET of GPU-Accelerated Applications Using "
             "Hybrid Analysis, ECRTS 2013",
@@ -29,7 +29,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "makespan",
-            "ptxwcet.reproduce.makespan",
+            "experiments.makespan",
             ("sim", "ilp"),
             "K. Berezovskyi, K. Bletsas, B. Andersson: Makespan computation for GPU threads "
             "running on a single streaming multiprocessor, ECRTS 2012",
@@ -38,7 +38,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             "pwcet",
-            "ptxwcet.reproduce.voronoi",
+            "experiments.voronoi",
             ("sim", "pwcet"),
             "K. Berezovskyi, L. Santinelli, K. Bletsas, E. Tovar: WCET measurement-based and "
             "extreme value theory characterisation of CUDA kernels, RTNS 2014",

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from experiments.hybrid_kernels import HybridKernel, module_of
+from experiments.hybrid_runs import SMS, Run, Store
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.reproduce.hybrid_kernels import HybridKernel, module_of
-from ptxwcet.reproduce.hybrid_runs import SMS, Run, Store
 from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_waves, study_trace
 from ptxwcet.studies.input_validation import validate_inputs
 from ptxwcet.studies.launch_run import read_launch

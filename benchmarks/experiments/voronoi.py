@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from experiments.experiment import Progress, Results, Task
+from experiments.kernel_files import kernel_folder
+from experiments.sample_launches import MACHINE
+from experiments.voronoi_report import write_report
 from ptxwcet.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.pwcet.study import make_sample, study_sample
-from ptxwcet.reproduce.experiment import Progress, Results, Task
-from ptxwcet.reproduce.kernel_files import kernel_folder
-from ptxwcet.reproduce.sample_launches import MACHINE
-from ptxwcet.reproduce.voronoi_report import write_report
 from ptxwcet.studies.pwcet import study_measurements
 from ptxwcet.studies.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, draw_runs
 from ptxwcet.studies.request import Request

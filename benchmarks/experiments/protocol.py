@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.reproduce.kernel_files import kernel_folder
+from experiments.kernel_files import kernel_folder
 from ptxwcet.simulator.policies import Policy
 
 POLICIES = (Policy.LRR, Policy.GTO)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ptxwcet.reproduce.experiment import Results, Task
-from ptxwcet.reproduce.hybrid_kernels import HybridKernel, hybrid_kernels
-from ptxwcet.reproduce.hybrid_report import write_report
-from ptxwcet.reproduce.hybrid_rows import Row, kept_study
-from ptxwcet.reproduce.hybrid_runs import Store
+from experiments.experiment import Results, Task
+from experiments.hybrid_kernels import HybridKernel, hybrid_kernels
+from experiments.hybrid_report import write_report
+from experiments.hybrid_rows import Row, kept_study
+from experiments.hybrid_runs import Store
 
 JITTER_PERCENT = 50
 _INPUTS = 100

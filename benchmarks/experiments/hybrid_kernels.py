@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.kernel_files import kernel_folder
+from experiments.sample_launches import MACHINE
 from ptxwcet.ir.kernel import Module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.reproduce.kernel_files import kernel_folder
-from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.studies.launch_run import RunRequest, read_launch, run_file
 from ptxwcet.studies.request import Request
 

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptxwcet.reproduce.experiment import Results
-from ptxwcet.reproduce.pictures import count_on_x
+from experiments.experiment import Results
+from experiments.pictures import count_on_x
 
 if TYPE_CHECKING:
-    from ptxwcet.reproduce.pictures import Figure
+    from experiments.pictures import Figure
 
 _LEAST_SECONDS = 1e-6
 Rows = Sequence[dict[str, Any]]

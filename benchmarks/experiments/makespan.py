@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.experiment import Results, Task
+from experiments.makespan_report import write_report
+from experiments.sample_launches import sample_launches
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.makespan.closed_form import build_schedule, upper_makespan
@@ -22,9 +25,6 @@ from ptxwcet.makespan.pessimistic import pessimistic_makespan
 from ptxwcet.makespan.schedule import check_schedule
 from ptxwcet.makespan.states import count_reachable, count_states, fill_table
 from ptxwcet.makespan.strings import shape_of
-from ptxwcet.reproduce.experiment import Results, Task
-from ptxwcet.reproduce.makespan_report import write_report
-from ptxwcet.reproduce.sample_launches import sample_launches
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.studies.kernel_makespan import MakespanOptions, makespans_of_file
 from ptxwcet.studies.opening import RefusedKernel

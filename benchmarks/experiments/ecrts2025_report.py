@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ptxwcet.reproduce.ecrts2025_paper import TABLE_3, VERSIONS, published_4
-from ptxwcet.reproduce.experiment import Results
-from ptxwcet.reproduce.pictures import set_ticks
-from ptxwcet.reproduce.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
+from experiments.ecrts2025_paper import TABLE_3, VERSIONS, published_4
+from experiments.experiment import Results
+from experiments.pictures import set_ticks
+from experiments.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
 
 if TYPE_CHECKING:
-    from ptxwcet.reproduce.pictures import Figure
+    from experiments.pictures import Figure
 
 _COLOURS = ("C0", "C1", "C2", "C3")
 

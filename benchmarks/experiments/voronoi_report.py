@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.experiment import Results
 from ptxwcet.pwcet.study import Study
-from ptxwcet.reproduce.experiment import Results
 from ptxwcet.studies.pwcet import PwcetAnswer
 
 _TESTS = ("runs test", "KS of halves", "Ljung-Box")

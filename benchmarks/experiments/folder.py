@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+
+from experiments.experiment import Experiment, Results, markdown_table
+from experiments.kernel_files import name_of
+from experiments.sample_launches import MACHINE
 from ptxwcet.machine.loader import find_machine_file
-from ptxwcet.reproduce.experiment import Experiment, Results, markdown_table
-from ptxwcet.reproduce.kernel_files import name_of
-from ptxwcet.reproduce.sample_launches import MACHINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.version import VERSION
@@ -33,18 +35,14 @@ _LIBRARIES = ("numpy", "numba", "scipy", "statsmodels", "matplotlib")
 def open_folder(folder: Path, experiment: Experiment) -> Path:
     """Makes the folder, or takes an older one of this experiment; its folder for work.
 
-    Raises PtxwcetError: PW592 if the folder holds what is not of this experiment, PW233 if it
-    cannot be made.
+    Raises click.UsageError if the folder holds what is not of this experiment, PtxwcetError
+    (PW233) if it cannot be made.
     """
     stranger = _stranger(folder, experiment)
     if stranger is not None:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW592",
-                f"'{folder}' holds '{stranger}', which reproducing {experiment.name} has not "
-                "written: nothing is replaced",
-                help="name another folder, or an empty one",
-            )
+        raise click.UsageError(
+            f"'{folder}' holds '{stranger}', which reproducing {experiment.name} has not written: "
+            "nothing is replaced; name another folder, or an empty one"
         )
     work = folder / _WORK
     try:

@@ -1,1 +1,1 @@
-"""Opcode table, kernels and instructions, verifier and printer."""
+"""Opcode table, kernels and instructions, verifier."""

@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
 import contextlib
 
 from cubin import PTXAS, assemble, relocations, sections, variables
+from ptx_printer import print_module
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.emulator.layout import initial_bytes
 from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.ir.operands import Address, Element, Immediate, SymbolRef, Vector
-from ptxwcet.ir.printer import print_module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ptx_printer import print_instruction
+
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.printer import print_instruction
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import Transactions
 from ptxwcet.simulator.configuration import SmConfiguration

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from parsing import parse_file
 from programs import run_program
+from ptx_printer import print_module
 
 import ptxwcet.cli.makespan as makespan_command
 import ptxwcet.report.build as report_build
@@ -22,7 +23,6 @@ from ptxwcet.flow.facts import files as facts_files
 from ptxwcet.flow.graph import cfg as flow_cfg
 from ptxwcet.flow.graph.cfg import _block_starts
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.ir.printer import print_module
 from ptxwcet.ptx import items as ptx_items
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.body import BodyReader

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kernel_structure import structure
 from parsing import parse_text
-
-from ptxwcet.ir.printer import print_module
-from ptxwcet.ir.structure import structure
+from ptx_printer import print_module
 
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent

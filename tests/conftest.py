@@ -63,8 +63,8 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 # of the processor time of all tests, and neighbouring cases mostly find the same.
 _EVERY = {
     "test_all_doors.py": {"test_all_doors_give_one_number": 4},
-    "test_every_option_counts.py": {"test_an_option_counts": 8},
-    "test_containment.py": {"test_corpus": 2, "test_random_kernels": 3},
+    "test_every_option_counts.py": {"test_an_option_counts": 16},
+    "test_containment.py": {"test_corpus": 2, "test_random_kernels": 3, "test_suite": 2},
     "test_effort.py": {"test_steps": 3},
     "test_emulator_matrix_forms.py": {"test_combinations_of_modifiers": 2},
     "test_executed_launches.py": {"test_executions_stay_within_the_analysis": 3},
@@ -97,7 +97,7 @@ _EVERY = {
         "test_some_case_has_what_is_executed": 3,
     },
     "test_suite_kernels.py": {
-        "test_executions_stay_within_the_bound": 4,
+        "test_executions_stay_within_the_bound": 8,
         "test_a_template_asks_what_trying_again_and_again_asks": 3,
     },
     "test_transfer_bruteforce.py": {
@@ -105,7 +105,7 @@ _EVERY = {
         "test_affine_operands": 3,
     },
     "test_value_rules.py": {"test_results_are_those_of_the_execution": 3},
-    "test_variants_small_words.py": {"test_every_change_with_every_test": 2},
+    "test_variants_small_words.py": {"test_every_change_with_every_test": 4},
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ptxwcet.claims import Refusal
 from ptxwcet.hybrid.constraints import CountConstraint
 from ptxwcet.hybrid.ipg import Ipg
+from ptxwcet.support.graph import reached_from
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
 
 SECONDS = 60.0
@@ -99,18 +100,9 @@ def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, in
 
 def _loose_ipoints(ipg: Ipg, counts: Mapping[int, int]) -> frozenset[int]:
     """The ipoints that the counts pass although no way leads there from the start."""
-    after: dict[int, list[int]] = {}
-    for number in counts:
-        transition = ipg.transitions[number]
-        after.setdefault(transition.source, []).append(transition.target)
-    seen = {ipg.placement.start}
-    pending: list[int] = [ipg.placement.start]
-    while pending:
-        for target in after.get(pending.pop(), ()):
-            if target not in seen:
-                seen.add(target)
-                pending.append(target)
-    return frozenset(after).difference(seen)
+    taken = [ipg.transitions[number] for number in counts]
+    edges = [(transition.source, transition.target) for transition in taken]
+    return frozenset(dict(edges)).difference(reached_from(ipg.placement.start, edges))
 
 
 def _cut(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ptxwcet.hybrid.tree_nodes import Alternative, Serial, TimingTree
+from ptxwcet.support.graph import topological_order
 
 Edges: TypeAlias = dict[int, list[tuple[int, TimingTree]]]
 """By source: the target of each edge, and what it takes."""
@@ -19,7 +20,8 @@ def region_tree(
     Alternatives end where all of them meet, at the immediate post-dominator. None if there is a
     cycle or no way. Cost: quadratic in the vertices.
     """
-    order = _topological(source, edges)
+    pairs = ((vertex, target) for vertex, ways in edges.items() for target, _ in ways)
+    order = topological_order(source, pairs)
     if order is None:
         return None
     to_sink = _Ways(sink)
@@ -70,24 +72,3 @@ class _Ways:
             parts += self._block[vertex]
             vertex = self.next[vertex]
         return parts[0] if len(parts) == 1 else Serial(tuple(parts))
-
-
-def _topological(source: int, edges: Edges) -> list[int] | None:
-    """The vertices reached from ``source``, each before its successors; None for a cycle."""
-    order: list[int] = []
-    state: dict[int, int] = {}  # 1: on the way, 2: done
-    pending = [(source, False)]
-    while pending:
-        vertex, is_done = pending.pop()
-        if is_done:
-            state[vertex] = 2
-            order.append(vertex)
-        elif vertex not in state:
-            state[vertex] = 1
-            pending.append((vertex, True))
-            for target, _ in edges.get(vertex, ()):
-                if state.get(target) == 1:
-                    return None
-                pending.append((target, False))
-    order.reverse()
-    return order

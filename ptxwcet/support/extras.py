@@ -14,7 +14,6 @@ PACKAGES_OF_EXTRAS = {
     "ilp": ("scipy",),
     "pwcet": ("scipy", "statsmodels", "matplotlib"),
     "report": ("matplotlib", "jinja2", "grandalf"),
-    "graph": ("networkx",),
     "sweep": ("distributed", "pandas", "pyarrow"),
 }
 """What each extra brings (pyproject.toml)."""

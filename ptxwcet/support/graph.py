@@ -1,4 +1,4 @@
-"""Graph algorithms, and the door to networkx for those who want its graphs.
+"""Graph algorithms, and the one door to networkx, which the main job does not import.
 
 Vertices are integers from 0; a graph is a sequence of successor collections.
 """
@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ptxwcet.support.extras import require_extra
-
 
 def labelled_graph(
     nodes: Iterable[tuple[str, Mapping[str, Any]]],
     edges: Iterable[tuple[str, str, Mapping[str, Any]]],
 ) -> Any:
-    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear.
-
-    Raises PtxwcetError (PW235) if networkx is not installed.
-    """
-    require_extra("graph", "to_networkx")
+    """A ``networkx.DiGraph`` of named nodes and edges with attributes. Cost: linear."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -28,6 +22,31 @@ def labelled_graph(
     for source, target, attributes in edges:
         graph.add_edge(source, target, **attributes)
     return graph
+
+
+def reached_from(source: int, edges: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """The source, and the vertices that a way of edges leads to from it. Cost: linear."""
+    import networkx as nx
+
+    graph = nx.DiGraph(edges)
+    graph.add_node(source)
+    return frozenset({source, *nx.descendants(graph, source)})
+
+
+def topological_order(source: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
+    """The vertices reached from ``source``, each before its successors; None for a cycle.
+
+    Cost: linear.
+    """
+    import networkx as nx
+
+    graph = nx.DiGraph(edges)
+    graph.add_node(source)
+    reached = graph.subgraph({source, *nx.descendants(graph, source)})
+    try:
+        return list(nx.topological_sort(reached))
+    except nx.NetworkXUnfeasible:
+        return None
 
 
 def cyclic_components(successors: Sequence[Iterable[int]]) -> tuple[frozenset[int], ...]:

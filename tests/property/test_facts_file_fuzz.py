@@ -66,7 +66,7 @@ def attempt(request: Request) -> list[Diagnostic]:
     return [one for row in answer.refused for one in row.diagnostics]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(facts_files())
 def test_facts_files(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -75,7 +75,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 }
 
 
-DEPTHS = (300, 1_500, 30_000)
+DEPTHS = (300, 1_500, 10_000)
 LONG = ("branches", "loops", "values")  # not deep for Python, but long for the analysis
 
 

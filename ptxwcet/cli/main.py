@@ -31,6 +31,57 @@ _GO_ON = (
     "ptxwcet: stopped; no file is half written. The same command begins anew; sweep and attack go "
     "on with --resume, check takes what it has from --cache\n"
 )
+# What --help lists: as docs/commands.md groups them.
+_GROUPS = {
+    "Bounds": {
+        "bound": "Bound the kernels of files: a block, and the launch.",
+        "annotate": "Their code, with what each line costs.",
+        "report": "A page about a bound: source, graph, pictures.",
+        "what-if": "The bounds on machines with other figures.",
+        "facts": "A template of what is not known of a launch yet.",
+        "sequence": "Launches one after the other.",
+        "schema": "The JSON schema of a report.",
+    },
+    "Projects": {
+        "check": "All kernels of a plan, against their budgets.",
+        "compare": "Two versions of a kernel: what a change costs.",
+        "diff": "Two results, of --format json.",
+        "dossier": "All that an argument about a kernel rests on.",
+    },
+    "Sweeps": {
+        "sweep": "Every combination of files, launches and machines.",
+        "sweep-report": "What a sweep has found.",
+    },
+    "What is inside": {
+        "cfg": "The control-flow graph.",
+        "memory": "What each access takes of memory, and why.",
+        "phases": "Execution and idle phases of one warp.",
+        "explain": "What a diagnostic means, and what to do.",
+    },
+    "Runs on simulated machines": {
+        "run": "Execute a launch on data, without a GPU.",
+        "simulate": "Run a block cycle by cycle.",
+        "trace": "Time a launch on a simulated GPU.",
+        "warmup": "Compile the simulators now, once.",
+    },
+    "Is it right?": {
+        "validate": "Attack the bounds of a kernel.",
+        "check-certificates": "Confirm the proofs of a report again.",
+        "selftest": "Check the installed tool.",
+        "attack": "Try to contradict the tool, for long.",
+    },
+    "The other published methods": {
+        "hybrid": "Estimates from timed traces.",
+        "instrument": "PTX that writes its own trace.",
+        "record": "Run it, and keep what it writes.",
+        "import-dump": "A trace out of dumps.",
+        "makespan": "Exact worst-case makespan of identical warps.",
+        "pwcet": "Probabilistic WCET from measured times.",
+    },
+    "Machines": {
+        "machine": "Show, check and begin machine files.",
+    },
+}
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
     "annotate": "ptxwcet.cli.annotate",
@@ -56,15 +107,15 @@ _COMMANDS = {
     "report": "ptxwcet.cli.report",
     "run": "ptxwcet.cli.run",
     "schema": "ptxwcet.cli.schema",
-    "sweep": "ptxwcet.cli.sweep",
+    "selftest": "ptxwcet.cli.selftest",
     "sequence": "ptxwcet.cli.sequence",
     "simulate": "ptxwcet.cli.simulate",
+    "sweep": "ptxwcet.cli.sweep",
     "sweep-report": "ptxwcet.cli.sweep_report",
     "trace": "ptxwcet.cli.trace",
-    "selftest": "ptxwcet.cli.selftest",
     "validate": "ptxwcet.cli.validate",
-    "what-if": "ptxwcet.cli.what_if",
     "warmup": "ptxwcet.cli.warmup",
+    "what-if": "ptxwcet.cli.what_if",
 }
 
 
@@ -81,6 +132,12 @@ class _Commands(click.Group):
         command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands by group; none of them is loaded for it."""
+        for group, commands in _GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(list(commands.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = next((arg for arg in args if not arg.startswith("-")), None)

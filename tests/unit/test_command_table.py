@@ -61,6 +61,23 @@ def test_every_command_is_in_a_table() -> None:
         assert re.search(rf"^\| .*`(ptxwcet )?{name}\b", PAGE, re.MULTILINE), name
 
 
+def test_help_lists_every_command_once_as_the_page_groups_them() -> None:
+    text = run_program("--help").out
+    listed = re.findall(r"^  ([a-z][a-z-]+)  +\S.*\.$", text, re.MULTILINE)
+    assert sorted(listed) == NAMES
+    assert max(map(len, text.splitlines())) <= 80
+    groups = re.findall(r"^([A-Z][\w ?]+[\w?]):?$", text, re.MULTILINE)
+    assert [one for one in groups if one != "Options"] == re.findall(
+        r"^## (.+)$", PAGE, re.MULTILINE
+    )
+    for group, commands_of in re.findall(
+        r"^([A-Z][^\n:]*):\n((?:  [a-z].*\n)+)", text, re.MULTILINE
+    ):
+        part = PAGE.partition(f"## {group}\n")[2].partition("\n## ")[0]
+        for name in re.findall(r"^  ([a-z-]+)", commands_of, re.MULTILINE):
+            assert re.search(rf"`(ptxwcet )?{name}\b", part), name
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files that the tables name."""

@@ -301,7 +301,10 @@ ModuleItem = Kernel | Variable | Directive
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """A PTX file. ``items`` holds everything after the header in order, for printing."""
+    """A PTX file. ``items`` holds everything after the header in order, for printing.
+
+    ``linked`` are the files of a program besides ``source``, whose functions and variables it has.
+    """
 
     source: SourceFile
     version: tuple[int, int]
@@ -310,6 +313,7 @@ class Module:
     address_size: int
     items: tuple[ModuleItem, ...]
     warnings: tuple[Diagnostic, ...] = ()
+    linked: tuple[SourceFile, ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

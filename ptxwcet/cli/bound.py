@@ -233,6 +233,7 @@ def request_from(
     loop_bounds: tuple[str, ...],
     launch_file: str | None,
     facts_file: str | None,
+    links: tuple[str, ...],
     machine: str = DEFAULT_MACHINE,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
@@ -286,6 +287,7 @@ def request_from(
         gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
         ptxas_info=ptxas_info,
         asks_ptxas=ask_ptxas,
+        links=links,
     )
 
 

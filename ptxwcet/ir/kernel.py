@@ -303,7 +303,7 @@ ModuleItem = Kernel | Variable | Directive
 class Module:
     """A PTX file. ``items`` holds everything after the header in order, for printing.
 
-    ``linked`` are the files of a program besides ``source``, whose functions and variables it has.
+    Of a program of several files, these are ``files``, the one with its kernels first.
     """
 
     source: SourceFile
@@ -313,7 +313,7 @@ class Module:
     address_size: int
     items: tuple[ModuleItem, ...]
     warnings: tuple[Diagnostic, ...] = ()
-    linked: tuple[SourceFile, ...] = ()
+    files: tuple[Module, ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

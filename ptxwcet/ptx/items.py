@@ -391,8 +391,9 @@ def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
         if "//" not in before.rpartition("\n")[2]:
             with contextlib.suppress(ValueError):  # reported where the directive is read
                 file = match.group(2)
-                is_whole = not source.is_linked or WHOLE_PATH.match(file)
-                files[integer_value(match.group(1))] = file if is_whole else f"{source.name}::{file}"
+                if source.is_linked and not WHOLE_PATH.match(file):
+                    file = f"{source.name}::{file}"
+                files[integer_value(match.group(1))] = file
     readable = readable_paths(files.values())
     return {
         number: (file, "" if readable[file] == file else readable[file])

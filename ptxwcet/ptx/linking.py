@@ -148,9 +148,9 @@ def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
 
 def _own_names(kernel: Kernel) -> frozenset[str]:
     """The names that mean something of a function's own in its body."""
-    declared = (*kernel.parameters, *kernel.results, *kernel.variables)
+    parameters = (one.name for one in (*kernel.parameters, *kernel.results))
     names = (kernel.registers, kernel.labels, kernel.branch_tables, kernel.call_lists)
-    return frozenset((one.name for one in declared)).union(*names)
+    return frozenset(one.name for one in kernel.variables).union(parameters, *names)
 
 
 def _linked(files: Sequence[_File]) -> Module:
@@ -170,27 +170,26 @@ def _linked(files: Sequence[_File]) -> Module:
     meant = {name: _meant(group, problems) for name, group in groups.items()}
     if problems:
         raise PtxwcetError(problems)
-    main, *others = (file.module for file in files)
     return replace(
-        main,
-        items=tuple(item for file in files for item in _items(file, meant, is_main=file is files[0])),
+        files[0].module,
+        items=tuple(item for file in files for item in _items(file, meant, files[0])),
         warnings=tuple(one for file in files for one in file.module.warnings),
-        linked=tuple(module.source for module in others),
+        files=tuple(file.module for file in files),
     )
 
 
 def _items(
-    file: _File, meant: dict[str, tuple[_File, _Symbol]], *, is_main: bool
+    file: _File, meant: dict[str, tuple[_File, _Symbol]], main: _File
 ) -> Iterator[ModuleItem]:
     """What of a file is in the program: what is meant by a name, and kernels of the main file."""
     for item in file.module.items:
         if isinstance(item, Directive):
             alias = _ALIAS.match(item.text)
-            if is_main if alias is None else meant[file.names[alias[1]]][0] is file:
+            if file is main if alias is None else meant[file.names[alias[1]]][0] is file:
                 yield replace(item, text=file.text(item.text)) if alias else item
             continue
         is_prototype = isinstance(item, Kernel) and not item.has_body
-        if (isinstance(item, Kernel) and item.is_entry and not is_main) or not (
+        if (isinstance(item, Kernel) and item.is_entry and file is not main) or not (
             is_prototype or meant[file.names[item.name]][1].item is item
         ):
             continue

@@ -18,17 +18,18 @@ from typing import Any
 from ptxwcet.claims import Guarantee
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.linking import read_program
 from ptxwcet.studies.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
 from ptxwcet.studies.launch_tables import (
     LAUNCH_KEYS,
+    LINK,
     NUMBERS,
     PATHS,
     is_text,
     launch_request,
     value_problem,
 )
-from ptxwcet.studies.opening import file_digest, text_of, warned_of
+from ptxwcet.studies.opening import file_digest, sources_of, warned_of
 from ptxwcet.studies.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -93,14 +94,15 @@ def recent_module(request: Request) -> Module:
 
     Raises PtxwcetError. Cost: the file is read.
     """
-    return warned_of(_parsed(request.path, text_of(request), working_folder()))
+    files = tuple((one.name, one.text) for one in sources_of(request))
+    return warned_of(_parsed(files, working_folder()))
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, text: str, folder: str) -> Module:
-    # a text, not a digest of it: the file may be another one when it is read again; names of files
+def _parsed(files: tuple[tuple[str, str], ...], folder: str) -> Module:
+    # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
-    return parse_module(SourceFile(path, text))
+    return read_program(*(SourceFile(*one) for one in files))
 
 
 class _Reader:
@@ -175,9 +177,9 @@ class _Reader:
         return list(files)
 
     def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
-        for key in PATHS:
-            if key in row:
-                self._problems.require_file(row[key], key, number)
+        for key in (*PATHS, LINK):
+            for name in texts(row.get(key, ())):
+                self._problems.require_file(name, key, number)
 
     def _kernels_of(
         self, number: int, table: Mapping[str, Any], paths: list[str]

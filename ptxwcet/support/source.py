@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from ptxwcet.support.input_files import working_folder
 
-
 WHOLE_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
 """What begins a path that leads to the same file from everywhere."""
 

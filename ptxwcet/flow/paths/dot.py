@@ -230,7 +230,9 @@ def _source_lines(instructions: tuple[Instruction, ...]) -> list[str]:
     rows = [f"{PurePosixPath(name).name} {_ranges(lines)}" for name, lines in by_file.items()]
     if instructions:
         first, last = instructions[0].span.line, instructions[-1].span.line
-        rows.append(f"ptx {_ranges({first, last}, gap=last - first)}")
+        source = instructions[0].origin.source
+        name = source.name if source.is_linked else "ptx"
+        rows.append(f"{name} {_ranges({first, last}, gap=last - first)}")
     return rows
 
 

@@ -20,13 +20,6 @@ from ptxwcet.ptx.linking import read_program
 from ptxwcet.support.source import SourceFile
 
 DATA = Path(__file__).parents[1] / "data/linking"
-LAUNCH = """kernel = "work"
-grid = 1
-block = 64
-[arguments]
-work_param_0 = { shape = 64, dtype = "int32", init = "arange" }
-work_param_1 = { shape = 64, dtype = "int32", init = "zeros" }
-"""
 STATIC = re.compile(r"_ZN\d+_INTERNAL_\w+3(mix)Ei|__nv_static_\d+__\w+_(calls)")
 """What nvcc calls the functions and variables that are a file's own."""
 
@@ -40,7 +33,11 @@ def text_of(name: str, shared_names: bool = False) -> str:
 
 def files(folder: Path, main: str, library: str) -> tuple[Path, Path, Path]:
     """The program's files in a folder, and a launch."""
-    for name, text in (("main.ptx", main), ("library.ptx", library), ("work.toml", LAUNCH)):
+    for name, text in (
+        ("main.ptx", main),
+        ("library.ptx", library),
+        ("work.toml", (DATA / "work.toml").read_text()),
+    ):
         (folder / name).write_text(text)
     return folder / "main.ptx", folder / "library.ptx", folder / "work.toml"
 

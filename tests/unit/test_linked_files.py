@@ -125,12 +125,13 @@ def test_comments_are_of_their_own_file() -> None:
     seven = cycles(f"{LOOP}=7")
     write(MAIN, LIBRARY.replace(STEP, MARK + STEP))
     assert cycles() == seven
-    # the instruction behind the comment has in the other file the offset of this one
+    # the instructions around the comment stand at the same places of the other text, or one behind
     main = MAIN.replace(STEP, MARK + STEP)
-    space = main.index(STEP) - LIBRARY.index(STEP)
-    assert space > 0
-    write(main, LIBRARY.replace(HEAD, HEAD + " " * space))
-    assert "PW203" in refused()
+    library = LIBRARY.replace(STEP, " " * len(MARK) + STEP)
+    space = main.index(STEP) - library.index(STEP)
+    for less in (0, 1):
+        write(main, library.replace(HEAD, HEAD + " " * (space - less)))
+        assert "PW203" in refused()
     # a kernel of the linked file is not one of the program: its comments concern nobody
     kernel = main[main.index(".visible .entry") : main.index(".file")]
     other = kernel.replace(" k(", " other(")
@@ -210,10 +211,11 @@ def test_a_page_shows_the_lines_of_all_files() -> None:
 
 
 def test_certificates_of_linked_loops_are_checked_again() -> None:
-    step = "shr.u32 %r1, %r1, 1;\nsetp.ne.u32 %p1, %r1, 0;\n"
+    step = "add.s32 %r2, %r1, -1;\nand.b32 %r1, %r1, %r2;\nsetp.ne.s32 %p1, %r1, 0;\n"
     begin, end = LIBRARY.index(STEP), LIBRARY.index(".loc 1 9 1")
-    write(MAIN, LIBRARY[:begin] + step + LIBRARY[end:])
-    run_program(*OPTIONS, "--param", "m=1..999999", "--format", "json", "-o", "r.json")
+    data = MAIN.replace("ld.param.u32 %r3, [m];", "ld.global.u32 %r3, [%d1];")
+    write(data, LIBRARY[:begin] + step + LIBRARY[end:])
+    run_program(*OPTIONS, "--format", "json", "-o", "r.json")
     assert run_program("check-certificates", "r.json", "main.ptx").code == 2
     ended = run_program("check-certificates", "r.json", "main.ptx", "--link", "library.ptx")
     assert ended.code == 0
@@ -296,6 +298,12 @@ def test_a_variable_of_the_kernel_hides_none_of_another_file() -> None:
     assert stored(declared("f") + kernel(body + call("f", "%r1")), library) == 4
 
 
+def test_a_variable_of_a_function_is_not_that_of_its_file() -> None:
+    body = ".shared .align 4 .u32 v;\nmov.u32 %r1, 9;\nst.shared.u32 [v], %r1;\n"
+    library = own(4) + get("f", f"{body}ld.shared.u32 %r1, [v];")
+    assert stored(own(1) + declared("f") + kernel(call("f", "%r1")), library) == 9
+
+
 def test_a_linked_function_calls_back() -> None:
     main = declared("f") + get("back", "mov.u32 %r1, 6;") + kernel(call("f", "%r1"))
     assert stored(main, declared("back") + get("f", call("back", "%r1"))) == 6
@@ -315,8 +323,11 @@ def test_an_own_function_stands_for_no_declaration() -> None:
 
 
 def test_an_alias_is_its_files() -> None:
-    library = own(5) + ".visible .func (.param .b32 r) f();\n.alias f, own;\n"
-    assert stored(own(1) + declared("f") + kernel(call("f", "%r1")), library) == 5
+    library = own(5) + "LINKAGE .func (.param .b32 r) f();\n.alias f, own;\n"
+    main = own(1) + declared("f") + kernel(call("f", "%r1"))
+    assert stored(main, library.replace("LINKAGE", ".visible")) == 5
+    main = own(1) + get("f", "mov.u32 %r1, 6;") + kernel(call("f", "%r1"))
+    assert stored(main, library.replace("LINKAGE", ".weak")) == 6
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def source_range(kernel: Kernel, indices: range) -> str:
         prefix = "PTX line "
         lines = [kernel.instructions[index].span.line for index in indices]
     first, last = min(lines), max(lines)
-    source = kernel.instructions[indices[0]].origin.source
-    of = f" of {source.name}" if source.is_linked and not located else ""
+    shown = "" if located else kernel.instructions[indices[0]].span.shown_line
+    of = shown.removeprefix(str(lines[0]))
     return f"{prefix}{first}{of}" if first == last else f"{prefix}{first}-{last}{of}"
 
 

@@ -230,9 +230,8 @@ def _source_lines(instructions: tuple[Instruction, ...]) -> list[str]:
     rows = [f"{PurePosixPath(name).name} {_ranges(lines)}" for name, lines in by_file.items()]
     if instructions:
         first, last = instructions[0].span.line, instructions[-1].span.line
-        source = instructions[0].origin.source
-        name = source.name if source.is_linked else "ptx"
-        rows.append(f"{name} {_ranges({first, last}, gap=last - first)}")
+        of = instructions[0].span.shown_line.removeprefix(str(first))
+        rows.append(f"ptx {_ranges({first, last}, gap=last - first)}{of}")
     return rows
 
 

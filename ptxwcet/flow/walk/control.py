@@ -41,9 +41,9 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
         "PW220",
         step.index,
         f"{call} on the path: the time of a called function is not bounded",
-        "give the PTX file that has its body (--link), let the compiler inline it "
-        "(__forceinline__), give the values that keep it from being reached (--param, or "
-        "[[branch]] in a facts file), or remove the call",
+        "give the PTX that has its body (--link), let the compiler inline it (__forceinline__), "
+        "remove the call, or say what keeps it from being reached (--param, [[branch]] of a facts "
+        "file)",
     )
 
 

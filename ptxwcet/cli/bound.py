@@ -264,7 +264,7 @@ def request_from(
             raise click.UsageError(
                 "--nvcc-options is for CUDA source: a binary is compiled already"
             )
-        compilation = Compilation(arch, tuple(_split(nvcc_options or "")))
+        compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
         text = ptx_text(file, compilation, kernels)
     if (arch or nvcc_options) and not needs_tool(file):
         raise click.UsageError(

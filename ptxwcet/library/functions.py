@@ -291,7 +291,7 @@ def _request(
     kernels = () if kernel is None else (kernel,)
     text = carried.text
     if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(arch), kernels)
+        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(_paths(link))), kernels)
     elif arch is not None:
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(

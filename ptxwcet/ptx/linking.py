@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, UnreadKernel, Variable
 from ptxwcet.ir.structure import instruction_structure
@@ -21,7 +21,7 @@ from ptxwcet.ptx.declarations import names_of
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.signatures import shape_of
 from ptxwcet.ptx.statements import blank_comments
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span
 
 _NAME = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*", re.ASCII)
@@ -170,12 +170,26 @@ def _linked(files: Sequence[_File]) -> Module:
     meant = {name: _meant(group, problems) for name, group in groups.items()}
     if problems:
         raise PtxwcetError(problems)
+    hidden = [one for pair in permutations(files, 2) for one in _hidden(*pair)]
     return replace(
         files[0].module,
         items=tuple(item for file in files for item in _items(file, meant, files[0])),
-        warnings=tuple(one for file in files for one in file.module.warnings),
+        warnings=(*hidden, *(one for file in files for one in file.module.warnings)),
         files=tuple(file.module for file in files),
     )
+
+
+def _hidden(file: _File, other: _File) -> Iterator[Diagnostic]:
+    """Warnings of names that are a file's own, and the program's in another file.
+
+    Compilers give them different names, so that the file was probably not made to be linked.
+    """
+    for name, symbol in file.symbols.items():
+        if not symbol.linkage and name in other.symbols and other.symbols[name].linkage:
+            message = f"'{name}' is this file's own, not that of {other.module.source.name}"
+            help_text = "if one is meant, compile both files with 'nvcc -rdc=true -ptx'"
+            place, level = file.place(name), Severity.WARNING
+            yield Diagnostic("PW122", message, place, help=help_text, severity=level)
 
 
 def _items(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -363,3 +364,23 @@ def test_no_gpu_runs_two_of_its_own() -> None:
         (found,) = refusals_of(read_program, *(sources[one] for one in others))
         assert found.message == f"no GPU runs both {names[others[0]]} and {names[others[1]]}"
     assert len(refusals_of(read_program, *sources)) == 3
+
+
+def test_a_file_that_was_not_made_to_be_linked_is_warned_of() -> None:
+    table = "const .align 4 .u32 v = 2;\n"
+    texts = {"a": f".{table}{kernel('')}", "b": f".visible .{table}", "c": f".{table}"}
+    sources = {name: SourceFile(name, HEAD + text) for name, text in texts.items()}
+    for first, second, own in (("a", "b", "a"), ("b", "a", "a"), ("c", "a", None)):
+        warned = read_program(sources[first], sources[second]).warnings
+        assert [(one.code, str(one.span)[0]) for one in warned] == [("PW122", own)] * bool(own)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.thorough
+def test_cuda_source_is_compiled_to_be_linked() -> None:
+    data = Path(__file__).parents[1] / "data/linking"
+    links = data / "library.ptx"
+    launch = {"launch": data / "work.toml", "link": links}
+    Path("main.cu").write_bytes((data / "main.cu").read_bytes())
+    made = ptxwcet.bound("main.cu", arch="sm_80", **launch)
+    assert made.cycles == ptxwcet.bound(data / "main.ptx", **launch).cycles

@@ -380,11 +380,24 @@ def _with_readable_names(items: Sequence[ModuleItem]) -> tuple[ModuleItem, ...]:
 
 
 def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
-    """The names that ``.file`` gives, each with what else to call it.
+    """The names that ``.file`` gives, each with what else to call it: not as another file.
 
-    nvcc writes the directive behind the code that refers to it. What a linked file calls by no
-    whole path may be another file than that which others call so: it is ``b.ptx::kernel.cu``.
+    What a linked file calls by no whole path may be another file than that which others call so: it
+    is ``b.ptx::kernel.cu``.
     """
+    files, known, before = _paths(source), list[str](), source.before
+    while before is not None:
+        known += _paths(before).values()
+        before = before.before
+    readable = readable_paths((*files.values(), *known))
+    return {
+        number: (file, "" if readable[file] == file else readable[file])
+        for number, file in files.items()
+    }
+
+
+def _paths(source: SourceFile) -> dict[int, str]:
+    """The files of ``.file`` by number; nvcc writes it behind the code that refers to it."""
     files, text = {}, source.text
     for match in _FILE_NUMBER.finditer(text):
         before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
@@ -394,11 +407,7 @@ def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
                 if source.is_linked and not WHOLE_PATH.match(file):
                     file = f"{source.name}::{file}"
                 files[integer_value(match.group(1))] = file
-    readable = readable_paths(files.values())
-    return {
-        number: (file, "" if readable[file] == file else readable[file])
-        for number, file in files.items()
-    }
+    return files
 
 
 def _warnings(source: SourceFile, header: Header) -> tuple[Diagnostic, ...]:

@@ -20,18 +20,24 @@ class SourceFile:
 
     ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
     ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
-    that is too large to be held. ``is_linked``: it is linked with the file that is asked about.
+    that is too large to be held. ``before`` are files that it is linked with, each with
+    the one before it: the first is that which is asked about.
     """
 
     name: str
     text: str
     first_line: int = 1
-    is_linked: bool = False
+    before: SourceFile | None = None
     _line_starts: list[int] = field(default_factory=list, repr=False)
 
     def behind(self, other: SourceFile) -> SourceFile:
         """The file, linked with another: its offsets are larger, so that they tell both apart."""
-        return SourceFile(self.name, f"{' ' * len(other.text)}\n{self.text}", 0, is_linked=True)
+        return SourceFile(self.name, f"{' ' * len(other.text)}\n{self.text}", 0, other)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is linked with the file that is asked about."""
+        return self.before is not None
 
     def line_starts(self) -> list[int]:
         """Offsets of the first character of each line. Cost: linear, once a file."""

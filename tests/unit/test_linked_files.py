@@ -118,6 +118,17 @@ def test_one_relative_name_means_two_files() -> None:
     assert cycles("library.ptx::k.cu:9=7") > 0
 
 
+def test_another_file_of_a_name_has_not_its_lines() -> None:
+    write(MAIN.replace("main.cu", "k.cu"), LIBRARY.replace("/source/library.cu", "/other/k.cu"))
+    Path("k.cu").write_text("".join(f"line {number}\n" for number in range(1, 20)))
+    words = (*OPTIONS, "--param", "m=5", "--format", "json")
+    (kernel,) = json.loads(run_program("annotate", *words).out)["kernels"]
+    assert [one["name"] for one in kernel["files"]] == ["k.cu"]
+    assert kernel["missing"] == ["other/k.cu"]
+    paid = {one["text"] for one in kernel["elsewhere"] if one["cycles"]}
+    assert "other/k.cu:9" in paid
+
+
 MARK = "// ptxwcet: loop_bound 7\n"
 STEP = "add.u32 %r2, %r2, 1;\n"
 

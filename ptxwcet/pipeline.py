@@ -190,7 +190,9 @@ class _Preparation:
         excluded = tuple(dict.fromkeys((*self.excluded, *paths.excluded)))
         paths = replace(paths, excluded=excluded)
         may_abort = bool(self.cfg.aborts)
-        rests_on = fact_assumptions(paths, placed, known, given, totals, may_abort=may_abort)
+        rests_on = fact_assumptions(
+            paths, placed, known, given, totals, kernel=kernel, may_abort=may_abort
+        )
         assumptions = (*costs.assumptions, *rests_on)
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 

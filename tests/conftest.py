@@ -74,6 +74,7 @@ _EVERY = {
     "test_input_sizes.py": {"test_toml": 3},
     "test_instrument_text.py": {"test_nothing_but_insertions": 3},
     "test_known_paths.py": {"test_known_paths_are_the_executed_ones": 3},
+    "test_linked_programs.py": {"test_what_nvlink_refuses_is_refused": 20},
     "test_launch_formulas.py": {"test_the_formula_holds_at_single_values": 2},
     "test_order_of_knowledge.py": {
         "test_a_value_a_range_nothing": 3,

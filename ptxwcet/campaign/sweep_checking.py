@@ -9,7 +9,7 @@ from ptxwcet.campaign.expressions import NoValueError, Values
 from ptxwcet.campaign.sweep_reading import Places
 from ptxwcet.campaign.sweep_tables import Choice, Sources, SweepTable, for_values
 from ptxwcet.campaign.sweep_values import NUMBER_KEYS, is_number, number_expected
-from ptxwcet.studies.launch_tables import PATHS
+from ptxwcet.studies.launch_tables import LINK, PATHS
 from ptxwcet.studies.plan_reading import PlanProblems
 
 MOST_UNITS = 10_000_000
@@ -34,6 +34,8 @@ class Checker:
     def count(self, table: SweepTable) -> int:
         """How many units a table has, if nothing is reported. Files are opened."""
         conditions = table.condition_names
+        for name in table.link:
+            self._problems.require_file(name, LINK, table.number - 1)
         held = self._count_held(table)
         if not held:
             return 0

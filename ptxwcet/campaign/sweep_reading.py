@@ -26,15 +26,15 @@ from ptxwcet.campaign.sweep_values import (
     read_values,
 )
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.studies.launch_tables import LAUNCH_KEYS, TABLES
-from ptxwcet.studies.plan_reading import PlanProblems
+from ptxwcet.studies.launch_tables import LAUNCH_KEYS, LINK, TABLES, value_problem
+from ptxwcet.studies.plan_reading import PlanProblems, texts
 from ptxwcet.support.source import Span
 from ptxwcet.support.toml_places import locate_key, locate_table, nearest
 
 TABLE = "sweep"
 """What the tables of a plan are called."""
 _MOST_AXES = 32
-_CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, "launch")), "sms")
+_CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, LINK, "launch")), "sms")
 
 POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
 """What is wrong with a policy that nothing needs."""
@@ -147,7 +147,10 @@ class TableReader:
         parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
         latencies = self._choice("memory_latency")
         machines = self._choice("machines", [DEFAULT_MACHINE])
-        schedules = self._schedules()
+        schedules, link = self._schedules(), self._own.get(LINK, ())
+        problem = value_problem(LINK, link) if LINK in self._own else None
+        if problem is not None:
+            self._report("PW572", problem, LINK)
         where = self._conditions()
         for name in self._axes if self._is_good else ():
             if name not in self._used:
@@ -158,7 +161,7 @@ class TableReader:
             return None
         return SweepTable(
             *(self._number + 1, self._axes, where, files, launches, kernels, choices),
-            *(parameters, loop_bounds, latencies, machines, schedules),
+            *(parameters, loop_bounds, latencies, machines, schedules, tuple(texts(link))),
         )
 
     def _report(self, code: str, message: str, path: str, remedy: str | None = None) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from ptxwcet.campaign.axes import Product
 from ptxwcet.campaign.expressions import Condition, NoValueError, Template, Values
 from ptxwcet.campaign.sweep_values import Value
-from ptxwcet.studies.launch_tables import PATHS, SIZES, launch_request
+from ptxwcet.studies.launch_tables import LINK, PATHS, SIZES, launch_request
 from ptxwcet.studies.opening import read_module
 from ptxwcet.studies.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -105,7 +105,8 @@ class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
     ``choices`` are of the keys of a launch that stand alone, and of ``sms``.
-    ``schedules`` are the pairs of a method and its policy.
+    ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
+    ``link``.
     """
 
     number: int
@@ -120,6 +121,7 @@ class SweepTable:
     latencies: Choice
     machines: Choice
     schedules: tuple[tuple[str, str | None], ...]
+    link: tuple[str, ...] = ()
 
     @property
     def condition_names(self) -> frozenset[str]:
@@ -209,6 +211,8 @@ class SweepTable:
                 yield f"set.{key}", choice
         for name, choice in self.loop_bounds.items():
             yield f"loop.{name}", choice
+        if self.link:
+            yield f"set.{LINK}", Choice((", ".join(self.link),), False)
 
     def _named(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
         """The values of a unit under these names: what is no integer is a text."""
@@ -217,6 +221,7 @@ class SweepTable:
             **{f"set.{key}": value for key, value in keys.items()},
             **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
             "set.launch": launch,
+            f"set.{LINK}": ", ".join(self.link),
         }
         values = {name: held[name] for name, _ in self.named_choices()}
         return {
@@ -248,6 +253,7 @@ class SweepTable:
                     taken = iter(picked)
                     keys = {key: next(taken) for key in alone}
                     keys["params"] = {name: next(taken) for name in parameters}
+                    keys[LINK] = self.link
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
                     latency, machine, (method, policy) = taken
                     request = _request(subject, keys, sources.folder, machine, latency)

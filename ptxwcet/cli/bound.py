@@ -231,6 +231,7 @@ def request_from(
     loop_bounds: tuple[str, ...],
     launch_file: str | None,
     facts_file: str | None,
+    links: tuple[str, ...],
     machine: str = DEFAULT_MACHINE,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
@@ -261,7 +262,7 @@ def request_from(
             raise click.UsageError(
                 "--nvcc-options is for CUDA source: a binary is compiled already"
             )
-        compilation = Compilation(arch, tuple(_split(nvcc_options or "")))
+        compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
         text = ptx_text(file, compilation, kernels)
     if (arch or nvcc_options) and not needs_tool(file):
         raise click.UsageError(
@@ -284,6 +285,7 @@ def request_from(
         gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
         ptxas_info=ptxas_info,
         asks_ptxas=ask_ptxas,
+        links=links,
     )
 
 

@@ -27,7 +27,7 @@ from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.block_costs import block_costs
 
 _SET = "divergent_set"
-_OF_THE_FILE = ("file", "kernels", "arch", "nvcc_options")
+_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")

@@ -11,9 +11,9 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.flow.certificates.checker import Verdict
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.report.rechecking import NoReport, recheck
+from ptxwcet.studies.opening import read_module
+from ptxwcet.studies.request import Request
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
 
@@ -24,8 +24,9 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 )
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
+@options.LINKS
 @options.report_options
-def check_certificates(report: str, file: str, form: str) -> int:
+def check_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
     """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
 
     Each is confirmed by the solver alone, without the search that found it; what the report says is
@@ -38,7 +39,7 @@ def check_certificates(report: str, file: str, form: str) -> int:
         raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
     verdicts: list[dict[str, str]] = []
     try:
-        for checked in recheck(data, parse_module(read_source(file))):
+        for checked in recheck(data, read_module(Request(file, links=links))):
             verdict = checked.verdict.value
             verdicts.append(
                 {

@@ -30,7 +30,8 @@ from ptxwcet.support.diagnostics import Diagnostic
 def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: Any) -> int:
     """Compare two versions of a kernel, OLD and NEW: bounds, loops, assumptions, and what pays.
 
-    A version is a FILE or FILE:KERNEL. Both are bounded with the same launch on the same machine.
+    A version is a FILE or FILE:KERNEL. Both are bounded with the same launch on the same machine,
+    each linked with the files of --link.
     Kernels of one name are compared; what is left, with each other in their order. The difference
     of two bounds of a block is shared out to parts, op classes and source lines, which are found
     again by their text.

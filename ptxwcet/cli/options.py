@@ -12,13 +12,13 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
     INPUT_FILE,
+    INPUT_FILE_BESIDE_CUDA,
     KERNEL_OF_FILE,
     LAUNCH_FILE,
     MACHINE,
     OUTPUT_FILE,
     PTX_FILE,
     PTX_FILES,
-    InputFile,
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -34,7 +34,7 @@ _MOST_WORKERS = 1024
 _POLICIES = "Warp scheduler: lrr, gto, gty, oldest, youngest, random."
 
 FILE: Option = click.argument("file", type=PTX_FILE)
-FILE_ON_DISK: Option = click.argument("file", type=InputFile(".cu"))
+FILE_ON_DISK: Option = click.argument("file", type=INPUT_FILE_BESIDE_CUDA)
 FILES: Option = click.argument("files", type=PTX_FILES, nargs=-1, required=True)
 KERNELS: Option = click.option(
     "-k",
@@ -48,6 +48,14 @@ SOURCE: Option = click.option(
     "--source",
     type=INPUT_FILE,
     help="CUDA source that names the parameters.  [default: the .cu beside FILE]",
+)
+LINKS: Option = click.option(
+    "--link",
+    "links",
+    multiple=True,
+    type=INPUT_FILE_BESIDE_CUDA,
+    help="PTX file that FILE is linked with (nvcc -rdc=true): has functions and variables that "
+    "FILE declares .extern.",
 )
 MACHINE_FILE: Option = click.option(
     "--machine",
@@ -145,6 +153,7 @@ def launch_file(*, required: bool = False) -> Option:
 
 _LAUNCH = (
     KERNELS,
+    LINKS,
     click.option(
         "--arch",
         metavar="sm_N",

@@ -327,6 +327,7 @@ def _named_files(tables: Any) -> Iterator[str]:
 
 
 INPUT_FILE = InputFile()
+INPUT_FILE_BESIDE_CUDA = InputFile(".cu")
 PTX_FILE = PtxInput(".cu")
 PTX_FILES = PtxInput(".cu", patterns=True)
 KERNEL_OF_FILE = KernelInput(".cu")

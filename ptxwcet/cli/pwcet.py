@@ -73,6 +73,7 @@ def pwcet(
         write_text(save_times, _times_csv(answer), "PW709")
     if html is not None or plots is not None:
         read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
+        read += [("linked PTX", one) for one in options["links"]]
         read += [("launch file", one) for one in options["launches"]]
         _draw(answer, report, html, plots, picture_format, read)
     if form == "json":
@@ -129,8 +130,8 @@ def _settings(options: dict[str, Any]) -> Settings:
 def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -> None:
     given = [name for name in names if options[name] not in (None, ())]
     if given:
-        option = "--" + given[0].replace("_", "-").replace("launches", "launch")
-        raise click.UsageError(f"{option} {why}")
+        singular = {"launches": "launch", "links": "link"}.get(given[0], given[0])
+        raise click.UsageError(f"--{singular.replace('_', '-')} {why}")
 
 
 def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
@@ -174,7 +175,8 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
     )
     machine = options["machine"] or DEFAULT_MACHINE
     requests = [
-        Request(files[0], launch_file=launch, machine=machine) for launch in options["launches"]
+        Request(files[0], launch_file=launch, machine=machine, links=options["links"])
+        for launch in options["launches"]
     ]
     with ProgressLine("runs") as line:
         return study_launches(requests, drawing, settings, line.show)

@@ -19,6 +19,7 @@ _READING = (
     ),
 )
 _DRAWING = (
+    options.LINKS,
     click.option("--launch", "launches", multiple=True, type=LAUNCH_FILE, help="A launch file."),
     click.option("--runs", type=click.IntRange(1, 10_000_000), help="Runs of each launch."),
     click.option(
@@ -92,7 +93,7 @@ _OUTPUT = (
 
 
 DRAWING_NAMES = (
-    *("launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
+    *("links", "launches", "runs", "inputs", "policy", "jitter", "launch_gap", "sms"),
     *("resident_blocks", "registers", "machine"),
 )
 """Parameters that say how to draw runs."""

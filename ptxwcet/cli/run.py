@@ -21,6 +21,7 @@ _SHOWN = 4
 
 @click.command(cls=Command, example="ptxwcet run kernel.ptx --launch launch.toml -o results.npz")
 @options.FILE_ON_DISK
+@options.LINKS
 @options.launch_file(required=True)
 @options.written_to("Write the arrays after the run: a .npz.")
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
@@ -29,6 +30,7 @@ _SHOWN = 4
 @options.format_option("text", "json")
 def run(
     file: str,
+    links: tuple[str, ...],
     launch_file: str,
     output: Path | None,
     paths: Path | None,
@@ -44,7 +46,7 @@ def run(
     if output is not None and output.suffix != ".npz":
         message = f"'{output}' should end in .npz"
         raise click.BadParameter(message, param_hint="'--output'")
-    request = RunRequest(file, launch_file, source, max_instructions, paths is not None)
+    request = RunRequest(file, launch_file, source, max_instructions, paths is not None, links)
     with ProgressLine() as progress:
         answer = run_file(request, progress.show)
     if answer.is_complete:

@@ -25,6 +25,7 @@ _SUFFIXES = (".csv", ".npz")
     example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
+@options.LINKS
 @options.launch_file(required=True)
 @options.written_to(
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
@@ -61,6 +62,7 @@ _SUFFIXES = (".csv", ".npz")
 @options.format_option("text", "json")
 def trace(
     file: str,
+    links: tuple[str, ...],
     launch_file: str,
     output: Path,
     machine: str,
@@ -91,6 +93,7 @@ def trace(
         memory_latency_cycles=mem_latency,
         unknown_at_worst=on_unknown == "worst",
         launch_file=launch_file,
+        links=links,
     )
     with ProgressLine() as line:
         traced = trace_launch(request, _options(**others), line.show)

@@ -243,7 +243,7 @@ class BlockRun:
         """Reports who waits where. Raises Stop."""
         stuck = sorted(self._waiting.items(), key=lambda pair: (pair[1].instruction.start, pair[0]))
         parts = []
-        for line, waiting in groupby(stuck, key=lambda pair: pair[1].instruction.span.line):
+        for line, waiting in groupby(stuck, key=lambda pair: pair[1].instruction.span.shown_line):
             warps = [warp for warp, _ in waiting]
             shown = ", ".join(map(str, warps[:8])) + (", ..." if len(warps) > 8 else "")
             parts.append(f"warps {shown} at line {line}")

@@ -301,7 +301,10 @@ ModuleItem = Kernel | Variable | Directive
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """A PTX file. ``items`` holds everything after the header in order, for printing."""
+    """A PTX file. ``items`` holds everything after the header in order, for printing.
+
+    Of a program of several files, these are ``files``, the one with its kernels first.
+    """
 
     source: SourceFile
     version: tuple[int, int]
@@ -310,6 +313,7 @@ class Module:
     address_size: int
     items: tuple[ModuleItem, ...]
     warnings: tuple[Diagnostic, ...] = ()
+    files: tuple[Module, ...] = ()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -78,6 +78,10 @@ def _is_file(value: object) -> bool:
     return _is_text(value) or isinstance(value, os.PathLike)
 
 
+def _are_files(value: object) -> bool:
+    return _is_file(value) or (isinstance(value, list | tuple) and all(map(_is_file, value)))
+
+
 def _is_size(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return 1 <= len(value) <= 3 and all(map(_is_whole, value))
@@ -121,6 +125,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("kernel", "arch", "co_runner", "policy", "scheduler"), _TEXT),
     **dict.fromkeys(("source", "launch", "facts", "cuda_source", "ptxas_info", "machine"), _FILE),
     **dict.fromkeys(("plan", "cache", "output"), _FILE),
+    "link": (_are_files, "the path of a file, or a list of them, is wanted"),
     **dict.fromkeys(("memory_latency", "sms", "registers", "resident_blocks"), _WHOLE),
     "on_unknown": _one_of(REFUSE, WORST),
     "method": (

@@ -39,6 +39,8 @@ Dimensions = int | Sequence[int] | str
 Parameter = int | float | str | range
 """A scalar parameter: a number, or all integers of a range."""
 File = str | os.PathLike[str]
+Files = File | Sequence[File]
+"""A file, or several."""
 
 
 @checked
@@ -52,6 +54,7 @@ def bound(
     signature: object = None,
     arch: str | None = None,
     launch: File | None = None,
+    link: Files = (),
     facts: File | None = None,
     loop_bounds: Mapping[str | int, int] | None = None,
     cuda_source: File | None = None,
@@ -72,6 +75,8 @@ def bound(
     ``ptx_of``); ``signature`` one that Numba has compiled or is to compile, ``arch`` (``sm_86``)
     what CUDA source is compiled for, or which PTX of a binary is meant. ``kernel`` is one of the
     source's, by its name in the PTX or in the source.
+
+    ``link`` are PTX files that the source's kernels are linked with.
 
     ``params`` go by CUDA name, PTX name or place. ``launch`` and ``facts`` are paths of a launch
     file and of flow facts; ``loop_bounds`` says for labels or lines of the CUDA source how often
@@ -111,6 +116,7 @@ def analyse(
     signature: object = None,
     arch: str | None = None,
     launch: File | None = None,
+    link: Files = (),
     facts: File | None = None,
     loop_bounds: Mapping[str | int, int] | None = None,
     cuda_source: File | None = None,
@@ -143,6 +149,7 @@ def accesses(
     signature: object = None,
     arch: str | None = None,
     launch: File | None = None,
+    link: Files = (),
     facts: File | None = None,
     loop_bounds: Mapping[str | int, int] | None = None,
     cuda_source: File | None = None,
@@ -180,6 +187,7 @@ def simulate(
     signature: object = None,
     arch: str | None = None,
     launch: File | None = None,
+    link: Files = (),
     facts: File | None = None,
     loop_bounds: Mapping[str | int, int] | None = None,
     cuda_source: File | None = None,
@@ -203,12 +211,14 @@ def simulate(
 
 
 @checked
-def run(source: File, launch: File) -> RunAnswer:
+def run(source: File, launch: File, *, link: Files = ()) -> RunAnswer:
     """What a kernel computes, executed without a GPU on the data of a launch file.
+
+    ``link`` as of ``bound``.
 
     ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
     """
-    return run_file(RunRequest(os.fspath(source), os.fspath(launch)))
+    return run_file(RunRequest(os.fspath(source), os.fspath(launch), links=_paths(link)))
 
 
 @checked
@@ -232,7 +242,12 @@ def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> 
 
 @checked
 def cfg(
-    source: object, *, kernel: str | None = None, signature: object = None, arch: str | None = None
+    source: object,
+    *,
+    kernel: str | None = None,
+    signature: object = None,
+    arch: str | None = None,
+    link: Files = (),
 ) -> Cfg:
     """The control-flow graph of a kernel, calls replaced. Raises PtxwcetError. Cost: linear."""
     opened = open_request(_request(**locals()))
@@ -250,6 +265,7 @@ def _request(
     signature: object = None,
     arch: str | None = None,
     launch: File | None = None,
+    link: Files = (),
     facts: File | None = None,
     loop_bounds: Mapping[str | int, int] | None = None,
     cuda_source: File | None = None,
@@ -275,7 +291,7 @@ def _request(
     kernels = () if kernel is None else (kernel,)
     text = carried.text
     if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(arch), kernels)
+        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(_paths(link))), kernels)
     elif arch is not None:
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(
@@ -298,7 +314,14 @@ def _request(
             sms, resident_blocks, registers, registers_source="registers=", co_runner=co_runner
         ),
         ptxas_info=_path(ptxas_info),
+        links=_paths(link),
     )
+
+
+def _paths(files: Files) -> tuple[str, ...]:
+    if isinstance(files, str | os.PathLike):
+        return (os.fspath(files),)
+    return tuple(os.fspath(file) for file in files)
 
 
 def _path(file: File | None) -> str | None:

@@ -50,7 +50,7 @@ from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, Severity, internal_error
-from ptxwcet.support.source import SourceFile, Span, readable_paths
+from ptxwcet.support.source import WHOLE_PATH, SourceFile, Span, readable_paths
 
 _FILE_NUMBER = re.compile(r'\.file\s+([0-9][0-9A-Fa-fxXbBU]*)\s+"([^"\n]*)"')
 _LONGEST_INDENT = 200
@@ -72,7 +72,7 @@ class ModuleReader:
         self.text = source.text
         self.problems = problems
         module = Scope(None, FunctionNames())
-        self.context = FileContext(source, problems, _file_names(source.text), module)
+        self.context = FileContext(source, problems, _file_names(source), module)
         self.items: list[ModuleItem] = []
         self.heads: dict[str, tuple[bool, str, tuple[int, int]]] = {}
         self.variables: dict[str, str] = {}
@@ -379,22 +379,35 @@ def _with_readable_names(items: Sequence[ModuleItem]) -> tuple[ModuleItem, ...]:
     )
 
 
-def _file_names(text: str) -> dict[int, tuple[str, str]]:
-    """The names that ``.file`` gives, each with what else to call it.
+def _file_names(source: SourceFile) -> dict[int, tuple[str, str]]:
+    """The names that ``.file`` gives, each with what else to call it: not as another file.
 
-    nvcc writes the directive behind the code that refers to it.
+    What a linked file calls by no whole path may be another file than that which others call so: it
+    is ``b.ptx::kernel.cu``.
     """
-    files = {}
-    for match in _FILE_NUMBER.finditer(text):
-        before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
-        if "//" not in before.rpartition("\n")[2]:
-            with contextlib.suppress(ValueError):  # reported where the directive is read
-                files[integer_value(match.group(1))] = match.group(2)
-    readable = readable_paths(files.values())
+    files, known, before = _paths(source), list[str](), source.before
+    while before is not None:
+        known += _paths(before).values()
+        before = before.before
+    readable = readable_paths((*files.values(), *known))
     return {
         number: (file, "" if readable[file] == file else readable[file])
         for number, file in files.items()
     }
+
+
+def _paths(source: SourceFile) -> dict[int, str]:
+    """The files of ``.file`` by number; nvcc writes it behind the code that refers to it."""
+    files, text = {}, source.text
+    for match in _FILE_NUMBER.finditer(text):
+        before = text[max(0, match.start() - _LONGEST_INDENT) : match.start()]
+        if "//" not in before.rpartition("\n")[2]:
+            with contextlib.suppress(ValueError):  # reported where the directive is read
+                file = match.group(2)
+                if source.is_linked and not WHOLE_PATH.match(file):
+                    file = f"{source.name}::{file}"
+                files[integer_value(match.group(1))] = file
+    return files
 
 
 def _warnings(source: SourceFile, header: Header) -> tuple[Diagnostic, ...]:

@@ -56,12 +56,13 @@ class Signature:
         ):
             if len(mine) != len(theirs):
                 return "it has another number of parameters above"
-            if any(_shape(a) != _shape(b) for a, b in zip(mine, theirs, strict=True)):
+            if any(shape_of(a) != shape_of(b) for a, b in zip(mine, theirs, strict=True)):
                 return "its parameters have other types above"
         return ""
 
 
-def _shape(parameter: Parameter) -> tuple[str, str, int, int]:
+def shape_of(parameter: Parameter) -> tuple[str, str, int, int]:
+    """What has to be equal where a function is declared twice."""
     return parameter.space, parameter.type, parameter.size_bytes, parameter.alignment
 
 

@@ -36,6 +36,7 @@ class AccessRow:
 
     place: str
     ptx_line: int
+    ptx_file: str
     instruction: str
     text: str | None
     space: str
@@ -86,6 +87,7 @@ def access_rows(
         AccessRow(
             place(kernel, bounded.index),
             kernel.instructions[bounded.index].span.line,
+            kernel.instructions[bounded.index].span.source.name,
             ptx_text(kernel, bounded.index),
             lines.text(kernel, bounded.index),
             bounded.access.space.value,

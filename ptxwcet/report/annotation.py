@@ -130,7 +130,7 @@ def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) ->
     listing = build_listing(bounded.kernel, None, totals, files)
     at_hand = tuple(one for one in listing.sources if one.lines)
     is_source = bool(at_hand) and not wants_ptx
-    shown = at_hand if is_source else (listing.ptx,)
+    shown = at_hand if is_source else (listing.ptx, *listing.linked)
     bound = bounded_row(None, None, bounded.analysis)
     sums = _Sums(bounded, paid)
     named = {index for file in shown for line in file.lines for index in line.instructions}

@@ -56,7 +56,9 @@ def source_range(kernel: Kernel, indices: range) -> str:
         prefix = "PTX line "
         lines = [kernel.instructions[index].span.line for index in indices]
     first, last = min(lines), max(lines)
-    return f"{prefix}{first}" if first == last else f"{prefix}{first}-{last}"
+    shown = "" if located else kernel.instructions[indices[0]].span.shown_line
+    of = shown.removeprefix(str(lines[0]))
+    return f"{prefix}{first}{of}" if first == last else f"{prefix}{first}-{last}{of}"
 
 
 def explanation_row(
@@ -84,7 +86,7 @@ def explanation_row(
         return _paid_rows(paid, name, lambda i: counts[name(i)], cycles)
 
     def ptx_line(index: int) -> str:
-        return f"PTX line {kernel.instructions[index].span.line}"
+        return f"PTX line {kernel.instructions[index].span.shown_line}"
 
     return Explanation(
         "safe",

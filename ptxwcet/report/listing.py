@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.source import SourceFile
 
 _MOST_LINES = 20_000
 """The most lines of a file: a page with more is slow to open, and nobody reads it."""
@@ -48,10 +49,11 @@ class CodeFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The code of a kernel."""
+    """The code of a kernel: its sources, its PTX, and that of files that are linked with it."""
 
     sources: tuple[CodeFile, ...]
     ptx: CodeFile
+    linked: tuple[CodeFile, ...] = ()
 
 
 @dataclass(slots=True)
@@ -81,7 +83,8 @@ def build_listing(
     """
     blocks = () if cfg is None else cfg.blocks
     block_of = {index: int(b.id) for b in blocks for index in range(b.start, b.end)}
-    ptx: dict[int, _Line] = {}
+    own = kernel.span.source
+    ptx: dict[SourceFile, dict[int, _Line]] = {own: {}}
     sources: dict[str, dict[int, _Line]] = {}
     paths: dict[str, str] = {}
     for index, instruction in enumerate(kernel.instructions):
@@ -93,15 +96,22 @@ def build_listing(
             lines = sources.setdefault(name, {})
             key = f"{list(sources).index(name)}:{place.line}"
             lines.setdefault(place.line, _Line()).add(index, cycles, key, block)
-        ptx.setdefault(instruction.span.line, _Line()).add(index, cycles, key, block)
-    text = kernel.span.source.text.split("\n") if ptx else []
-    first = kernel.span.source.first_line
+        lines = ptx.setdefault(instruction.origin.source, {})
+        lines.setdefault(instruction.span.line, _Line()).add(index, cycles, key, block)
+    shown, *linked = (
+        CodeFile(
+            file.name,
+            _shown(lines, file.text.split("\n") if lines else [], file.first_line, bool(paid)),
+        )
+        for file, lines in ptx.items()
+    )
     return Listing(
         tuple(
             CodeFile(name, _shown(lines, files.lines(paths[name]), 1, bool(paid)))
             for name, lines in sources.items()
         ),
-        CodeFile(kernel.span.source.name, _shown(ptx, text, first, bool(paid))),
+        shown,
+        tuple(linked),
     )
 
 

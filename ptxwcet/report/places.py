@@ -11,7 +11,7 @@ def place(kernel: Kernel, index: int) -> str:
     location = instruction.location
     if location is not None:
         return location.place
-    return f"PTX line {instruction.span.line}"
+    return f"PTX line {instruction.span.shown_line}"
 
 
 def number_ranges(numbers: tuple[int, ...]) -> str:

@@ -24,7 +24,8 @@ SOURCES = {
 class SourceLines:
     """The texts of source lines: of ``source``, and of files beside the PTX file ``ptx_path``.
 
-    A file is found by its name alone; one that is no source, or cannot be read, has no lines.
+    A file is found by its name alone; one that is no source, or cannot be read, has no lines, nor
+    has another one of that name.
     ``source`` is what the user named, whatever it is called.
     """
 
@@ -32,6 +33,7 @@ class SourceLines:
         self._folder = None if ptx_path.startswith("<") else Path(ptx_path).parent
         self._source = None if source is None else Path(source)
         self._files: dict[str, list[str]] = {}
+        self._paths: dict[str, str] = {}
 
     def text(self, kernel: Kernel, index: int) -> str | None:
         """The source line of an instruction, without indentation; None if it is not at hand."""
@@ -44,6 +46,8 @@ class SourceLines:
     def lines(self, file: str) -> list[str]:
         """All lines of a source file, as ``.file`` names it; none if it is not at hand."""
         name = Path(file).name
+        if self._paths.setdefault(name, file) != file:
+            return []
         if name not in self._files:
             self._files[name] = self._read(name)
         return self._files[name]

@@ -19,6 +19,7 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.studies.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
 from ptxwcet.studies.launch_tables import (
     LAUNCH_KEYS,
+    LINK,
     NUMBERS,
     PATHS,
     is_text,
@@ -157,9 +158,9 @@ class _Reader:
         return list(files)
 
     def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
-        for key in PATHS:
-            if key in row:
-                self._problems.require_file(row[key], key, number)
+        for key in (*PATHS, LINK):
+            for name in texts(row.get(key, ())):
+                self._problems.require_file(name, key, number)
 
     def _kernels_of(
         self, number: int, table: Mapping[str, Any], paths: list[str]

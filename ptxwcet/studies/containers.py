@@ -30,11 +30,12 @@ _MOST_LISTED = 8
 @dataclass(frozen=True, slots=True)
 class Compilation:
     """How PTX is made of FILE: for which ``architecture``, as ``sm_86``, with which options of nvcc
-    beside it.
+    beside it. ``is_linked``: as a part of a program, which keeps what other files define open.
     """
 
     architecture: str | None = None
     options: tuple[str, ...] = ()
+    is_linked: bool = False
 
 
 def needs_tool(path: str) -> bool:
@@ -67,7 +68,8 @@ def _compiled(path: str, compilation: Compilation) -> str:
             f"'{path}' is CUDA source: for which architecture is not said",
             "for example --arch sm_86; what is compiled for another one is other code",
         )
-    return compiled_ptx(path, (f"-arch={compilation.architecture}", *compilation.options))
+    linked = ("-rdc=true",) if compilation.is_linked else ()
+    return compiled_ptx(path, (f"-arch={compilation.architecture}", *linked, *compilation.options))
 
 
 def _extracted(path: str, compilation: Compilation, kernels: Sequence[str], folder: Path) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ptxwcet.machine.loader import machine_files
-from ptxwcet.studies.opening import Answer, ReadFile
+from ptxwcet.studies.opening import Answer, ReadFile, digest_of
 from ptxwcet.studies.request import Request
 
 
@@ -19,7 +20,7 @@ def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
     source = request.source or (str(beside) if request.text is None and beside.is_file() else None)
     was_made = request.text is not None and Path(request.path).is_file()
     own, *extended = machine_files(request.machine)
-    others = (
+    others: tuple[tuple[str, str | None], ...] = (
         ("what the PTX was made or taken from", request.path if was_made else None),
         ("machine", str(own)),
         *(("extended machine", str(path)) for path in extended),
@@ -28,5 +29,9 @@ def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
         ("facts", request.facts_file),
         ("ptxas output", request.ptxas_info),
     )
-    ptx = ReadFile("PTX", answer.path, answer.sha256)
+    own_digest = digest_of(replace(request, links=()))
+    for path in request.links:
+        beside = Path(path).with_suffix(".cu")
+        others += (("linked PTX", path), ("CUDA source", str(beside) if beside.is_file() else None))
+    ptx = ReadFile("PTX", answer.path, own_digest)
     return (ptx, *(ReadFile.of(what, path) for what, path in others if path is not None))

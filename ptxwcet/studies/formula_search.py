@@ -331,7 +331,9 @@ class _Job:
         costs = self._costs.assumptions
         may_abort = bool(self._cfg.aborts)
         facts = fact_assumptions(
-            paths, self._placed, self._launch, self._given, may_abort=may_abort
+            *(paths, self._placed, self._launch, self._given),
+            kernel=self._kernel,
+            may_abort=may_abort,
         )
         analysis = analyse_block(workload, self._machine, (*costs, *facts))
         self._block_assumptions.update(dict.fromkeys(analysis.assumptions))

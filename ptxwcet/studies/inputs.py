@@ -282,7 +282,7 @@ def _asked_for(request: Request) -> set[str]:
         except Exception:  # who answers the request will say why
             noted.add(request.path)
             named = (request.source, request.launch_file, request.facts_file, request.ptxas_info)
-            noted.update(path for path in named if path is not None)
+            noted.update(path for path in (*named, *request.links) if path is not None)
     return noted
 
 

@@ -28,13 +28,12 @@ from ptxwcet.emulator.result_files import write_arrays, write_lines
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.studies.opening import (
     cuda_parameter_names,
-    file_digest,
+    digest_of,
     open_request,
+    read_module,
     refuse,
 )
 from ptxwcet.studies.request import MOST_INSTRUCTIONS, Request
@@ -44,13 +43,15 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to run. ``source`` is the CUDA source that names the parameters, as in ``Request``."""
+    """What to run. ``source`` is the CUDA source that names the parameters, ``links`` what the file
+    is linked with, as in ``Request``."""
 
     path: str
     launch_file: str
     source: str | None = None
     max_instructions: int = MOST_INSTRUCTIONS
     record_paths: bool = False
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
     expected arrays that fit no result. Faults found while it runs are diagnostics of the answer.
     Cost: that of the run.
     """
-    module = parse_module(read_source(request.path))
-    launch = read_launch(request.launch_file, module, Request(request.path, source=request.source))
+    asked = Request(request.path, source=request.source, links=request.links)
+    module = read_module(asked)
+    launch = read_launch(request.launch_file, module, asked)
     options = EmulatorOptions(
         max_instructions=request.max_instructions,
         record_paths=request.record_paths,
@@ -103,7 +105,7 @@ def run_file(request: RunRequest, progress: Progress | None = None) -> RunAnswer
     wrong = [check.diagnostic() for check in checks]
     return RunAnswer(
         path=request.path,
-        sha256=file_digest(request.path),
+        sha256=digest_of(asked),
         launch=launch,
         execution=execution,
         seconds=seconds,

@@ -17,7 +17,9 @@ PATHS = ("launch", "facts", "source", "ptxas_info")
 NUMBERS = {"registers": 1024, "resident_blocks": 1024}
 """Keys whose value is a number, and how large it may be."""
 TABLES = ("params", "loop_bounds")
-LAUNCH_KEYS = (*SIZES, *PATHS, *NUMBERS, *TABLES)
+LINK = "link"
+"""The key of the PTX files that a kernel's is linked with: all of them, a text or a list."""
+LAUNCH_KEYS = (*SIZES, *PATHS, LINK, *NUMBERS, *TABLES)
 
 
 def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS) -> str | None:
@@ -27,6 +29,9 @@ def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS)
     """
     if key in PATHS and not is_text(value):
         return f"{key} is a text"
+    listed = value if key == LINK and isinstance(value, list) else [value]
+    if key == LINK and not all(map(is_text, listed)):
+        return f"{key} is a text or a list of texts"
     if key in SIZES and not is_text(value) and type(value) is not int:
         return f"{key} is a text"
     if key in numbers and (type(value) is not int or not 1 <= value <= numbers[key]):
@@ -60,6 +65,7 @@ def launch_request(
     def beside(key: str) -> str | None:
         return None if key not in table else os.path.join(folder, table[key])
 
+    links = table.get(LINK, ())
     return Request(
         path,
         () if kernel is None else (kernel,),
@@ -74,4 +80,7 @@ def launch_request(
         facts_file=beside("facts"),
         gpu=GridWishes(sms, table.get("resident_blocks"), table.get("registers")),
         ptxas_info=beside("ptxas_info"),
+        links=tuple(
+            os.path.join(folder, one) for one in ([links] if isinstance(links, str) else links)
+        ),
     )

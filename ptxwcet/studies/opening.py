@@ -36,7 +36,7 @@ from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import prepare_kernel
-from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.linking import read_program
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.studies.request import Request
@@ -222,6 +222,10 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
 def require_uses(request: Request, *, has_grid: bool) -> None:
     """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
     said = {"ptxas_info": request.ptxas_info, "ask_ptxas": request.asks_ptxas}
+    if request.links and any(said.values()):
+        message = "ptxas sees one file: of a linked kernel it does not know all registers"
+        help_text = "say them: nvlink prints them ('nvcc -rdc=true -Xnvlink -v'), --registers N"
+        raise PtxwcetError(Diagnostic("PW327", message, help=help_text))
     require_use(request.gpu, *(name for name, value in said.items() if value), has_grid=has_grid)
 
 
@@ -237,12 +241,18 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 
 
 def read_module(request: Request) -> Module:
-    """The PTX of a request, parsed; its warnings are said. Raises PtxwcetError."""
-    if request.text is not None:
+    """The PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError."""
+    return warned_of(read_program(*sources_of(request)))
+
+
+def sources_of(request: Request) -> tuple[SourceFile, ...]:
+    """The PTX of a request, and the files that it is linked with. Raises PtxwcetError (PW112)."""
+    if request.text is None:
+        main = read_source(request.path)
+    else:
         is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
-        name = f"PTX of {request.path}" if is_made else request.path
-        return warned_of(parse_module(SourceFile(name, request.text)))
-    return warned_of(parse_module(read_source(request.path)))
+        main = SourceFile(f"PTX of {request.path}" if is_made else request.path, request.text)
+    return main, *map(read_source, request.links)
 
 
 def warned_of(module: Module) -> Module:
@@ -252,16 +262,14 @@ def warned_of(module: Module) -> Module:
     return module
 
 
-def text_of(request: Request) -> str:
-    """The PTX of a request. Raises PtxwcetError."""
-    return request.text if request.text is not None else read_source(request.path).text
-
-
 def digest_of(request: Request) -> str:
-    """The SHA-256 of the PTX of a request, in hexadecimal."""
+    """The SHA-256 of the PTX of a request, in hexadecimal: of all files, one after the other."""
+    whole = hashlib.sha256()
     if request.text is not None:
-        return hashlib.sha256(request.text.encode()).hexdigest()
-    return file_digest(request.path)
+        whole.update(request.text.encode())
+    for path in (*((request.path,) if request.text is None else ()), *request.links):
+        whole.update(read_bytes(path, MOST_TEXT_BYTES))
+    return whole.hexdigest()
 
 
 def file_digest(path: str) -> str:
@@ -276,12 +284,16 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     UnreadFact. Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248,
     PW249 (comments).
     """
-    marks, unread = find_marks(module, cuda_source(request))
+    named = (request, *map(Request, request.links))
+    marked = [
+        find_marks(file, cuda_source(one))
+        for one, file in zip(named, module.files or (module,), strict=True)
+    ]
     options = StatedFacts(
         loops=parse_loop_bounds(request.loop_bounds),
         parameters=parse_parameters(request.parameters),
-        marks=marks,
-        unread=unread,
+        marks=tuple(mark for marks, _ in marked for mark in marks),
+        unread=tuple(one for _, unread in marked for one in unread),
     )
     if request.facts_file is None:
         return options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ptxwcet.ir.kernel import Module
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.studies.opening import text_of, warned_of
+from ptxwcet.ptx.linking import read_program
+from ptxwcet.studies.opening import sources_of, warned_of
 from ptxwcet.studies.request import Request
 from ptxwcet.support.input_files import working_folder
 from ptxwcet.support.source import SourceFile
@@ -17,11 +17,12 @@ def recent_module(request: Request) -> Module:
 
     Raises PtxwcetError. Cost: the file is read.
     """
-    return warned_of(_parsed(request.path, text_of(request), working_folder()))
+    files = tuple((one.name, one.text) for one in sources_of(request))
+    return warned_of(_parsed(files, working_folder()))
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, text: str, folder: str) -> Module:
-    # a text, not a digest of it: the file may be another one when it is read again; names of files
+def _parsed(files: tuple[tuple[str, str], ...], folder: str) -> Module:
+    # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
-    return parse_module(SourceFile(path, text))
+    return read_program(*(SourceFile(*one) for one in files))

@@ -22,7 +22,8 @@ class Request:
     says kernel, block, grid and parameters, constants, ``facts_file`` one of flow facts. ``text``
     is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
     residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
-    with ``asks_ptxas`` ptxas is run for them.
+    with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
+    linked with.
     """
 
     path: str
@@ -43,3 +44,4 @@ class Request:
     gpu: GridWishes = ANY_GRID
     ptxas_info: str | None = None
     asks_ptxas: bool = False
+    links: tuple[str, ...] = ()

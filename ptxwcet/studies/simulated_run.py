@@ -129,7 +129,7 @@ def simulate_piece(
     simulator = Simulator(
         workload,
         SmConfiguration.of(prepared.machine),
-        lambda origin: f"PTX line {instructions[origin].span.line}",
+        lambda origin: f"PTX line {instructions[origin].span.shown_line}",
     )
     run = simulator.run(
         policy, seed=options.seed, jitter=jitter, record=options.events, limit=options.limit

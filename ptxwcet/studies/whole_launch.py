@@ -14,7 +14,7 @@ from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_sh
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.studies.opening import Launched, text_of
+from ptxwcet.studies.opening import Launched, sources_of
 from ptxwcet.studies.request import Request
 
 
@@ -29,7 +29,7 @@ class Wishes:
         request = self._request
         if request.ptxas_info is not None:
             return read_register_use(request.ptxas_info)
-        return ask_ptxas(text_of(request)) if request.asks_ptxas else None
+        return ask_ptxas(sources_of(request)[0].text) if request.asks_ptxas else None
 
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from ptxwcet.support.input_files import working_folder
 
+WHOLE_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
+"""What begins a path that leads to the same file from everywhere."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceFile:
@@ -17,13 +20,24 @@ class SourceFile:
 
     ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
     ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
-    that is too large to be held.
+    that is too large to be held. ``before`` are files that it is linked with, each with
+    the one before it: the first is that which is asked about.
     """
 
     name: str
     text: str
     first_line: int = 1
+    before: SourceFile | None = None
     _line_starts: list[int] = field(default_factory=list, repr=False)
+
+    def behind(self, other: SourceFile) -> SourceFile:
+        """The file, linked with another: its offsets are larger, so that they tell both apart."""
+        return SourceFile(self.name, f"{' ' * len(other.text)}\n{self.text}", 0, other)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is linked with the file that is asked about."""
+        return self.before is not None
 
     def line_starts(self) -> list[int]:
         """Offsets of the first character of each line. Cost: linear, once a file."""
@@ -71,6 +85,11 @@ class Span:
         return self.source.position(self.start)[1]
 
     @property
+    def shown_line(self) -> str:
+        """Its line for people, of a file that is linked with the one asked about with its name."""
+        return f"{self.line} of {self.source.name}" if self.source.is_linked else str(self.line)
+
+    @property
     def text(self) -> str:
         """The characters of the span."""
         return self.source.text[self.start : self.end]
@@ -92,7 +111,7 @@ def readable_paths(paths: Iterable[str]) -> dict[str, str]:
     for path in dict.fromkeys(paths):
         if here != "/" and path.startswith(here):
             names[path] = path.removeprefix(here)
-        elif re.match(r"/|[A-Za-z]:[\\/]", path):
+        elif WHOLE_PATH.match(path):
             foreign[path] = [part for part in re.split(r"[\\/]", path) if part]
         else:
             names[path] = path

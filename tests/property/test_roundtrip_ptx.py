@@ -7,11 +7,11 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kernel_structure import structure
 from lark import UnexpectedInput
 from parsing import parse_text
 from ptx_printer import print_module
 
+from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.grammar import grammar, parse_rule
 from ptxwcet.ptx.literals import LITERAL

@@ -101,6 +101,13 @@ CASES = {
         "transpose_tiled.ptx",
         {"launch": str(SAMPLES / "launches/transpose_tiled.toml"), "machine": "jetson-agx-orin"},
     ),
+    "linked files": Launched(
+        "../tests/data/linking/main.ptx",
+        {
+            "launch": str(SAMPLES / "../tests/data/linking/work.toml"),
+            "link": str(SAMPLES / "../tests/data/linking/library.ptx"),
+        },
+    ),
     "latency": Launched(
         "saxpy.ptx",
         {"block": 256, "grid": 4, "params": {"n": 777}, "memory_latency": 333},

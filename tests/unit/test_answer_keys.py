@@ -124,6 +124,7 @@ CHANGES: dict[str, Any] = {
     "launch_file": "launch.toml",
     "facts_file": "facts.toml",
     "text": "",
+    "links": ("library.ptx",),
     "ptxas_info": "ptxas.txt",
     "asks_ptxas": True,
 }

@@ -100,6 +100,7 @@ DRAWN: Words = {
 Case = tuple[str, Words]
 SHARED: dict[str, Case] = {
     "--kernel": ("no_such", {}),
+    "--link": ("kernel.ptx", {}),
     "--arch": ("sm_86", {}),
     "--nvcc-options": ("-DN=1", {}),
     "--block": ("128", {"--block": None}),
@@ -186,6 +187,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("pwcet", "--column"): ("2", {"FILES": "two.csv"}),
     ("pwcet", "--condition-column"): ("which", {"FILES": "two.csv", "--column": "cycles"}),
     ("pwcet", "--counter-bits"): ("64", {"FILES": "pairs.csv", "--unit": None}),
+    ("pwcet", "--link"): ("kernel.ptx", DRAWN),
     ("pwcet", "--launch"): ("l.toml", {**DRAWN, "--launch": None}),
     ("pwcet", "--runs"): ("1001", {**DRAWN, "--runs": None}),
     ("pwcet", "--inputs"): ("2", {**DRAWN, "--inputs": None}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kernel_structure import structure
 from parsing import parse_text
 from ptx_printer import print_module
+
+from ptxwcet.ir.structure import structure
 
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from kernel_structure import structure
 from parsing import parse_text
 from places import DATA
 from ptx_printer import print_module
 
 from ptxwcet.ir.kernel import unknown_instructions
+from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts, PlacedTotal
 from ptxwcet.flow.walk.path import BlockPaths, loop_entries, rests_on_no_races
+from ptxwcet.ir.kernel import Kernel
 
 _MOST_NAMES = 4
 _LOOP_BOUNDS = "the loop bounds of {} hold for every thread and every entry of the loop"
@@ -26,6 +27,7 @@ _NO_RACES = (
     "no thread writes what another thread reads between the same two barriers: warps that load "
     "from one address and branch on it go the same way"
 )
+_LINKED = "the program is linked from {} and the file of the kernel, and no others take their place"
 _NO_ABORTS = (
     "the launch is not aborted: no assertion fails, no trap is executed, and no function is called "
     "that never returns"
@@ -39,13 +41,14 @@ def fact_assumptions(
     given: Sequence[str],
     totals: Sequence[PlacedTotal] = (),
     *,
+    kernel: Kernel,
     may_abort: bool = False,
 ) -> tuple[Assumption, ...]:
     """The assumptions behind paths that were extracted with these facts, with who states them.
 
     ``given`` are the aggregates and constants whose bytes of the launch the bound may rest on,
     ``totals`` those that limit the paths; ``may_abort``: the paths leave out what ends in an
-    abort of the launch.
+    abort of the launch. ``kernel`` has functions in the place of their calls.
     """
     used = _stated_loops(paths)
     assumptions = []
@@ -94,6 +97,10 @@ def fact_assumptions(
     if facts.uniform:
         text = "branches that the user calls uniform are so: all threads of warp or block agree"
         assumptions.append(_assumed("uniform-branches", text))
+    executed = dict.fromkeys(one.origin.source for one in kernel.instructions)
+    linked = [one.name for one in executed if one.is_linked]
+    if linked:
+        assumptions.append(_assumed("linked-files", _LINKED.format(_names(linked)), "--link"))
     if any(rests_on_no_races(warp.nodes) for warp in paths.warps):
         assumptions.append(_assumed("no-data-races", _NO_RACES, "path analysis"))
     if may_abort:

@@ -285,7 +285,7 @@ def describe_block(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> str
     if start == end:
         return cfg.name(block)
     first = kernel.instructions[start]
-    place = f"line {first.span.line}"
+    place = f"line {first.span.shown_line}"
     if first.location is not None:
         place += f", {first.location.place}"
     return f"{cfg.name(block)} ({place})"

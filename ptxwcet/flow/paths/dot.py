@@ -230,7 +230,8 @@ def _source_lines(instructions: tuple[Instruction, ...]) -> list[str]:
     rows = [f"{PurePosixPath(name).name} {_ranges(lines)}" for name, lines in by_file.items()]
     if instructions:
         first, last = instructions[0].span.line, instructions[-1].span.line
-        rows.append(f"ptx {_ranges({first, last}, gap=last - first)}")
+        of = instructions[0].span.shown_line.removeprefix(str(first))
+        rows.append(f"ptx {_ranges({first, last}, gap=last - first)}{of}")
     return rows
 
 

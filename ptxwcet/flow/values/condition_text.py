@@ -225,5 +225,5 @@ def place_of(instruction: Instruction) -> str:
     """``file:line`` of the source, else the line of the PTX."""
     location = instruction.location
     if location is None:
-        return f"PTX line {instruction.span.line}"
+        return f"PTX line {instruction.span.shown_line}"
     return location.place

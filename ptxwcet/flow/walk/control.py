@@ -41,8 +41,9 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
         "PW220",
         step.index,
         f"{call} on the path: the time of a called function is not bounded",
-        "let the compiler inline it (__forceinline__), give the values that keep it from being "
-        "reached (--param, or [[branch]] in a facts file), or remove the call",
+        "give the PTX that has its body (--link), let the compiler inline it (__forceinline__), "
+        "remove the call, or say what keeps it from being reached (--param, [[branch]] of a facts "
+        "file)",
     )
 
 
@@ -59,7 +60,7 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "PW222",
             step.index,
             "a block-wide barrier may be reached by only some of the running threads of a "
-            f"warp: {branch.mnemonic} in line {branch.span.line} is not decided",
+            f"warp: {branch.mnemonic} in line {branch.span.shown_line} is not decided",
             "move the barrier out of the branch",
         )
     if not bool((lanes == walk.state.alive).all()):

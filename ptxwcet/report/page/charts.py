@@ -96,7 +96,7 @@ class _Gantt:
         where, name = "", event.unit
         if event.origin >= 0:
             instruction = self.kernel.instructions[event.origin]
-            where = f' data-line="{instruction.span.line}"'
+            where = f' data-line="{escape(instruction.span.shown_line)}"'
             name = f"{instruction.mnemonic}, {event.unit}"
         title = (
             f"warp {event.warp}, {name}: issued {event.issue_cycle:,}, initiates "

@@ -296,7 +296,7 @@ class Kernel {
     const bar = event.target.closest("[data-line]");
     if (row && row.closest(".source")) this.line(row);
     else if (row && row.closest(".ptx")) this.instruction(row);
-    else if (bar) this.instruction(this.section.querySelector(`.ptx tr[data-l='${bar.dataset.line}']`));
+    else if (bar) this.instruction(this.section.querySelector(`.ptx tr[data-l="${CSS.escape(bar.dataset.line)}"]`));
   }
 
   line(row) {

@@ -1,0 +1,299 @@
+"""Several PTX files as one program, as nvlink joins them (docs/linking.md).
+
+A name without linkage is its file's own: where another file has the name, too, that of the linked
+file is called ``b.ptx::name``. All other names are the program's: one definition each, for which
+the ``.extern`` declarations of other files stand. What nvlink refuses is refused, and so is what
+would depend on the order of the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+
+from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, UnreadKernel, Variable
+from ptxwcet.ir.structure import instruction_structure
+from ptxwcet.ir.targets import Target
+from ptxwcet.ir.verifier import rewritten
+from ptxwcet.ptx.declarations import names_of
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.signatures import shape_of
+from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.source import SourceFile, Span
+
+_NAME = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*", re.ASCII)
+_ALIAS = re.compile(r"\.alias ([\w$%]+)", re.ASCII)
+_DEFAULTS = {"texmode_unified", "debug"}
+_HELP = "build the files together, as 'nvcc -rdc=true' does, and leave out what defines it twice"
+
+
+def read_program(main: SourceFile, *linked: SourceFile) -> Module:
+    """The program of a file, whose kernels are the program's, and of those linked with it.
+
+    Raises PtxwcetError: errors of a file, or PW122 with all that keeps the files from being one
+    program. Cost: linear in the files.
+    """
+    modules = [parse_module(main)]
+    for source in linked:
+        modules.append(parse_module(source.behind(modules[-1].source)))
+    return _linked([_File(module) for module in modules]) if linked else modules[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    """What a file says of a name: its definition, or else its first declaration."""
+
+    name: str
+    item: Kernel | Variable
+    linkage: str
+    is_defined: bool
+
+    @property
+    def strength(self) -> int:
+        """Which of several definitions counts: the strongest."""
+        return {"weak": 2, "common": 1}.get(self.linkage, 3) if self.is_defined else 0
+
+
+class _File:
+    """A file with what it says of names, and what these are called in the program."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.symbols = _symbols(module.items)
+        self.names: dict[str, str] = {}
+        self.changed: dict[str, str] = {}
+
+    def name(self, given: dict[tuple[str, str], str], taken: set[str]) -> None:
+        """Calls the names: a name is ``given`` for the whole program, or for a file of one."""
+        file = self.module.source.name
+        for name, symbol in self.symbols.items():
+            key = name, "" if symbol.linkage else file
+            given.setdefault(key, f"{file}::{name}" if name in taken else name)
+            self.names[name] = given[key]
+        taken.update(self.names.values())
+        self.changed = {name: new for name, new in self.names.items() if name != new}
+
+    def renamed(self, item: Kernel | Variable) -> Kernel | Variable:
+        """An item with the names of the program. Cost: linear if there are others."""
+        if not self.changed:
+            return item
+        name = self.names.get(item.name, item.name)  # variables of functions have none
+        if isinstance(item, Variable):
+            return replace(item, name=name, declaration=self.text(item.declaration))
+        file = "" if name == item.name else f"{self.module.source.name}::"
+        readable = file + item.readable
+        if isinstance(item, UnreadKernel):
+            kind = {"is_entry": item.is_entry, "has_body": item.has_body}
+            return UnreadKernel(
+                name, **kind, span=item.span, failure=item.failure, readable=readable
+            )
+        own = _own_names(item)
+        changed = {name: new for name, new in self.changed.items() if name not in own}
+        kernel = replace(
+            item,
+            name=name,
+            readable=readable,
+            instructions=tuple(
+                one._replace(names=tuple(changed.get(name, name) for name in one.names))
+                for one in item.instructions
+            ),
+            call_lists={
+                label: tuple(changed.get(name, name) for name in names)
+                for label, names in item.call_lists.items()
+            },
+        )
+        return rewritten(kernel)
+
+    def text(self, declaration: str) -> str:
+        """A declaration, or a directive, with the names of the program."""
+        return _NAME.sub(lambda found: self.changed.get(found[0], found[0]), declaration)
+
+    def place(self, words: str) -> Span:
+        """Where words stand first: a name is declared before it is used."""
+        source = self.module.source
+        text, pattern = blank_comments(source.text), rf"(?<![\w$]){re.escape(words)}(?![\w$])"
+        found = re.search(pattern, text, re.ASCII)
+        return Span(source, *(found.span() if found else (len(text) - 1, len(text))))
+
+
+def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
+    found: dict[str, _Symbol] = {}
+    texts = (item.text for item in items if isinstance(item, Directive))
+    aliases = {alias[1] for alias in map(_ALIAS.match, texts) if alias}
+    for item in items:
+        if isinstance(item, Directive):
+            continue
+        if isinstance(item, Kernel):
+            names, is_defined = [item.name], item.has_body or item.name in aliases
+        else:
+            names, is_defined = [item.name, *names_of(item)], item.linkage != "extern"
+        # what could not be read is taken for the program's: it costs those that use it
+        linkage = "visible" if isinstance(item, UnreadKernel) else item.linkage
+        for name in names:
+            symbol = _Symbol(name, item, linkage, is_defined)
+            earlier = found.get(name)
+            if earlier is not None:
+                kept, other = (
+                    (symbol, earlier)
+                    if is_defined and not earlier.is_defined
+                    else (earlier, symbol)
+                )
+                symbol = replace(kept, linkage=kept.linkage or other.linkage)
+            found[name] = symbol
+    return found
+
+
+def _own_names(kernel: Kernel) -> frozenset[str]:
+    """The names that mean something of a function's own in its body."""
+    parameters = (one.name for one in (*kernel.parameters, *kernel.results))
+    names = (kernel.registers, kernel.labels, kernel.branch_tables, kernel.call_lists)
+    return frozenset(one.name for one in kernel.variables).union(parameters, *names)
+
+
+def _linked(files: Sequence[_File]) -> Module:
+    """The program of some files. Raises PtxwcetError (PW122)."""
+    given: dict[tuple[str, str], str] = {}
+    taken: set[str] = set()
+    for file in files:
+        file.name(given, taken)
+        if file is files[0]:  # functions keep their variables apart in the program, kernels do not
+            kernels = (one for one in file.module.kernels if not isinstance(one, UnreadKernel))
+            taken.update(name for kernel in kernels for name in _own_names(kernel))
+    problems = [one for pair in combinations(files, 2) for one in _different_machines(*pair)]
+    groups: dict[str, list[tuple[_File, _Symbol]]] = {}
+    for file in files:
+        for name, symbol in file.symbols.items():
+            groups.setdefault(file.names[name], []).append((file, symbol))
+    meant = {name: _meant(group, problems) for name, group in groups.items()}
+    if problems:
+        raise PtxwcetError(problems)
+    hidden = [one for pair in permutations(files, 2) for one in _hidden(*pair)]
+    return replace(
+        files[0].module,
+        items=tuple(item for file in files for item in _items(file, meant, files[0])),
+        warnings=(*hidden, *(one for file in files for one in file.module.warnings)),
+        files=tuple(file.module for file in files),
+    )
+
+
+def _hidden(file: _File, other: _File) -> Iterator[Diagnostic]:
+    """Warnings of names that are a file's own, and the program's in another file.
+
+    Compilers give them different names, so that the file was probably not made to be linked.
+    """
+    for name, symbol in file.symbols.items():
+        if not symbol.linkage and name in other.symbols and other.symbols[name].linkage:
+            message = f"'{name}' is this file's own, not that of {other.module.source.name}"
+            help_text = "if one is meant, compile both files with 'nvcc -rdc=true -ptx'"
+            place, level = file.place(name), Severity.WARNING
+            yield Diagnostic("PW122", message, place, help=help_text, severity=level)
+
+
+def _items(
+    file: _File, meant: dict[str, tuple[_File, _Symbol]], main: _File
+) -> Iterator[ModuleItem]:
+    """What of a file is in the program: what is meant by a name, and kernels of the main file."""
+    for item in file.module.items:
+        if isinstance(item, Directive):
+            alias = _ALIAS.match(item.text)
+            if file is main if alias is None else meant[file.names[alias[1]]][0] is file:
+                yield replace(item, text=file.text(item.text)) if alias else item
+            continue
+        is_prototype = isinstance(item, Kernel) and not item.has_body
+        if (isinstance(item, Kernel) and item.is_entry and file is not main) or not (
+            is_prototype or meant[file.names[item.name]][1].item is item
+        ):
+            continue
+        yield file.renamed(item)
+
+
+def _different_machines(first: _File, second: _File) -> Iterator[Diagnostic]:
+    """What of the headers of two files no program can have."""
+    one, two = first.module, second.module
+    if one.address_size != two.address_size:
+        message = f"addresses of {one.address_size} bits and of {two.address_size} in one program"
+        yield _problem(message, ".address_size", first, second)
+    targets = {Target.read(one.target), Target.read(two.target)}
+    specific = [each for each in targets if each.letter]  # sm_90a runs what is for sm_80, too
+    newest = max(each.number for each in targets)
+    if len(targets) == 2 and (len(specific) == 2 or any(t.number < newest for t in specific)):
+        message = f"no GPU runs both {one.target} and {two.target}"
+        yield _problem(message, ".target", first, second)
+    if {*one.target_options} - _DEFAULTS != {*two.target_options} - _DEFAULTS:
+        yield _problem("other options of .target in one program", ".target", first, second)
+
+
+def _meant(
+    group: Sequence[tuple[_File, _Symbol]], problems: list[Diagnostic]
+) -> tuple[_File, _Symbol]:
+    """What a name of the program stands for; what the files disagree on is added to ``problems``.
+
+    Of several declarations without a definition, the one with the strictest alignment.
+    """
+
+    def rank(row: tuple[_File, _Symbol]) -> tuple[int, int]:
+        item = row[1].item
+        if isinstance(item, Kernel) and item.is_entry:  # that of the main file, if it has one
+            return int(row[1].is_defined), 0
+        return row[1].strength, item.alignment if isinstance(item, Variable) else 0
+
+    chosen = max(group, key=rank)
+    for row in group:
+        reason = "" if row is chosen else _disagreement(row, chosen)
+        if reason:
+            (first, symbol), (second, _) = sorted((row, chosen), key=group.index)
+            problems.append(_problem(f"'{symbol.name}' {reason}", symbol.name, first, second))
+    return chosen
+
+
+def _disagreement(row: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol]) -> str:
+    """What two files say of a name that cannot both be; empty if they agree."""
+    (_, one), (_, other) = row, chosen
+    mine, theirs = one.item, other.item
+    if isinstance(mine, Kernel) and isinstance(theirs, Kernel):
+        if mine.is_entry != theirs.is_entry:
+            return "is a kernel in one file and a function in the other"
+        is_unread = isinstance(mine, UnreadKernel) or isinstance(theirs, UnreadKernel)
+        is_alike = is_unread or _shapes(mine) == _shapes(theirs)
+    elif isinstance(mine, Variable) and isinstance(theirs, Variable):
+        sizes = {mine.size_bytes, theirs.size_bytes}
+        is_open = 0 in sizes and mine.space != "shared"  # unsized .shared has no definition
+        is_alike = (mine.space, mine.type) == (theirs.space, theirs.type)
+        is_alike &= len(sizes) == 1 or is_open
+        is_alike &= mine.alignment <= theirs.alignment
+    else:
+        return "is a function in one file and a variable in the other"
+    strengths = one.strength, other.strength
+    if strengths == (3, 3):
+        return "is defined in both files"
+    if not is_alike:
+        return "is declared differently in the other file"
+    if sorted(strengths) == [1, 2]:
+        return "is .common in one file and .weak in the other"
+    is_kernel = isinstance(mine, Kernel) and mine.is_entry and 0 not in strengths
+    if (strengths == (2, 2) or is_kernel) and _content(*row) != _content(*chosen):
+        return "is .weak, and not the same in both files: which of them is used is not known"
+    return ""
+
+
+def _shapes(kernel: Kernel) -> list[list[tuple[str, str, int, int]]]:
+    return [[shape_of(one) for one in group] for group in (kernel.results, kernel.parameters)]
+
+
+def _content(file: _File, symbol: _Symbol) -> object:
+    """What a definition is, apart from its places: equal for equal ones of two files."""
+    item = file.renamed(symbol.item)
+    if isinstance(item, Variable):
+        return item.declaration
+    body = [instruction_structure(one)[:-1] for one in item.instructions]
+    return body, item.labels, item.variables, item.call_lists, item.performance
+
+
+def _problem(message: str, words: str, first: _File, second: _File) -> Diagnostic:
+    """PW122, where the second file has some words, with the place in the first."""
+    place = first.place(words)
+    note = f"{place}: {' '.join(place.source.line_text(place.line).split())}"
+    return Diagnostic("PW122", message, second.place(words), (note,), _HELP)

@@ -52,7 +52,7 @@ class Loop:
     """A repeat; ``demand`` maps each unit to the largest total initiation of one body.
 
     ``credited``: there is a credit in it. ``credit`` is the least that a body gives; ``demand`` is
-    less what the way has more.
+    less what the way has more. ``exposed`` and ``killed`` summarise one body for liveness.
     """
 
     count: int
@@ -64,6 +64,8 @@ class Loop:
     demand: dict[int, int]
     credit: int
     credited: bool
+    exposed: frozenset[int]
+    killed: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def _straight(steps: list[Step], origins: list[int]) -> Straight:
 
 
 def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
-    carried = _cyclic_live(body, frozenset())
+    carried, killed = _effect(body)
     coupled: set[int] = set()
     _couple(body, carried, coupled)
     credit, demand = _demand(body)
@@ -193,6 +195,8 @@ def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
         demand,
         credit,
         _has_credit(body),
+        carried,
+        killed,
     )
 
 
@@ -213,38 +217,43 @@ def _has_credit(body: Sequence[Compiled]) -> bool:
 # --- liveness: which ready times can still delay an issue -----------------------------------------
 
 
-def _live_before(body: Sequence[Compiled], live: frozenset[int]) -> frozenset[int]:
+def _effect(body: Sequence[Compiled]) -> tuple[frozenset[int], frozenset[int]]:
+    """What a body waits for before it writes it, and what it surely writes: live before it is
+    ``exposed | live - killed``.
+    """
+    exposed, killed = frozenset[int](), frozenset[int]()
     for node in reversed(body):
-        match node:
-            case Straight(_, exposed, killed):
-                live = (live - killed) | exposed
-            case Loop():
-                inside = _loop_live_out(node, live)
-                before = _live_before(node.body, inside)
-                live = before | live if node.least == 0 else before
-            case BothOrders(first, second):
-                live = _live_before(first, _live_before(second, live)) | _live_before(
-                    second, _live_before(first, live)
-                )
-            case OneOf(alternatives):
-                live = frozenset().union(*[_live_before(side, live) for side in alternatives])
-    return live
+        before, written = _effect_of(node)
+        exposed, killed = before | (exposed - written), killed | written
+    return exposed, killed
+
+
+def _effect_of(node: Compiled) -> tuple[frozenset[int], frozenset[int]]:
+    """As :func:`_effect`. More iterations add nothing: each exposes what the first one does."""
+    match node:
+        case Straight(_, exposed, killed):
+            return exposed, killed
+        case Loop(exposed=exposed, killed=killed, least=least):
+            return exposed, killed if least else frozenset()
+        case BothOrders(first, second):
+            (exposed, killed), (other, written) = _effect(first), _effect(second)
+            return exposed | other, killed | written
+        case OneOf(alternatives) if alternatives:
+            effects = [_effect(side) for side in alternatives]
+            exposed = frozenset[int]().union(*(one for one, _ in effects))
+            return exposed, frozenset[int].intersection(*(one for _, one in effects))
+        case _:
+            return frozenset(), frozenset()
+
+
+def _live_before(body: Sequence[Compiled], live: frozenset[int]) -> frozenset[int]:
+    exposed, killed = _effect(body)
+    return exposed | (live - killed)
 
 
 def _loop_live_out(loop: Loop, live: frozenset[int]) -> frozenset[int]:
-    if loop.count == 1:
-        return live
-    return live | _cyclic_live(loop.body, live)
-
-
-def _cyclic_live(body: Sequence[Compiled], after: frozenset[int]) -> frozenset[int]:
-    """Registers live before the body when another iteration or ``after`` may follow it."""
-    live: frozenset[int] = frozenset()
-    while True:
-        wider = _live_before(body, after | live) | live
-        if wider == live:
-            return live
-        live = wider
+    """Registers live behind the body when another iteration or what follows may come."""
+    return live if loop.count == 1 else live | loop.exposed
 
 
 def _couple(body: Sequence[Compiled], live: frozenset[int], coupled: set[int]) -> None:

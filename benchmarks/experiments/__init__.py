@@ -1,1 +1,1 @@
-"""Published experiments made again, as a user can: ``benchmarks/reproduce.py`` (docs/reproduction.md)."""
+"""Published experiments made again, as a user can: ``python benchmarks/reproduce.py``."""

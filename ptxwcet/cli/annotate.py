@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.report.annotation import build_annotation
 from ptxwcet.report.annotation_text import render_annotation_text
 from ptxwcet.studies.explained_bound import explain_file

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,10 @@ from ptxwcet.claims import Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
-from ptxwcet.cli.paths import STANDARD_INPUT, expand_patterns
+from ptxwcet.cli.paths import expand_patterns
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.ptx.reading import read_stream
+from ptxwcet.cli.requests import request_from
 from ptxwcet.studies.budgets import Budget, Checks, required_guarantee
-from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.extras import require_extra
@@ -219,79 +214,3 @@ def _bound_executed(request: Request) -> FileAnswer:
 
     with ProgressLine() as progress:
         return bound_executed(request, progress.show)
-
-
-def request_from(
-    file: str,
-    kernels: tuple[str, ...],
-    block: str | None,
-    grid: str | None,
-    parameters: tuple[str, ...],
-    source: str | None,
-    loop_bounds: tuple[str, ...],
-    launch_file: str | None,
-    facts_file: str | None,
-    links: tuple[str, ...],
-    machine: str = DEFAULT_MACHINE,
-    mem_latency: int | None = None,
-    on_unknown: str = "refuse",
-    sms: int | None = None,
-    resident_blocks: int | None = None,
-    registers: int | None = None,
-    ptxas_info: str | None = None,
-    ask_ptxas: bool = False,
-    co_runner: str | None = None,
-    arch: str | None = None,
-    nvcc_options: str | None = None,
-) -> Request:
-    """The shared options as a request; a command without a machine leaves out the last ones.
-
-    PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
-    PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
-    """
-    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
-        raise click.UsageError(
-            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
-        )
-    text = None
-    if file == STANDARD_INPUT:
-        read = read_stream(sys.stdin.buffer, "<stdin>")
-        file, text = read.name, read.text
-    elif needs_tool(file):
-        if nvcc_options and not file.lower().endswith(".cu"):
-            raise click.UsageError(
-                "--nvcc-options is for CUDA source: a binary is compiled already"
-            )
-        compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
-        text = ptx_text(file, compilation, kernels)
-    if (arch or nvcc_options) and not needs_tool(file):
-        raise click.UsageError(
-            "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
-        )
-    return Request(
-        file,
-        kernels,
-        block,
-        grid,
-        parameters,
-        source,
-        loop_bounds,
-        machine,
-        mem_latency,
-        on_unknown == "worst",
-        launch_file=launch_file,
-        facts_file=facts_file,
-        text=text,
-        gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
-        ptxas_info=ptxas_info,
-        asks_ptxas=ask_ptxas,
-        links=links,
-    )
-
-
-def _split(text: str) -> list[str]:
-    """Options as a shell would part them."""
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise click.UsageError(f"--nvcc-options: {error}") from None

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.flow.graph.divergent_sets import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module

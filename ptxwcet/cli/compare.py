@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
+from ptxwcet.cli.requests import request_from
 from ptxwcet.report.build import build_report
 from ptxwcet.report.difference import Result, results_of
 from ptxwcet.report.difference import compare as compare_results

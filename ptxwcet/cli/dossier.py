@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish, json_text
 from ptxwcet.cli.paths import LAUNCH_FILE, InputFile, OutputFileOrFolder
+from ptxwcet.cli.requests import request_from
 from ptxwcet.studies.budgets import Budget, Checks, required_guarantee
 from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.studies.facts_template import facts_template
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 

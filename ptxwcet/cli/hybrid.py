@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import request_from
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.report.hybrid_model import build_hybrid_report
 from ptxwcet.report.hybrid_text import render_hybrid_text

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import request_from
 from ptxwcet.makespan.ilp_model import Constraints
 from ptxwcet.makespan.methods import METHODS
 from ptxwcet.makespan.problem import parse_capacity

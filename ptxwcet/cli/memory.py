@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.report.memory_model import build_memory_report, render_memory_text
 from ptxwcet.studies.memory_accesses import study_accesses
 from ptxwcet.support.diagnostics import Diagnostic

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.report.model import WITHOUT_WAITING

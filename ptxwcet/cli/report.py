@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.requests import request_from
 from ptxwcet.report.chrome_trace import render_trace
 from ptxwcet.report.gantt import draw_gantt
 from ptxwcet.report.run_model import build_run_report

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.simulator.policies import Jitter

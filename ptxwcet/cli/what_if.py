@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.bound import request_from
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
 from ptxwcet.report.what_if_model import build_what_if_report, render_what_if_text
 from ptxwcet.studies.what_if import bound_variants
 from ptxwcet.support.diagnostics import Diagnostic

@@ -61,7 +61,7 @@ def _is_subnormal(a: Array, rounding: str) -> Array:
     had it exponents without end. So does ptxas fold constants.
     """
     near = np.abs(a) < 2.0**-125
-    scaled = np.where(near, a.astype(np.float64) * 2.0**64, 1)
+    scaled = np.where(near, a, 1).astype(np.float64) * 2.0**64
     digits = to_float(scaled, "f32", rounding, frozenset()).view(np.float32)
     return near & (np.abs(digits) < 2.0**-62)
 

@@ -71,6 +71,11 @@ class Floats:
         """Whether it is one number."""
         return not self.nan and _key(self.low) == _key(self.high)
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Its least and its greatest number, once if they are one."""
+        return (self.low,) if _key(self.low) == _key(self.high) else (self.low, self.high)
+
 
 Operands = Sequence["Floats | Interval"]
 Result = Floats | Interval | None
@@ -266,7 +271,7 @@ def _arithmetic(operation: Operation, form: Format, operands: Sequence[Floats]) 
     if any(one.low <= 0 <= one.high for one in divisors):
         return None
     rule = _EXACT[operation.name]
-    return _around([rule(how, *x) for x in product(*((one.low, one.high) for one in taken))])
+    return _around([rule(how, *corner) for corner in product(*(one.ends for one in taken))])
 
 
 def _around(ends: Sequence[float | None]) -> Floats | None:

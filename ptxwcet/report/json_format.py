@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from ptxwcet.support.seals import sealed
+
 if TYPE_CHECKING:
     from ptxwcet.report.hybrid_rows import HybridReport
     from ptxwcet.report.model import Report
@@ -19,4 +21,4 @@ if TYPE_CHECKING:
 def render_json(report: AnyReport | Sequence[AnyReport]) -> str:
     """A report as one JSON object, keys in the order of the data model; several as an array."""
     data = [asdict(one) for one in report] if isinstance(report, Sequence) else asdict(report)
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(sealed(data), indent=2, ensure_ascii=False) + "\n"

@@ -23,10 +23,7 @@ from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.support.diagnostics import PtxwcetError
 
 PAGE = Path(__file__).parents[2] / "docs" / "emulator.md"
-OPCODES_COUNTED = {
-    *("tex", "tld4", "txq", "suld", "sust", "sured", "suq"),
-    *("multimem.ld_reduce", "multimem.st", "multimem.red"),
-}
+OPCODES_COUNTED = {"tex", "tld4", "txq", "suld", "sust", "sured", "suq"}
 HEAD = """.version 9.0
 .target sm_100a
 .address_size 64
@@ -52,9 +49,6 @@ FORMS = {
     "tex.1d.v4.f32.s32": "{%f0, %f1, %f2, %f3}, [t, {%r1}]",
     "suld.b.1d.b32.trap": "{%r0}, [f, {%r1}]",
     "sust.b.1d.b32.trap": "[f, {%r1}], {%r0}",
-    "multimem.st.relaxed.sys.global.f32": "[%d1], %f1",
-    "multimem.red.relaxed.sys.global.add.f32": "[%d1], %f1",
-    "multimem.ld_reduce.relaxed.sys.global.add.f32": "%f0, [%d1]",
 }
 
 

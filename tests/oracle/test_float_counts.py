@@ -13,10 +13,12 @@ from containment_runs import contained
 from path_attack import machine
 from random_floats import held, random_kernel
 
+from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
@@ -119,3 +121,16 @@ ret;
         monkeypatch.setattr(WalkState, "spend", counted)
         prepare_kernel(kernel, Launch((threads, 1, 1)), machine())
     assert steps[1024] > steps[32] + 10 * 1024 / 4
+
+
+def test_infinite_parameters_and_those_beyond_their_type() -> None:
+    text = HEAD + "min.f32 %f5, %f1, 5.0; cvt.rzi.s32.f32 %r3, %f5;\n" + LOOP
+    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    for value, visits in (("inf", 5), ("-inf", 0), ("3.4e38", 5)):
+        said = resolve_parameters(kernel, parse_parameters([f"k_s={value}"]), None)
+        launch = Launch((32, 1, 1), parameters=said.values)
+        result = contained(kernel, launch, seed=1, executions=1, steps=80)
+        assert (result.code, result.wrong) == (None, "")
+        assert 32 * 80 > result.checked >= visits
+    with pytest.raises(PtxwcetError, match="beyond the type"):
+        resolve_parameters(kernel, parse_parameters(["k_s=3.5e38"]), None)

@@ -473,6 +473,18 @@ class _Writer:
             self.emit(f"min.{chosen.choice('su')}32 {n}, {n}, 6;")
         return n
 
+    def decide(self) -> None:
+        """Branches on the bits of all registers: of what decides nothing the walk knows nothing."""
+        bits, p, label = self.new("r"), self.new("p"), self.label()
+        self.emit(f"mov.u32 {bits}, 0;")
+        for name in (*self.pool["f"], *self.pool["r"]):
+            self.emit(f"mov.b32 %bits, {name}; xor.b32 {bits}, {bits}, %bits;")
+        for name in (*self.pool["g"], *self.pool["d"]):
+            self.emit(f"mov.b64 {{%bits, %more}}, {name}; xor.b32 {bits}, {bits}, %bits;")
+            self.emit(f"xor.b32 {bits}, {bits}, %more;")
+        self.emit(f"setp.eq.s32 {p}, {bits}, 0; @{p} bra {label};")
+        self.emit(f"{label}:")
+
 
 def random_kernel(seed: int) -> FloatKernel:
     """A kernel that follows from its seed."""
@@ -497,12 +509,15 @@ def random_kernel(seed: int) -> FloatKernel:
     if random.random() < 0.4:
         w.several(1, 4)
         w.loop(0)
+    w.decide()
+    w.emit("setp.eq.s32 %p1, %i, 9; @%p1 bra END;")
+    w.emit("END:")
     kinds = {"f": "f32", "g": "f64", "r": "b32", "d": "b64", "h": "b16", "p": "pred"}
     registers = " ".join(f".reg .{kinds[one]} %{one}<{w.count[one] + 1}>;" for one in kinds)
     head = (
         f".version 8.1\n.target sm_90\n.address_size 64\n.const .align 8 .b32 table[{WORDS}];\n"
         ".visible .entry k(.param .u64 data, .param .f32 s, .param .f64 t, .param .s32 n)\n{\n"
-        f"{registers}\n.reg .b64 %base, %own, %at; .reg .b32 %i;\n"
+        f"{registers}\n.reg .b64 %base, %own, %at; .reg .b32 %i, %bits, %more;\n"
         ".local .align 4 .b32 mine; .shared .align 4 .b32 ours;\n"
     )
     texts = [head + "\n".join(lines) + "\nret;\n}\n" for lines in (w.lines, w.executed)]

@@ -292,6 +292,7 @@ def test_a_self_test_that_does_not_count(
 ) -> None:
     data = json.loads(tested.read_text())
     data[key] = data[key] | value if isinstance(value, dict) else value
+    del data["digest"]  # as of a version without digests, which would refuse the change
     file = tmp_path / "other.json"
     file.write_text(json.dumps(data))
     code, found, error = written(tmp_path / "d.json", *SAXPY, "--selftest", file)

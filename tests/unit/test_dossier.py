@@ -436,8 +436,8 @@ def test_data_are_read_back_as_they_were(tmp_path: Path, tested: Path) -> None:
     """Mappings, too."""
     data = json.loads(tested.read_text())
     again = json.loads(json.dumps(dataclasses.asdict(read_as(SelfTestReport, data))))
-    assert again == data
-    broken = copy.deepcopy(data)
+    assert again == {key: one for key, one in data.items() if key != "digest"}
+    broken = copy.deepcopy(again)
     broken["checks"]["SAFE >= run of a policy"] = "many"
     with pytest.raises(ValueError, match=r"checks\.SAFE >= run of a policy is not a whole number"):
         read_as(SelfTestReport, broken)

@@ -19,7 +19,10 @@ from typing import Any
 
 from ptxwcet.campaign.attacks import ATTACKS, Attack, Seen, seen_to_json
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.toml_places import nearest
 
+_NAMES = frozenset(("ATTACKS", "SOURCES"))
+"""What is read of a file; its other names are its own, unless they are these misspelt."""
 WORK = "ptxwcet.campaign.attack_file:attack_unit"
 
 
@@ -36,6 +39,9 @@ def read_attack_file(path: Path) -> AttackFile:
     """The attacks of a file. Raises PtxwcetError (PW831). Cost: its code is run, sources hashed."""
     path = path.absolute()
     module = _module(path)
+    for name in vars(module).keys() - _NAMES:
+        if name.isupper() and (meant := nearest(name, _NAMES)):
+            raise _unusable(path, f"it defines {name}: {meant.strip()}")
     attacks = getattr(module, "ATTACKS", None)
     if not isinstance(attacks, tuple | list) or not attacks:
         raise _unusable(path, "it defines no ATTACKS")

@@ -20,6 +20,7 @@ import click
 
 from ptxwcet.support.diagnostics import Diagnostic, Severity, exit_code, render_all
 from ptxwcet.support.printable import printable, printable_line
+from ptxwcet.support.seals import sealed
 
 _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (
     (re.compile(r"\berror\[PW\d{3}\]:"), {"fg": "red", "bold": True}),
@@ -111,8 +112,11 @@ def echo_json(data: Any) -> None:
 
 
 def json_text(data: Any) -> str:
-    """Data as JSON, two spaces a level; dataclasses as objects, enums as their values."""
-    return json.dumps(_plain(data), indent=2, ensure_ascii=False)
+    """Data as JSON, two spaces a level; dataclasses as objects, enums as their values.
+
+    Reports carry a digest of their content.
+    """
+    return json.dumps(sealed(_plain(data)), indent=2, ensure_ascii=False)
 
 
 def _plain(data: Any) -> Any:

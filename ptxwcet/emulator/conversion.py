@@ -11,7 +11,6 @@ from ptxwcet.emulator.conversion_formats import (
     exact_integers,
     round_to,
 )
-from ptxwcet.emulator.floating import flush
 from ptxwcet.emulator.launch import Array
 
 INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
@@ -46,7 +45,7 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
         wide = round_to(value, target, rounding, "satfinite" in words)
         bits = wide.astype(f"u{max(8, target.width) // 8}")
     if "ftz" in words and name == "f32":
-        bits = flush(bits.view(np.float32)).view(np.uint32)
+        bits = np.where(_is_subnormal(a, rounding), bits & np.uint32(1 << 31), bits)
     sign = np.array(1 << target.bits - 1, dtype=bits.dtype)
     if "relu" in words:
         bits = np.where(bits & sign != 0, np.zeros_like(bits), bits)
@@ -55,6 +54,16 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
         none = (bits & sign != 0) | (a != a)
         bits = np.where(none, np.zeros_like(bits), np.minimum(bits, one))
     return bits
+
+
+def _is_subnormal(a: Array, rounding: str) -> Array:
+    """What ``.ftz`` makes zeros of: below the least normal f32 once rounded to the digits of f32,
+    had it exponents without end. So does ptxas fold constants.
+    """
+    near = np.abs(a) < 2.0**-125
+    scaled = np.where(near, a, 1).astype(np.float64) * 2.0**64
+    digits = to_float(scaled, "f32", rounding, frozenset()).view(np.float32)
+    return near & (np.abs(digits) < 2.0**-62)
 
 
 def _native(a: Array, name: str) -> Array:

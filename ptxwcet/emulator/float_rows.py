@@ -53,7 +53,8 @@ def _arithmetic(operation: Arithmetic, arity: int) -> Builder:
 
 
 def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[str]) -> Bits:
-    if name == "f64" or (name == "f32" and rounding == "rn"):
+    is_plain = rounding == "rn" and "ftz" not in words  # what is flushed is said by `to_float`
+    if name == "f64" or (name == "f32" and is_plain):
         chosen: Operation = operation.nearest
         if rounding != "rn":
             chosen = lambda *values: floating.directed(operation, list(values), rounding)  # noqa: E731

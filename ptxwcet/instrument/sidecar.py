@@ -23,6 +23,7 @@ from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
 from ptxwcet.instrument.rewriting import InstrumentedModule
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.seals import Changed, require_seal, sealed
 from ptxwcet.trace.events import Ipoint
 
 SCHEMA = 1
@@ -83,7 +84,7 @@ def text_digest(text: str) -> str:
 
 def sidecar_text(sidecar: Sidecar) -> str:
     """The JSON text of a sidecar."""
-    return json.dumps(sidecar_data(sidecar), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(sealed(sidecar_data(sidecar)), indent=2, ensure_ascii=False) + "\n"
 
 
 def sidecar_data(sidecar: Sidecar) -> dict[str, Any]:
@@ -128,6 +129,7 @@ def read_sidecar(data: bytes, name: str) -> Sidecar:
     except (ValueError, RecursionError):
         raise _refused(name, "it is not JSON") from None
     try:
+        require_seal(content)
         if content["schema"] != SCHEMA:
             raise _refused(name, f"schema {content['schema']!r} is not known, only {SCHEMA}")
         return Sidecar(
@@ -136,6 +138,8 @@ def read_sidecar(data: bytes, name: str) -> Sidecar:
             _text(content["instrumented_sha256"]),
             tuple(_kernel(row) for row in content["kernels"]),
         )
+    except Changed as error:
+        raise _refused(name, str(error)) from None
     except KeyError as missing:
         raise _refused(name, f"{missing} is missing") from None
     except (TypeError, ValueError, AttributeError):

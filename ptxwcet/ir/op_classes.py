@@ -65,6 +65,7 @@ class OpClass(Enum):
     ASYNC_COPY = "async_copy"  # cp.async (non bulk), commit_group
     ASYNC_WAIT = "async_wait"  # cp.async.wait_*, cp.async.bulk.wait_*: time depends on copies
     ASYNC_BULK = "async_bulk"  # cp.async.bulk, cp.reduce.async.bulk, tensor maps
+    MULTIMEM = "multimem"  # multimem.ld_reduce, st, red: accesses of memory of several devices
     MBARRIER = "mbarrier"  # mbarrier.init, arrive, ...
     MBARRIER_WAIT = "mbarrier_wait"  # mbarrier.test_wait, try_wait
     TEXTURE = "texture"  # tex, tld4, txq

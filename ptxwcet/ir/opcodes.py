@@ -278,9 +278,9 @@ def _memory_rows() -> Iterable[Opcode]:
     yield Opcode("st", _STORE)
     yield Opcode("atom", _ATOMIC, discards=True)
     yield Opcode("red", _ATOMIC)
-    yield Opcode("multimem.ld_reduce", _ATOMIC)
-    yield Opcode("multimem.st", _STORE)
-    yield Opcode("multimem.red", _ATOMIC)
+    yield Opcode("multimem.ld_reduce", _C.MULTIMEM)
+    yield Opcode("multimem.st", _C.MULTIMEM)
+    yield Opcode("multimem.red", _C.MULTIMEM)
     yield Opcode("prefetch", _C.PREFETCH)
     yield Opcode("prefetchu", _C.PREFETCH)
     yield Opcode("applypriority", _C.PREFETCH)
@@ -406,7 +406,7 @@ _MEMORY_OPCODES = frozenset(
     name
     for name, row in OPCODES.items()
     if isinstance(row.rule, BySpace)
-    or name.startswith(("cp.", "multimem.cp.", "mbarrier.", "tensormap.", "ldmatrix", "stmatrix"))
+    or name.startswith(("cp.", "multimem.", "mbarrier.", "tensormap.", "ldmatrix", "stmatrix"))
     or name in {"wmma.load", "wmma.store", "st.async", "st.bulk", "red.async"}
     or name in {"prefetch", "prefetchu", "applypriority", "discard"}
 ) - {

@@ -130,7 +130,10 @@ def leads_to_constants(instruction: Instruction) -> bool:
 
 
 UNCOUNTED = frozenset(
-    {OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC}
+    {
+        *(OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK, OpClass.MMA_ASYNC),
+        OpClass.MULTIMEM,
+    }
 )
 """What accesses memory in a way that is not counted: refused where machines charge accesses."""
 _NO_ACCESS = UNCOUNTED | {OpClass.FENCE, OpClass.ASYNC_WAIT, OpClass.MOVE}

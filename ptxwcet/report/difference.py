@@ -17,6 +17,7 @@ from ptxwcet.report.payment import Change, Payment, changes_between, payment_of
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
+from ptxwcet.support.seals import Changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def read_results(path: str) -> tuple[Result, ...]:
         return tuple(one for report in reports for one in results_of(read_as(Report, report)))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        what = "" if isinstance(error, NotAReport | OSError) else "it is no JSON: "
+        what = "" if isinstance(error, NotAReport | Changed | OSError) else "it is no JSON: "
         raise PtxwcetError(
             Diagnostic(
                 "PW580",

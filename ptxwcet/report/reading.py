@@ -2,7 +2,7 @@
 
 The types of the models say what is expected, as for their schemas (:mod:`ptxwcet.report.schema`).
 A key that a model does not know is passed over, one with a default may be missing: a report of an
-older version is still read.
+older version is still read. A digest that a report carries is held against its content.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from enum import Enum, EnumMeta
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ptxwcet.support.seals import require_seal
 
 _Model = TypeVar("_Model")
 _PLAIN = {str: "a text", int: "a whole number", float: "a number", bool: "a boolean"}
@@ -25,9 +27,11 @@ class NotAReport(ValueError):
 
 
 def read_as(model: type[_Model], data: object, place: str = "") -> _Model:
-    """The data as an instance of a dataclass. Raises NotAReport. Cost: linear."""
+    """The data as an instance of a dataclass. Raises NotAReport, Changed. Cost: linear."""
     if not isinstance(data, dict):
         raise NotAReport(f"{place or 'the top'}: no object")
+    if not place:
+        require_seal(data)
     kind: Any = model
     values, hints = {}, _hints(kind)
     for field in dataclasses.fields(kind):

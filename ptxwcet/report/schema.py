@@ -1,6 +1,7 @@
 """JSON schemas (draft 2020-12) of reports, made from the types of their data models.
 
-A dataclass is an object with exactly its fields; its docstring describes it. The reports have
+A dataclass is an object with exactly its fields; its docstring describes it. A report carries a
+digest of its content beside them (:mod:`ptxwcet.support.seals`). The reports have
 the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from enum import Enum, EnumMeta
 from importlib import import_module
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ptxwcet.support.seals import DIGEST
 
 REPORTS: Mapping[str, tuple[str, str]] = {
     "report": ("ptxwcet.report.model", "Report"),
@@ -43,6 +46,7 @@ def schema_of(name: str) -> dict[str, Any]:
     root = getattr(import_module(module), model)
     definitions: dict[str, Any] = {}
     _reference(root, definitions)
+    definitions[model]["properties"][DIGEST] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     version = {"title": f"ptxwcet: {model}, schema 1"}
     return {"$schema": _DRAFT, **version, "$ref": f"#/$defs/{model}", "$defs": definitions}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
-from ptxwcet.trace.text_table import TextTable, refuse_file, shortened
+from ptxwcet.trace.text_table import TextTable, refuse_file, refuse_misspelt, shortened
 
 CONDITION_COLUMN = "condition"
 """Name of the column that labels runs."""
@@ -26,6 +26,9 @@ def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
 
     ``bits``: width of the counters. Raises PtxwcetError (PW702, PW705, PW707, PW708).
     """
+    refuse_misspelt(
+        table, (*(n for row in _CLOCKS.values() for n in row), *_ENDS, CONDITION_COLUMN)
+    )
     columns = []
     for role, names in (*_CLOCKS.items(), ("end", _ENDS)):
         place = next((table.names.index(name) for name in names if name in table.names), None)

@@ -28,6 +28,7 @@ from ptxwcet.trace.text_table import (
     open_table,
     parse_number,
     refuse_file,
+    refuse_misspelt,
     shortened,
 )
 
@@ -129,6 +130,8 @@ def _time_column(table: TextTable, options: ReadOptions) -> int:
         return find_column(table, options.column)
     if table.columns == 1:
         return 0
+    if options.condition_column is None:
+        refuse_misspelt(table, (*_TIME_COLUMNS, _UNIT, CONDITION_COLUMN))
     candidates = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
     if len(candidates) != 1:
         what = "several columns of times" if candidates else "no column that is known to hold times"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import NoReturn
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
+
+_MUCH_LIKE = 0.8
+"""How alike names are of which one may be the other misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,16 @@ def find_column(table: TextTable, wanted: str) -> int:
         f"'{table.source.name}' has no column '{wanted}'",
         f"it has {listed}; columns are named or numbered from 1",
     )
+
+
+def refuse_misspelt(table: TextTable, known: Collection[str]) -> None:
+    """Raises PtxwcetError (PW707) if a column has a name much like one of those known."""
+    for name in table.names:
+        meant = get_close_matches(name, known, 1, _MUCH_LIKE) if name not in known else []
+        if meant:
+            message = f"'{table.source.name}' has a column '{shortened(name)}' that is not known"
+            help = f"did you mean {meant[0]}? Else name it otherwise, or say what to read: --column"
+            refuse_file("PW707", message, help)
 
 
 def shortened(text: str) -> str:

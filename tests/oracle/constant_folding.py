@@ -261,7 +261,8 @@ def _plain(operand: object) -> str:
     if isinstance(operand.value, int):
         return f"{operand.value & (1 << 64) - 1:#x}"
     if operand.text[:2].lower() == "0f":
-        return operand.text
+        bits = int(np.float32(operand.value).view(np.uint32))
+        return operand.text if operand.value != operand.value else f"0f{bits:08X}"
     return f"0d{int(np.float64(operand.value).view(np.uint64)):016X}"
 
 

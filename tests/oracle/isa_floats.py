@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 from isa_types import Type, clamp
@@ -63,6 +64,8 @@ def round_fraction(value: Fraction, of: Type, mode: str = "rn") -> int:
         exponent -= 1
     unit = Fraction(2) ** (max(exponent, least) - digits + 1)
     rounded = round_integer(value / unit, mode) * unit
+    if rounded == 0:
+        return to_bits(math.copysign(0.0, value), of)
     if abs(rounded) >= Fraction(2) ** (most + 1):
         to_zero = mode in ("rz", "rzi") or mode == ("rm" if value > 0 else "rp")
         largest = (Fraction(2) - Fraction(2) ** (1 - digits)) * Fraction(2) ** most
@@ -72,27 +75,8 @@ def round_fraction(value: Fraction, of: Type, mode: str = "rn") -> int:
     return to_bits(float(rounded), of)
 
 
-def _divide(a: float, b: float) -> float:
-    if b == 0:
-        if a == 0 or math.isnan(a):
-            return math.nan
-        return math.copysign(math.inf, a) * math.copysign(1, b)
-    return a / b
-
-
-def _add(a: float, b: float) -> float:
-    return a + b
-
-
-def _subtract(a: float, b: float) -> float:
-    return a - b
-
-
-def _multiply(a: float, b: float) -> float:
-    return a * b
-
-
-def _least(a: float, b: float) -> float:
+def least(a: float, b: float) -> float:
+    """``min``: of a number and NaN the number, of zeros the negative one."""
     if math.isnan(a) or math.isnan(b):
         return b if math.isnan(a) else a
     if a == b == 0:
@@ -100,35 +84,133 @@ def _least(a: float, b: float) -> float:
     return min(a, b)
 
 
-def _largest(a: float, b: float) -> float:
-    return -_least(-a, -b)
+def largest(a: float, b: float) -> float:
+    """``max``, likewise."""
+    return -least(-a, -b)
 
 
-BINARY: dict[str, Callable[[float, float], float]] = {
-    "add": _add,
-    "sub": _subtract,
-    "mul": _multiply,
-    "div": _divide,
-    "min": _least,
-    "max": _largest,
-}
+def flushed(value: float, of: Type) -> float:
+    """What ``.ftz`` makes of a number: zero of its sign if it is subnormal."""
+    small = of == Type("f", 32) and abs(value) < 2.0**-126
+    return math.copysign(0.0, value) if small else value
 
 
-def fused(a: float, b: float, c: float, of: Type) -> int:
+@dataclass(frozen=True)
+class How:
+    """The modifiers of an operation on a type."""
+
+    of: Type
+    mode: str = "rn"
+    ftz: bool = False
+    sat: bool = False
+
+    @staticmethod
+    def said(words: tuple[str, ...], of: Type) -> How:
+        mode = next((word for word in words if word in MODES), "rn")
+        return How(of, mode, "ftz" in words, "sat" in words)
+
+    def read(self, raw: int, of: Type | None = None) -> float:
+        """An operand, flushed."""
+        value = to_float(raw, of or self.of)
+        return flushed(value, of or self.of) if self.ftz else value
+
+    def ends(self, exact: Fraction | float) -> int:
+        """Raw bits of a result: a fraction other than 0 is rounded, a float is what it is.
+
+        ``.ftz`` is of what is subnormal when rounded to the digits of f32 with any exponent.
+        """
+        raw = (
+            round_fraction(exact, self.of, self.mode)
+            if isinstance(exact, Fraction)
+            else to_bits(exact, self.of)
+        )
+        value = to_float(raw, self.of)
+        if self.ftz and isinstance(exact, Fraction) and self.of == Type("f", 32):
+            digits = to_float(round_fraction(exact * 2**64, self.of, self.mode), self.of)
+            value = math.copysign(0.0, value) if abs(digits) < 2.0**-62 else value
+        elif self.ftz:
+            value = flushed(value, self.of)
+        if self.sat:
+            value = 0.0 if math.isnan(value) or value <= 0 else min(value, 1.0)
+        return to_bits(value, self.of)
+
+
+def _sign(value: float) -> float:
+    return math.copysign(1, value)
+
+
+def fused(a: float, b: float, c: float, how: How) -> int:
     """``a * b + c`` rounded once."""
-    if all(math.isfinite(x) for x in (a, b, c)):
-        exact = Fraction(a) * Fraction(b) + Fraction(c)
-        if exact:
-            return round_fraction(exact, of)
-    try:
-        return to_bits(a * b + c, of)
-    except OverflowError:
-        return to_bits(math.nan, of)
+    if not all(map(math.isfinite, (a, b, c))):
+        # a product of numbers may be beyond those of Python and is not infinite
+        product = 1.0 if math.isfinite(a) and math.isfinite(b) else a * b
+        return how.ends(product + c)
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact:
+        return how.ends(exact)
+    if a * b == 0 == c and _sign(a) * _sign(b) == _sign(c):
+        return how.ends(c)
+    return how.ends(-0.0 if how.mode == "rm" else 0.0)
 
 
-def root(a: float) -> float:
-    """The square root, NaN below zero."""
-    return math.sqrt(a) if a >= 0 else math.nan
+def times(a: float, b: float, how: How) -> int:
+    """``a * b``."""
+    if math.isfinite(a) and math.isfinite(b) and a and b:
+        return how.ends(Fraction(a) * Fraction(b))
+    return how.ends(a * b)
+
+
+def divided(a: float, b: float, how: How) -> int:
+    """``a / b``."""
+    sign = _sign(a) * _sign(b)
+    if math.isnan(a) or math.isnan(b) or (not a and not b) or (math.isinf(a) and math.isinf(b)):
+        return how.ends(math.nan)
+    if math.isinf(a) or not b:
+        return how.ends(sign * math.inf)
+    if math.isinf(b) or not a:
+        return how.ends(sign * 0.0)
+    return how.ends(Fraction(a) / Fraction(b))
+
+
+def root(a: float, how: How) -> int:
+    """The square root: the number nearest to it, or that on the side asked for."""
+    if not a or math.isnan(a) or math.isinf(a) or a < 0:
+        return how.ends(math.nan if a < 0 else a)
+    raw = to_bits(math.sqrt(a), how.of)
+    if how.mode != "rn":
+        while Fraction(to_float(raw, how.of)) ** 2 > Fraction(a):
+            raw -= 1
+        while Fraction(to_float(raw + 1, how.of)) ** 2 <= Fraction(a):
+            raw += 1
+        if how.mode == "rp" and Fraction(to_float(raw, how.of)) ** 2 != Fraction(a):
+            raw += 1
+    return how.ends(to_float(raw, how.of))
+
+
+ARITHMETIC: dict[str, Callable[..., int]] = {
+    "add": lambda a, b, how: fused(a, 1.0, b, how),
+    "sub": lambda a, b, how: fused(a, 1.0, -b, how),
+    "mul": times,
+    "div": divided,
+    "rcp": lambda a, how: divided(1.0, a, how),
+    "sqrt": root,
+    "fma": fused,
+    "mad": fused,
+    "min": lambda a, b, how: how.ends(least(a, b)),
+    "max": lambda a, b, how: how.ends(largest(a, b)),
+}
+"""By name what an operation makes of numbers and of how it is to be rounded."""
+
+
+def converted(raw: int, source: Type, how: How) -> int:
+    """``cvt`` from a floating-point type to one."""
+    value = how.read(raw, source)
+    if not math.isfinite(value) or not value:
+        return how.ends(value)
+    if how.mode.endswith("i"):
+        whole = round_integer(Fraction(value), how.mode)
+        return how.ends(Fraction(whole) if whole else math.copysign(0.0, value))
+    return how.ends(Fraction(value))
 
 
 def to_integer(raw: int, source: Type, target: Type, mode: str) -> int:

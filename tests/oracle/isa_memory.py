@@ -9,13 +9,31 @@ written itself, is none of those that were spoken of.
 
 from __future__ import annotations
 
+import math
 import random
+import struct
 from dataclasses import dataclass
 
 from isa_types import ones
 
 PROFILES = ("mixed", "small", "tiny", "large", "edges", "random", "one", "nonzero", "falling")
-"""How values are drawn; a run draws with one of them."""
+"""How values are drawn; a run draws with one of them. ``numbers`` are floating-point ones."""
+
+_FORMATS = {16: "e", 32: "f", 64: "d"}
+_NUMBERS = (
+    *(0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, -1.0, -0.5, -2.5, 0.1, 1 / 3, 5.499, 100.0),
+    *(1e-7, -1e-7, 1e-40, -1e-45, 65504.0, -65504.0, 2.0**31, -(2.0**31), 2.0**63, 3e38, 1e300),
+    *(math.inf, -math.inf, math.nan),
+)
+
+
+def _bits(number: float, bits: int) -> int:
+    """The bits of a floating-point number, of infinity if it is too large for them."""
+    try:
+        packed = struct.pack("<" + _FORMATS[bits], number)
+    except OverflowError:
+        packed = struct.pack("<" + _FORMATS[bits], math.copysign(math.inf, number))
+    return int.from_bytes(packed, "little")
 
 
 class Values:
@@ -49,6 +67,8 @@ class Values:
             return (1 << chooser.randrange(bits)) + chooser.choice((-1, 0, 0, 1))
         if profile == "one":
             return self._constant if chooser.random() < 0.9 else chooser.randrange(16)
+        if profile == "numbers" and bits in _FORMATS:
+            return _bits(chooser.choice(_NUMBERS), bits)
         if profile == "nonzero":
             return chooser.randrange(1, 1 << bits)
         if profile == "falling":

@@ -73,7 +73,7 @@ def _sum(words: Words, types: list[Type], sources: int) -> Operation | None:
     of = types[0]
     sign = 1 if words[0].startswith("add") else -1
     if of.kind in ("f", "bf", "tf"):
-        return _float_binary(words, types)
+        return _float(words, types, sources)
     if of.parts > 1:
         return Operation(
             (of, of),
@@ -105,7 +105,7 @@ def _carrying(of: Type, sign: int, *, reads: bool, sets: bool) -> Operation:
 def _product(words: Words, types: list[Type], sources: int) -> Operation | None:
     of = types[0]
     if of.kind in ("f", "bf", "tf"):
-        return _float_binary(words, types) if words[0] == "mul" else _float_fused(words, types)
+        return _float(words, types, sources)
     double = Type(of.kind, 2 * of.bits)
     adds = words[0].startswith("mad")
     result = double if "wide" in words else of
@@ -150,7 +150,7 @@ def _truncated(a: int, b: int) -> int:
 def _quotient(words: Words, types: list[Type], sources: int) -> Operation | None:
     of = types[0]
     if of.kind not in ("s", "u", "b"):
-        return _float_binary(words, types)
+        return _float(words, types, sources)
     undefined = arbitrary((*words, "by zero"), (of,), (of,)).function
 
     def divide(a: int, b: int) -> object:
@@ -165,7 +165,7 @@ def _quotient(words: Words, types: list[Type], sources: int) -> Operation | None
 def _extreme(words: Words, types: list[Type], sources: int) -> Operation | None:
     of = types[0]
     if of.kind not in ("s", "u", "b"):
-        return _float_binary(words, types) if sources == 2 else None
+        return _float(words, types, sources)
     choose: Callable[[int, int], int] = min if words[0] == "min" else max
 
     def one(a: int, b: int) -> int:
@@ -187,9 +187,16 @@ def _sign(words: Words, types: list[Type], sources: int) -> Operation | None:
     if of.kind in ("s", "u", "b"):
         return Operation((of,), (of,), abs if words[0] == "abs" else lambda a: -a)
     top = sum(1 << (of.bits * (i + 1) - 1) for i in range(of.parts))
+    if "ftz" in words and of != Type("f", 32):
+        return arbitrary(words, (of,), (of,))
+
+    def flushed(a: int) -> int:
+        small = "ftz" in words and 0 < a & 0x7FFFFFFF < 0x800000
+        return a & 0x80000000 if small else a
+
     if words[0] == "abs":
-        return Operation((of,), (of,), lambda a: a & ~top)
-    return Operation((of,), (of,), lambda a: a ^ top)
+        return Operation((of,), (of,), lambda a: flushed(a) & ~top)
+    return Operation((of,), (of,), lambda a: flushed(a) ^ top)
 
 
 def _sad(words: Words, types: list[Type], sources: int) -> Operation:
@@ -217,37 +224,21 @@ def _dot(words: Words, types: list[Type], sources: int) -> Operation:
 # --- floating point -------------------------------------------------------------------------------
 
 
-def _float_binary(words: Words, types: list[Type]) -> Operation | None:
+def _float(words: Words, types: list[Type], sources: int) -> Operation:
+    """An operation on one type that rounds its exact result once; any other is not followed."""
     of = types[0]
-    modes = {word for word in words if word in isa_floats.MODES}
-    plain = modes <= {"rn"} and not {"sat", "ftz", "approx", "full", "NaN", "xorsign", "abs"} & set(
-        words
-    )
-    if not plain or not isa_floats.is_known(of) or len(types) > 1:
-        return arbitrary(words, (of, of), (of,))
-    function = isa_floats.BINARY[words[0]]
-
-    def compute(a: int, b: int) -> int:
-        try:
-            value = function(isa_floats.to_float(a, of), isa_floats.to_float(b, of))
-        except OverflowError:
-            value = math.inf
-        return isa_floats.to_bits(value, of)
-
-    return Operation((of, of), (of,), compute)
-
-
-def _float_fused(words: Words, types: list[Type]) -> Operation:
-    of = types[0]
-    plain = "rn" in words and not {"sat", "ftz", "relu"} & set(words)
-    if not plain or not isa_floats.is_known(of) or len(types) > 1:
-        return arbitrary(words, (of, of, of), (of,))
-
-    def compute(a: int, b: int, c: int) -> int:
-        x, y, z = (isa_floats.to_float(raw, of) for raw in (a, b, c))
-        return isa_floats.fused(x, y, z, of)
-
-    return Operation((of, of, of), (of,), compute)
+    modes = {*isa_floats.MODES[:4], "ftz", "sat"}
+    function = isa_floats.ARITHMETIC.get(words[0])
+    unknown = [word for word in words[1:-1] if word not in modes]
+    needs_mode = words[0] in ("div", "rcp", "sqrt", "fma", "mad")
+    if function is None or unknown or len(types) > 1 or not isa_floats.is_known(of):
+        return arbitrary(words, (of,) * sources, (of,))
+    if needs_mode and not modes.difference({"ftz", "sat"}) & set(words):
+        return arbitrary(words, (of,) * sources, (of,))
+    if words[0] in ("min", "max") and sources != 2:
+        return arbitrary(words, (of,) * sources, (of,))
+    how = isa_floats.How.said(words, of)
+    return Operation((of,) * sources, (of,), lambda *raw: function(*map(how.read, raw), how))
 
 
 # --- comparison and selection ---------------------------------------------------------------------
@@ -278,11 +269,12 @@ def _comparison(words: Words, of: Type) -> Callable[[int, int], int] | None:
         if name in _UNSIGNED:
             return lambda a, b: int(order(a & ones(of.bits), b & ones(of.bits)))
         return lambda a, b: int(order(a, b))
-    if not isa_floats.is_known(of) or "ftz" in words:
+    if not isa_floats.is_known(of):
         return None
+    how = isa_floats.How.said(words, of)
 
     def floats(a: int, b: int) -> int:
-        x, y = isa_floats.to_float(a, of), isa_floats.to_float(b, of)
+        x, y = how.read(a), how.read(b)
         unordered = math.isnan(x) or math.isnan(y)
         if name in ("num", "nan"):
             return int(unordered == (name == "nan"))
@@ -340,9 +332,8 @@ def _slct(words: Words, types: list[Type], sources: int) -> Operation:
     of, by = types
     if by.kind == "s":
         return Operation((of, of, by), (of,), lambda a, b, c: a if c >= 0 else b)
-    return Operation(
-        (of, of, by), (of,), lambda a, b, c: a if isa_floats.to_float(c, by) >= 0 else b
-    )
+    how = isa_floats.How.said(words, by)
+    return Operation((of, of, by), (of,), lambda a, b, c: a if how.read(c) >= 0 else b)
 
 
 # --- moves and conversions ------------------------------------------------------------------------
@@ -357,38 +348,24 @@ def _cvt(words: Words, types: list[Type], sources: int) -> Operation | None:
     if len(types) != 2 or sources != 1 or words[1] == "pack":
         return arbitrary(words, (types[-1],) * sources, (types[0],)) if types else None
     target, source = types
-    saturates = "sat" in words
-    mode = next((word for word in words if word in isa_floats.MODES), "rn")
     integers = ("s", "u", "b")
+    how = isa_floats.How.said(words, target)
     if target.kind in integers and source.kind in integers:
-        return Operation((source,), (target,), lambda a: clamp(a, target) if saturates else a)
-    if target.kind in integers and isa_floats.is_known(source) and "ftz" not in words:
-        return Operation(
-            (source,), (target,), lambda a: isa_floats.to_integer(a, source, target, mode)
-        )
-    if source.kind in integers and isa_floats.is_known(target) and not saturates:
-        return Operation(
-            (source,), (target,), lambda a: isa_floats.round_fraction(Fraction(a), target, mode)
-        )
-    widens = isa_floats.is_known(source) and isa_floats.is_known(target)
-    if widens and source.bits < target.bits and not saturates and "ftz" not in words:
-        return Operation(
-            (source,),
-            (target,),
-            lambda a: isa_floats.to_bits(isa_floats.to_float(a, source), target),
-        )
+        return Operation((source,), (target,), lambda a: clamp(a, target) if how.sat else a)
+    if {"relu", "satfinite"} & set(words):
+        return arbitrary(words, (source,), (target,))
+    if target.kind in integers and isa_floats.is_known(source):
+        return Operation((source,), (target,), lambda a: _whole(a, source, how))
+    if source.kind in integers and isa_floats.is_known(target):
+        return Operation((source,), (target,), lambda a: how.ends(Fraction(a) if a else 0.0))
+    if isa_floats.is_known(source) and isa_floats.is_known(target):
+        return Operation((source,), (target,), lambda a: isa_floats.converted(a, source, how))
     return arbitrary(words, (source,), (target,))
 
 
-def _sqrt(words: Words, types: list[Type], sources: int) -> Operation:
-    of = types[0]
-    if "rn" not in words or "ftz" in words or not isa_floats.is_known(of):
-        return arbitrary(words, (of,), (of,))
-    return Operation(
-        (of,),
-        (of,),
-        lambda a: isa_floats.to_bits(isa_floats.root(isa_floats.to_float(a, of)), of),
-    )
+def _whole(raw: int, source: Type, how: isa_floats.How) -> int:
+    flushed = isa_floats.to_bits(how.read(raw, source), source)
+    return isa_floats.to_integer(flushed, source, how.of, how.mode)
 
 
 def _cvta(words: Words, types: list[Type], sources: int) -> Operation:
@@ -414,14 +391,15 @@ _BUILDERS: dict[str, Builder] = {
     "mov": _mov,
     "cvt": _cvt,
     "cvta": _cvta,
-    "sqrt": _sqrt,
+    "sqrt": _float,
+    "rcp": _float,
     **BITS,
 }
 
 _VIDEO = ("add", "sub", "absdiff", "min", "max", "shl", "shr", "mad", "set", "avrg")
 ARBITRARY = frozenset(
     (
-        *("add", "sub", "mul", "fma", "min", "max", "rcp", "rsqrt", "sqrt", "sin", "cos", "lg2"),
+        *("add", "sub", "mul", "fma", "min", "max", "rsqrt", "sin", "cos", "lg2"),
         *("ex2", "tanh", "testp", "copysign", "cvt", "isspacep", "istypep"),
         *(f"v{name}{count}" for name in _VIDEO for count in ("", "2", "4")),
     )

@@ -1,4 +1,4 @@
-"""cvt, set, slct and testp of constants, against what ptxas computes for them when it compiles.
+"""Operations on constants, against what ptxas computes for them when it compiles.
 
 A kernel with the operations on constants and one with the emulator's results as literals are one
 program for ptxas, if it folds the operations. What it leaves to the machine proves nothing.
@@ -33,7 +33,16 @@ SINGLES = [single(x) for x in (0.0, -0.0, 1.0, 0.5, 2.5, -1.5, 1e10, 2.0**-149, 
 SINGLES += [0x3F801000, 0x3F803000, 0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x33000001, 0x477FEFFF]
 SPECIAL = [0x7FC12345, 0xFFA00001, 0x7F800000]
 DOUBLES = [double(x) for x in (0.0, -0.0, 1.0, 0.5, 2.5, -1.5, 1e300, 2.0**-150, 2.0**31, -7.7)]
-DOUBLES += [0x3FF0000010000000, 0x3FF0000010000001, 0x380FFFFFFFFFFFFF, 0x40EFFDFFFFFFFFFF]
+DOUBLES += [
+    0x3FF0000010000000,
+    0x3FF0000010000001,
+    0x380FFFFFFFFFFFFF,
+    0x40EFFDFFFFFFFFFF,
+    0x380FFFFFE0000000,
+    0x380FFFFFEFFFFFFF,
+    0x380FFFFFF0000000,
+    0xB80FFFFFC0000000,
+]
 SOURCES = {
     "f16": HALVES, "bf16": HALVES, "f32": SINGLES + SPECIAL, "f64": DOUBLES, "number": SINGLES,
     "u32": [0, 2**32 - 1, 2**24 + 3, 65520], "s32": [0, 2**32 - 1, 2**24 + 3],
@@ -77,6 +86,17 @@ def comparisons():
         yield text, [(v,) for v in SINGLES + SPECIAL], "u4", "u4"
 
 
+def arithmetic():
+    """Among them products that ``.ftz`` makes zeros of, though they round to a normal number."""
+    near = [single(1.0) + step for step in (-2, -1, 0, 1)]
+    edges = [0x00800000, 0x80800000, 0x00800001, 0x00FFFFFF, 1, single(1.0), single(2.5)]
+    pairs = [(a, b) for a in edges for b in [*near, single(0.5), 0x1F7FFFFF]]
+    for text in ("mul.ftz", "mul.rn.ftz", "mul.rn", "add.ftz", "add.rn", "sub.ftz", "min.ftz"):
+        yield f"{text}.f32 {{to}}, {{a}}, {{b}};", pairs, "u4", "u4"
+    for text in ("add.sat", "mul.sat", "mul.ftz.sat"):
+        yield f"{text}.f32 {{to}}, {{a}}, {{b}};", [*pairs, (1 << 31, 1 << 31)], "u4", "u4"
+
+
 def cubin(statements, folder):
     """What ptxas makes of a kernel that stores the result of each statement."""
     lines = [
@@ -103,7 +123,7 @@ def constants(row, kind):
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("family", [conversions, comparisons])
+@pytest.mark.parametrize("family", [conversions, comparisons, arithmetic])
 def test_constants_are_folded_to_the_emulators_results(family, tmp_path):
     agreed = 0
     for text, rows, kind, result in family():

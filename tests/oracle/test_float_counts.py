@@ -1,4 +1,7 @@
-"""Random counts out of floating-point numbers: what the walk says, held to executions."""
+"""Random counts out of floating-point numbers: what the walk says, held to executions.
+
+``benchmarks/random_floats.py`` is the same by the thousand (docs/experiments/random-floats.md).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,15 @@ import struct
 
 import pytest
 from containment_runs import contained
+from path_attack import machine
+from random_floats import held, random_kernel
 
+from ptxwcet.flow.facts.parameters import parse_parameters, resolve_parameters
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
 HEAD = """.version 8.0
@@ -83,3 +92,45 @@ def test_counts_contain_executions(part: int) -> None:
         assert result.wrong == "", text
         codes.append(result.code)
     assert codes.count(None) > 3
+
+
+def test_kernels_of_all_kinds_contain_executions() -> None:
+    found = [held(random_kernel(seed), 2) for seed in range(1, 9)]
+    assert [one.wrong for one in found if one.wrong] == []
+    assert sum(one.checked for one in found) > 200
+
+
+def test_what_is_computed_lane_by_lane_counts_as_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        HEAD
+        + """fma.rn.f32 %f5, %f4, 0.001, 9.0;
+L: sub.rn.f32 %f5, %f5, 0.7; cvt.rzi.s32.f32 %r3, %f5; setp.gt.s32 %p1, %r3, 0; @%p1 bra L;
+ret;
+}
+"""
+    )
+    steps: dict[int, int] = {}
+    spend = WalkState.spend
+    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    for threads in (32, 1024):
+
+        def counted(walk: WalkState, some: int, index: int, threads: int = threads) -> None:
+            steps[threads] = steps.get(threads, 0) + some
+            spend(walk, some, index)
+
+        monkeypatch.setattr(WalkState, "spend", counted)
+        prepare_kernel(kernel, Launch((threads, 1, 1)), machine())
+    assert steps[1024] > steps[32] + 10 * 1024 / 4
+
+
+def test_infinite_parameters_and_those_beyond_their_type() -> None:
+    text = HEAD + "min.f32 %f5, %f1, 5.0; cvt.rzi.s32.f32 %r3, %f5;\n" + LOOP
+    kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+    for value, visits in (("inf", 5), ("-inf", 0), ("3.4e38", 5)):
+        said = resolve_parameters(kernel, parse_parameters([f"k_s={value}"]), None)
+        launch = Launch((32, 1, 1), parameters=said.values)
+        result = contained(kernel, launch, seed=1, executions=1, steps=80)
+        assert (result.code, result.wrong) == (None, "")
+        assert 32 * 80 > result.checked >= visits
+    with pytest.raises(PtxwcetError, match="beyond the type"):
+        resolve_parameters(kernel, parse_parameters(["k_s=3.5e38"]), None)

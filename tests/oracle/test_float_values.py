@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 import pytest
 from instruction_forms import executed, form
-from isa_floats import fused, to_float
+from isa_floats import How, fused, to_float
 from isa_types import Type
 
 from ptxwcet.emulator.registers import Unsupported
@@ -185,7 +185,21 @@ def test_sums_hold_what_fusing_gives() -> None:
         product_of = float(np.float32(a) * np.float32(b))
         result = result_of(add, [Floats(product_of, product_of), Floats(c, c)])
         assert isinstance(result, Floats)
-        together = to_float(fused(a, b, c, single), single)
+        together = to_float(fused(a, b, c, How(single)), single)
         told_apart += together != product_of + c
         assert result.low <= together <= result.high
     assert told_apart > 20
+
+
+def test_products_that_are_subnormal_before_they_are_rounded_alone() -> None:
+    """ptxas makes zeros of some of them with ``.ftz``, and the least normal number without."""
+    least, below = 2.0**-126, 1 - 2.0**-24
+    numbers = [Floats(least, least), Floats(below, below)]
+    for name, more in (("mul.rn", []), ("mul", []), ("fma.rn", [Floats(0.0, 0.0)])):
+        operands = ", ".join(["%r0", "%r1", "%r2", "%r3"][: 3 + len(more)])
+        with_ftz = operation_of(form(f"{name}.ftz.f32 {operands};").instruction.form)
+        without = operation_of(form(f"{name}.f32 {operands};").instruction.form)
+        assert result_of(with_ftz, [*numbers, *more]) is None
+        assert result_of(without, [*numbers, *more]) == Floats(least, least)
+        upper = [Floats(least, 1.0), numbers[1], *more]
+        assert result_of(with_ftz, upper) is None

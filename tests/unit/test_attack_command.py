@@ -217,6 +217,7 @@ def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         (QUICK + "SOURCES = ('absent',)", "its source 'absent' is not there"),
         (QUICK + "SOURCES = 'x'", "SOURCES is a tuple"),
+        (QUICK + "SOURCE = ('x',)", "it defines SOURCE: did you mean SOURCES?"),
         (QUICK.replace('"quick", ', '"blocks", '), "two attacks are called 'blocks'"),
         ("\x00", "null bytes"),
     ],

@@ -39,7 +39,7 @@ def result() -> dict[str, Any]:
 
 
 def written(path: Path, data: object) -> Path:
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps({key: one for key, one in data.items() if key != "digest"}))
     return path
 
 
@@ -199,6 +199,16 @@ def test_values_of_other_types(value: object, result: dict[str, Any], tmp_path: 
     written(path, changed(result, warp_count=value))
     message = refusal_of(read_results, str(path)).message
     assert "kernels[0].warp_count is not a whole number" in message
+
+
+def test_a_result_that_was_changed_is_refused(result: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(dict(reversed(result.items()))))  # in another order and layout
+    read_results(str(path))
+    assert len(result["digest"]) == 64
+    path.write_text(json.dumps({**result, "version": "9"}))
+    found = refusal_of(read_results, str(path))
+    assert (found.code, "not what was written" in found.message) == ("PW580", True)
 
 
 @pytest.mark.parametrize("text", ["-1%", "x", "nan", "2%%", "1e3", ""])

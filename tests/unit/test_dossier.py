@@ -294,6 +294,7 @@ def test_a_self_test_that_does_not_count(
 ) -> None:
     data = json.loads(tested.read_text())
     data[key] = data[key] | value if isinstance(value, dict) else value
+    del data["digest"]  # as of a version without digests, which would refuse the change
     file = tmp_path / "other.json"
     file.write_text(json.dumps(data))
     code, found, error = written(tmp_path / "d.json", *SAXPY, "--selftest", file)
@@ -437,8 +438,8 @@ def test_data_are_read_back_as_they_were(tmp_path: Path, tested: Path) -> None:
     """Mappings, too."""
     data = json.loads(tested.read_text())
     again = json.loads(json.dumps(dataclasses.asdict(read_as(SelfTestReport, data))))
-    assert again == data
-    broken = copy.deepcopy(data)
+    assert again == {key: one for key, one in data.items() if key != "digest"}
+    broken = copy.deepcopy(again)
     broken["checks"]["SAFE >= run of a policy"] = "many"
     with pytest.raises(ValueError, match=r"checks\.SAFE >= run of a policy is not a whole number"):
         read_as(SelfTestReport, broken)

@@ -173,3 +173,16 @@ def test_clock_pairs_by_equation_1(tmp_path: Path) -> None:
     (found,) = read(tmp_path, text, ReadOptions(counter_bits=64)).conditions
     assert len(wide) > len(text)
     assert found.times.tolist()[0] == 310
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("cycles,conditon\n3,a\n", "condition"),
+        ("cycles,units\n3,ns\n", "unit"),
+        ("run,sm,start,end,conditions\n0,0,3,5,a\n", "condition"),
+    ],
+)
+def test_columns_that_are_misspelt(tmp_path: Path, text: str, meant: str) -> None:
+    found = refusal_of(read, tmp_path, text)
+    assert (found.code, f"did you mean {meant}?" in str(found.help)) == ("PW707", True)

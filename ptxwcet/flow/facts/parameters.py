@@ -8,6 +8,7 @@ kernel, and those of several sources against one another.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ class ArraySize:
     bytes: int
 
 
+_FLOATS = {"f16": "<e", "f32": "<f"}
 Stated = int | float | tuple[int, int] | Alignment | ArraySize
 """What is said of a parameter: its value, the least and largest that it may have, of what it is
 a multiple, or how large its array is.
@@ -232,9 +234,14 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
     kind = parameter.type
     if kind[0] == "f":
         try:
-            return float(text)
+            number = float(text)
+            struct.pack(_FLOATS.get(kind, "<d"), number)
         except ValueError:
             raise _refused(fact, f"{text!r} is not a number", f"the type is .{kind}") from None
+        except OverflowError:
+            message = f"{text} is beyond the type .{kind} of {fact.name}"
+            raise _refused(fact, message, "write inf for an infinite value") from None
+        return number
     bits = int(kind[1:]) if kind[1:].isdigit() else 0
     try:
         if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length

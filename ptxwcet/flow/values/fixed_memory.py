@@ -97,7 +97,7 @@ def _parameter_bytes(parameters: tuple[Parameter, ...], launch: Launch) -> dict[
             found[parameter.name] = data
         elif isinstance(value, int) and parameter.type[0] != "f" and not parameter.is_array:
             found[parameter.name] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        elif value is not None and parameter.type in _FLOATS and math.isfinite(value):
+        elif value is not None and parameter.type in _FLOATS and not math.isnan(value):
             with contextlib.suppress(OverflowError):
                 found[parameter.name] = struct.pack(_FLOATS[parameter.type], value)
     return found

@@ -71,6 +71,11 @@ class Floats:
         """Whether it is one number."""
         return not self.nan and _key(self.low) == _key(self.high)
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Its least and its greatest number, once if they are one."""
+        return (self.low,) if _key(self.low) == _key(self.high) else (self.low, self.high)
+
 
 Operands = Sequence["Floats | Interval"]
 Result = Floats | Interval | None
@@ -157,10 +162,17 @@ class _How:
     ftz: bool
     sat: bool
 
-    def ends(self, value: Fraction, zero: float) -> float:
-        """The result for an exact value; ``zero``: the one that 0 gives."""
+    def ends(self, value: Fraction, zero: float) -> float | None:
+        """The result for an exact value; ``zero``: the one that 0 gives.
+
+        None of a value that is subnormal before it is rounded alone, with ``.ftz``: the manual does
+        not say when it is flushed. ptxas does if it is subnormal in 24 digits of any exponent.
+        """
         number = rounded(value, self.form, self.mode) if value else zero
-        number = _flushed(number, self.form) if self.ftz else number
+        if self.ftz:
+            number = _flushed(number, self.form)
+            if number and abs(value) < Fraction(2) ** self.form.least:
+                return None
         return _saturated(number) if self.sat else number
 
     def taken(self, numbers: Floats) -> Floats:
@@ -185,19 +197,19 @@ def _sign(*numbers: float) -> float:
     return math.prod(math.copysign(1, number) for number in numbers)
 
 
-def _sum(how: _How, a: float, b: float) -> float:
+def _sum(how: _How, a: float, b: float) -> float | None:
     return _fused(how, a, 1.0, b)
 
 
-def _difference(how: _How, a: float, b: float) -> float:
+def _difference(how: _How, a: float, b: float) -> float | None:
     return _fused(how, a, 1.0, -b)
 
 
-def _product(how: _How, a: float, b: float) -> float:
+def _product(how: _How, a: float, b: float) -> float | None:
     return how.ends(Fraction(a) * Fraction(b), math.copysign(0.0, _sign(a, b)))
 
 
-def _fused(how: _How, a: float, b: float, c: float) -> float:
+def _fused(how: _How, a: float, b: float, c: float) -> float | None:
     exact = Fraction(a) * Fraction(b)
     zero = -0.0 if how.mode == "rm" else 0.0
     if not exact and not c and _sign(a, b) == _sign(c):
@@ -259,13 +271,15 @@ def _arithmetic(operation: Operation, form: Format, operands: Sequence[Floats]) 
     if any(one.low <= 0 <= one.high for one in divisors):
         return None
     rule = _EXACT[operation.name]
-    ends = [rule(how, *corner) for corner in product(*((one.low, one.high) for one in taken))]
+    return _around([rule(how, *corner) for corner in product(*(one.ends for one in taken))])
+
+
+def _around(ends: Sequence[float | None]) -> Floats | None:
+    """The least range around results that are all known."""
     known = [end for end in ends if end is not None]
-    return _around(known) if len(known) == len(ends) else None
-
-
-def _around(ends: Sequence[float]) -> Floats:
-    return Floats(min(ends, key=_key), max(ends, key=_key))
+    if len(known) < len(ends):
+        return None
+    return Floats(min(known, key=_key), max(known, key=_key))
 
 
 # --- what needs no rounding -----------------------------------------------------------------------
@@ -340,10 +354,10 @@ def _converted(operation: Operation, operand: Floats | Interval) -> Result:
         return None
     how = _How(to, mode or "rn", "ftz" in words and target.bits == 32, "sat" in words)
     found = [_as_float(end, mode, how) for end in (operand.low, operand.high)]
-    return _around([*found, 0.0] if operand.nan else found)
+    return _around(found + [0.0] * operand.nan)
 
 
-def _as_float(number: float, mode: str, how: _How) -> float:
+def _as_float(number: float, mode: str, how: _How) -> float | None:
     if math.isinf(number):
         return _saturated(number) if how.sat else number
     exact = Fraction(number)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.flow.values.ranges import symbols_of, with_few_symbols
-from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Number, Unknown
+from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask, Number, Unknown, Value
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import SplitWarps, Undecided
@@ -14,6 +14,8 @@ from ptxwcet.ir.kernel import Guard
 
 _SYMBOLS_IN_A_STEP = 4
 """Of a value that an instruction writes: so many take as long as another instruction."""
+_LANES_IN_A_STEP = 4
+"""Of an operation on floating-point numbers, which is exact in fractions."""
 
 
 def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
@@ -31,6 +33,8 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
                 return
             state.active = lanes
     assert step.transfer is not None
+    if step.is_slow and any(_differs(state.register(name)) for name in step.instruction.reads):
+        walk.spend(int(lanes.sum()) // _LANES_IN_A_STEP, step.index)
     values = step.transfer(state)
     for name, value in zip(step.instruction.writes, values, strict=True):
         if name in walk.graph.control_registers:
@@ -38,6 +42,11 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
             few = with_few_symbols(value, walk.graph.width(name)) if skipped is None else skipped
             state.write(name, few, lanes)
     state.active = mask
+
+
+def _differs(value: Value) -> bool:
+    """Whether lanes hold numbers of their own."""
+    return isinstance(value, Known) and not isinstance(value.base, int)
 
 
 def guard_lanes(walk: WalkState, index: int, guard: Guard | None, mask: Mask) -> Mask:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.values.arrays import array_transfer
+from ptxwcet.flow.values.float_transfer import float_operation
 from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
 from ptxwcet.flow.values.transfer import compile_transfer
@@ -20,7 +21,8 @@ class Step:
     """An instruction that the walk must look at.
 
     ``transfer`` gives what it writes, None if no such register decides anything. ``is_checked``: it
-    is a control instruction, which may write registers too, as ``bar.red`` does.
+    is a control instruction, which may write registers too, as ``bar.red`` does. ``is_slow``: what
+    it writes is computed lane by lane where lanes differ.
     """
 
     index: int
@@ -28,6 +30,7 @@ class Step:
     guard: Guard | None
     transfer: Transfer | None
     is_checked: bool
+    is_slow: bool
 
 
 class Steps:
@@ -69,7 +72,8 @@ class Steps:
             transfer = self._transfer(index, instruction)
         if transfer is None and not is_checked:
             return None
-        return Step(index, instruction, instruction.guard, transfer, is_checked)
+        is_slow = float_operation(instruction) is not None
+        return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow)
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
         if is_reduction(instruction) and self._are_whole(instruction.mnemonic):

@@ -242,7 +242,7 @@ class Program:
             w.compute()
 
     def leave(self) -> None:
-        """Lanes end, in one of the ways to write it."""
+        """Lanes end, in one of the ways to write it, or after some work."""
         w, chooser = self.writer, self.random
         p = w.predicate()
         if chooser.random() < 0.5:  # some lanes, whatever the data
@@ -250,11 +250,13 @@ class Program:
             limit = chooser.choice(("1", "5", "31", "32", "33", w.some(32)))
             w.emit(f"setp.{chooser.choice(('ge', 'ge', 'eq'))}.u32 {p}, %t, {limit};")
         sense, on = chooser.choice(("", "!")), w.label()
-        form = chooser.choice(("bra DONE", "bra DONE", "bra DONE", "ret", "exit", "over"))
-        if form != "over":
+        form = chooser.choice(("bra DONE", "bra DONE", "bra DONE", "ret", "exit", "over", "work"))
+        if form not in ("over", "work"):
             w.emit(f"@{sense}{p} {form};")
             return
         w.emit(f"@{sense}{p} bra {on};")
+        for _ in range(chooser.randrange(1, 4) if form == "work" else 0):
+            chooser.choice((w.compute, w.effect))()
         w.emit(f"{chooser.choice(('ret', 'bra DONE'))};")
         w.emit(f"{on}:")
 

@@ -148,9 +148,10 @@ class FlowGraph:
         ends = last.control in ENDINGS and last.guard is None
         return bounds.end == bounds.start + 1 and ends
 
-    def way_out(self, *sides: int) -> int | None:
+    def way_out(self, *sides: int, working: bool = False) -> int | None:
         """The one of two sides of a branch on which lanes only end, if those of the other one may
-        come to a barrier. Cost: constant, once linear in the graph.
+        come to a barrier. ``working``: they may do more, without a branch. Cost: constant, once
+        linear in the graph.
         """
         if self.work.before_barriers is None:
             found: set[int] = set()
@@ -161,9 +162,19 @@ class FlowGraph:
                     found.add(one)
                     pending += self.cfg.predecessors[one]
             self.work.before_barriers = frozenset(found)
-        ends = [one for one in sides if self.is_final(BlockId(one))]
         waits = self.work.before_barriers.intersection(sides)
+        ends = [one for one in sides if self.is_final(BlockId(one))]
+        if working:
+            ends = [one for one in sides if one not in waits and self._runs_out(BlockId(one))]
         return ends[0] if ends and waits else None
+
+    def _runs_out(self, block: BlockId) -> bool:
+        """Whether one way alone leads from a block to the end, which passes no block twice."""
+        seen: set[int] = set()
+        while block != self.cfg.exit and block not in seen and len(self.cfg.successors[block]) == 1:
+            seen.add(block)
+            (block,) = self.cfg.successors[block]
+        return block == self.cfg.exit
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""

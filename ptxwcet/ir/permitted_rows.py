@@ -73,8 +73,8 @@ def _bit_rows() -> _Rows:
     yield "shl", Form("", _BITS, "=1 1 u32")
     yield "shr", Form("", f"{_BITS} {_ALL}", "=1 1 u32")
     yield "shf", Form("^l|r clamp|wrap", "b32", "=b32 b32 b32 u32")
-    yield "bfe", Form("", _WIDE, "=1 1 u32 u32")
-    yield "bfi", Form("", "b32 b64", "=1 1 1 u32 u32")
+    yield "bfe", Form("", _WIDE, "=1 1 u32#0:255 u32#0:255")
+    yield "bfi", Form("", "b32 b64", "=1 1 1 u32#0:255 u32#0:255")
     yield "bfind", Form("[shiftamt]", _WIDE, "=u32 1")
     for name in ("popc", "clz"):
         yield name, Form("", "b32 b64", "=u32 1")

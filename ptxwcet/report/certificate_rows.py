@@ -21,11 +21,12 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A multiple of a register, read as a number in some way."""
+    """A multiple of a register, or of its quotient by another one, read as a number in some way."""
 
     register: str
     coefficient: int
     reading: Annotated[str, Reading]
+    divisor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def certificate_row(proof: Proof, iterations: int, cfg: ControlFlowGraph) -> Cer
 
 
 def _sum_row(one: Sum) -> SumRow:
-    parts = tuple(PartRow(name, c, reading.value) for name, c, reading in one.parts)
+    parts = tuple(PartRow(name, c, reading.value, by) for name, c, reading, by in one.parts)
     return SumRow(parts, one.constant)
 
 
@@ -155,7 +156,12 @@ def _integer(value: object) -> int:
 
 def _sum_from(row: Mapping[str, Any]) -> Sum:
     parts = tuple(
-        Part(str(part["register"]), _integer(part["coefficient"]), Reading(part["reading"]))
+        Part(
+            str(part["register"]),
+            _integer(part["coefficient"]),
+            Reading(part["reading"]),
+            part["divisor"],
+        )
         for part in row["parts"]
     )
     return Sum(parts, _integer(row["constant"]))

@@ -13,9 +13,9 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS
-from ptxwcet.machine.model import Machine
+from ptxwcet.machine.model import Machine, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
@@ -23,6 +23,10 @@ from ptxwcet.warp.program import Barrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
+
+
+LONGEST_SLEEP = Immediate(1_000_000, "1000000")
+"""The most nanoseconds that a thread may be told to sleep, by the PTX ISA."""
 
 
 def _is_integer(operand: Operand) -> bool:
@@ -49,6 +53,7 @@ class LaunchCosts(InstructionCosts):
             accesses = kernel_accesses(kernel, launch)
         self._found = accesses
         self._kernel = kernel
+        self._told_before: dict[int, Instruction] = {}
         super().__init__(
             machine,
             launch.threads,
@@ -68,27 +73,55 @@ class LaunchCosts(InstructionCosts):
         return super().outlasts_barrier(index, self._told(index, instruction))
 
     def _told(self, index: int, instruction: Instruction) -> Instruction:
-        """A sleep with the literal that is moved to its register before: nvcc writes it so.
+        """A sleep with the longest time that it may be told, as a literal.
 
-        Between both there is no label, no branch and no call. Cost: the way back to the move.
+        That is the largest of the literals that its register may have been moved from (nvcc writes
+        it so), or, where these are not all, the longest time that there is, unless the machine has
+        a row for such sleeps. Cost: the ways back to the moves, once.
         """
         if instruction.op_class is not OpClass.NANOSLEEP:
             return instruction
         (time,) = instruction.operands
-        if not isinstance(time, Register):
-            return instruction
-        targets = {*self._kernel.labels.values()}
-        for place in range(index, 0, -1):
-            before = self._kernel.instructions[place - 1]
-            if place in targets or before.control is not ControlEffect.NONE:
-                break
-            if time.name in before.writes:
-                is_move = before.opcode is not None and before.opcode.name == "mov"
-                if is_move and before.guard is None and _is_integer(before.operands[-1]):
-                    form = replace(instruction.form, templates=before.form.templates[-1:])
-                    return instruction._replace(form=form, immediates=before.immediates)
-                break
-        return instruction
+        if index not in self._told_before and isinstance(time, Register):
+            literals = self._moved(index, time.name)
+            if not literals and isinstance(self._machine.timings[OpClass.NANOSLEEP], RefusedOp):
+                literals = [LONGEST_SLEEP]
+            longest = max(literals, key=lambda one: int(one.value) & 0xFFFFFFFF, default=None)
+            if longest is not None:
+                form = replace(instruction.form, templates=(lambda _, literals: literals[0],))
+                instruction = instruction._replace(form=form, immediates=(longest,))
+            self._told_before[index] = instruction
+        return self._told_before.get(index, instruction)
+
+    def _moved(self, index: int, name: str) -> list[Immediate]:
+        """The literals that a register may have been moved from; none if it may be anything else.
+
+        A move under a guard leaves what was before, too.
+        """
+        cfg, found = build_cfg(self._kernel), list[Immediate]()
+        (block,) = (one.id for one in cfg.blocks if one.start <= index < one.end)
+        seen, pending = set[int](), [(block, index)]
+        while pending:
+            block, end = pending.pop()
+            for place in reversed(range(cfg.blocks[block].start, end)):
+                before = self._kernel.instructions[place]
+                if name not in before.writes:
+                    continue
+                value = before.operands[-1]
+                if before.opcode is None or before.opcode.name != "mov" or not _is_integer(value):
+                    return []
+                assert isinstance(value, Immediate)
+                found.append(value)
+                if before.guard is None:
+                    break
+            else:
+                if block == cfg.entry:
+                    return []
+                pending += [
+                    (one, cfg.blocks[one].end) for one in cfg.predecessors[block] if one not in seen
+                ]
+                seen.update(cfg.predecessors[block])
+        return found
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

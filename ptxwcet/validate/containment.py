@@ -42,7 +42,12 @@ def find_departure(path: Path, executed: Path) -> Departure | None:
     """
     steps = tuple(unrolled(executed))
     matcher = _Matcher(steps, frozenset(_late_sides(path)))
-    if len(steps) in matcher.side(path, frozenset({0})):
+    *_, last = path or (None,)
+    whole = path[:-1] if isinstance(last, PathLate) else path
+    ends = matcher.side(whole, frozenset({0}))
+    if isinstance(last, PathLate):  # of those that end before, too
+        ends = matcher.late(last.sides, ends, last.most)
+    if len(steps) in ends:
         return None
     place = matcher.furthest
     return Departure(place, steps[place] if place < len(steps) else None)
@@ -179,7 +184,7 @@ class _Matcher:
             case PathScatter():
                 return self._scatter(node, starts)
             case PathLate(most, sides):
-                return self._late(sides, starts, most)
+                return self.late(sides, starts, most)
             case PathGone():
                 self._gone |= starts
                 return frozenset()
@@ -202,7 +207,8 @@ class _Matcher:
         self._gone |= outer
         return ends
 
-    def _late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
+    def late(self, sides: tuple[Path, ...], starts: frozenset[int], most: int) -> frozenset[int]:
+        """Where up to ``most`` of ``sides``, executed one after the other, may end."""
         ends = starts
         for _ in range(most):
             starts = frozenset[int]().union(*(self.side(side, starts) for side in sides)) - ends

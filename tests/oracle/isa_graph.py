@@ -47,6 +47,16 @@ class Graph:
         """Whether threads do nothing from a block on but end."""
         return start == self.end or (start in self._leaves and not self._guarded[start])
 
+    def way_to_end(self, start: int) -> list[int] | None:
+        """The blocks from one on up to the end, if no branch is on the way; None if one is."""
+        way: list[int] = []
+        while start != self.end:
+            if start in way or len(self.following[start]) != 1 or start in self._waits:
+                return None
+            way.append(start)
+            (start,) = self.following[start]
+        return way
+
     def may_wait(self, start: int) -> bool:
         """Whether some way from a block leads to a barrier."""
         seen, stack = {start}, [start]

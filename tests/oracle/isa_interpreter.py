@@ -347,6 +347,9 @@ class Machine:
                 block = block_to
                 continue
             ends = next((to for to in ways if graph.only_ends(to)), None)
+            if ends is None:
+                works = (to for to in ways if not graph.may_wait(to))
+                ends = next((to for to in works if graph.way_to_end(to) is not None), None)
             if ends is not None and len(ways) == 2:
                 other = next(to for to in ways if to != ends)
                 if graph.may_wait(other):
@@ -376,9 +379,15 @@ class Machine:
         return mask
 
     def _end(self, warp: int, block: int, lanes: set[Lane]) -> None:
-        """Lanes execute a block that ends them."""
-        if block != self.program.graph.end:
-            self.runs[warp].trace.append((block, False))
+        """Lanes execute what leads them to their end: a block that ends them, or some more."""
+        graph, steps = self.program.graph, self.program.steps
+        mask = tuple(lane for lane in self.warps[warp] if lane in lanes)
+        for start in graph.way_to_end(block) or ():
+            last = graph.last[start]
+            for i in range(start, last if last in graph.closes else last + 1):
+                steps[i].run(self, mask)
+            jumps = last in graph.closes and steps[last].words[0] in BRANCHES
+            self.runs[warp].trace.append((start, jumps))
         self.alive[warp] -= lanes
 
     def _jumps(self, last: int, target: int, mask: Mask) -> bool:

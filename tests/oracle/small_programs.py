@@ -171,6 +171,36 @@ class _Draw:
             ]
         return [("mov.u32", "%r5", one), (f"rem.{kind}", one, two, one), ("mov.u32", two, "%r5")]
 
+    def root(self) -> list[Row]:
+        """Half the sum of a number and a quotient by it."""
+        one, number = self.rng.sample(_CARRIED, 2)
+        divided, halved = (f"{self.sign()}32" for _ in range(2))
+        rows: list[Row] = [
+            ("mov.u32", "%r4", one),
+            (f"div.{divided}", "%r5", number, "%r4"),
+            ("add.s32", "%r5", "%r5", "%r4"),
+            (f"shr.{halved}", one, "%r5", "1"),
+        ]
+        return self.guarded(rows) if self.rng.random() < 0.3 else rows
+
+    def stein(self) -> list[Row]:
+        """The difference of two numbers, one of which has lost its zeros."""
+        one, two = self.rng.sample(_CARRIED, 2)
+        low, high = self.rng.choice((("min", "max"), ("min", "max"), ("max", "min")))
+        kind = f"{self.sign()}32"
+        rows: list[Row] = [
+            ("brev.b32", "%r5", two),
+            ("bfind.shiftamt.u32", "%r5", "%r5"),
+            (f"shr.{self.rng.choice('uuus')}32", "%r6", two, "%r5"),
+        ]
+        ends: list[Row] = [
+            (f"{low}.{kind}", "%r7", one, "%r6"),
+            (f"{high}.{kind}", "%r6", one, "%r6"),
+            ("sub.s32", two, "%r6", "%r7"),
+            ("mov.u32", one, "%r7"),
+        ]
+        return [*rows, *(self.guarded(ends) if self.rng.random() < 0.3 else ends)]
+
     def search(self) -> list[Row]:
         """A halving search."""
         kind = f"{self.sign()}32"
@@ -250,6 +280,8 @@ _IDIOMS = (
     _Draw.shift,
     _Draw.shift,
     _Draw.euclid,
+    _Draw.root,
+    _Draw.stein,
     _Draw.search,
     _Draw.merge,
     _Draw.narrow,

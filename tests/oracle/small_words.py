@@ -289,6 +289,12 @@ def _result(program: Program, words: list[str], sources: list[str], states: Stat
             return sum(((a % (1 << bits)) >> n & 1 for n in range(bits)), np.zeros_like(a))
         case "clz":
             return sum((((a % (1 << bits)) >> n) == 0 for n in range(bits)), np.zeros_like(a))
+        case "brev":
+            return sum(((a >> n & 1) << (bits - 1 - n) for n in range(bits)), np.zeros_like(a))
+        case "bfind":  # of the highest bit: its place, or how far it is from the top; of 0 all bits
+            place = sum(((a >> n) != 0 for n in range(1, bits)), np.zeros_like(a))
+            place = bits - 1 - place if "shiftamt" in words else place
+            return np.where(a == 0, -1, place)
         case "mad":
             wide = "wide" in words
             c = more[1] if not wide else _read(program, sources[2], _double(kind), states)
@@ -312,7 +318,7 @@ def _result(program: Program, words: list[str], sources: list[str], states: Stat
         case "max":
             return np.maximum(a, b)
         case "shl" | "shr":
-            amount = np.full_like(a, int(sources[1]))
+            amount = _read(program, sources[1], "u32", states)
             if name == "shl":
                 return np.where(amount >= bits, 0, a << np.minimum(amount, bits))
             return a >> np.minimum(amount, bits)

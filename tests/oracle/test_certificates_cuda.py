@@ -62,6 +62,9 @@ def entries(kernel: str) -> list[PathLoop]:
         ("doubled_from_data", 17, 17),
         ("short_counter", 32767, 32767),
         ("unsigned_short_counter", 65531, 65531),
+        ("root_signed", 12, 22),  # from 500,000 halved to 7 or so, then nearer and nearer
+        ("common_swapped", 32, 64),
+        ("lower_by_test", 1024, 1024),  # 1023, 1022, ..., 0
     ],
 )
 def test_bounded_by_certificates(kernel: str, least: int, most: int) -> None:
@@ -86,7 +89,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(ENDLESS) >= 20
 
 
-@pytest.mark.parametrize("kernel", ["digits", "ffs_minus", "averages", "shifted"])
+@pytest.mark.parametrize("kernel", ["digits", "ffs_minus", "averages", "shifted", "root_signed"])
 def test_reports_are_confirmed_by_the_checker_alone(kernel: str) -> None:
     report = build_report(bound_file(request(kernel, "loops.ptx")))
     data = json.loads(json.dumps(asdict(report)))

@@ -76,7 +76,13 @@ def draw(rng: Random) -> Certificate:
         names = rng.sample(REGISTERS, rng.choice((1, 1, 2)))
         readings = list(Reading) if len(names) == 1 else [Reading.SIGNED, Reading.UNSIGNED]
         reading = rng.choice(readings)
-        parts = tuple(Part(name, rng.choice((1, 1, -1, 2)), reading) for name in names)
+        quotients = reading in (Reading.SIGNED, Reading.UNSIGNED) and rng.random() < 0.2
+        parts = tuple(
+            Part(name, rng.choice((1, 1, -1, 2)), reading, rng.choice((None, *REGISTERS)))
+            if quotients
+            else Part(name, rng.choice((1, 1, -1, 2)), reading)
+            for name in names
+        )
         measure = Sum(parts, rng.choice((0, 0, 1, -3)))
         step = rng.choice(
             (Step(1, -1, 1), Step(1, -2, 1), Step(1, 0, 2), Step(2, 0, 1), Step(1, 1, 2))
@@ -133,6 +139,33 @@ EUCLID: tuple[Row, ...] = (
     ("rem.u32", "%r1", "%r2", "%r1"),
     ("mov.u32", "%r2", "%r5"),
 )
+ROOT: tuple[Row, ...] = (
+    ("mov.u32", "%r4", "%r1"),
+    ("div.u32", "%r5", "%r2", "%r4"),
+    ("add.s32", "%r5", "%r5", "%r4"),
+    ("shr.u32", "%r1", "%r5", "1"),
+)
+LOWER: Row = ("setp.lt.u32", "%p1", "%r1", "%r4")
+TWO_AND_HALF: tuple[Row, ...] = (
+    ("ld.global.u32", "%r2"),
+    ("max.u32", "%r2", "%r2", "2"),
+    ("shr.u32", "%r1", "%r2", "1"),
+)
+STEIN: tuple[Row, ...] = (
+    ("brev.b32", "%r5", "%r1"),
+    ("bfind.shiftamt.u32", "%r5", "%r5"),
+    ("shr.u32", "%r1", "%r1", "%r5"),
+    ("min.u32", "%r4", "%r1", "%r2"),
+    ("max.u32", "%r5", "%r1", "%r2"),
+    ("sub.s32", "%r1", "%r5", "%r4"),
+    ("mov.u32", "%r2", "%r4"),
+)
+ODD_AND_ANY: tuple[Row, ...] = (
+    ("ld.global.u32", "%r2"),
+    ("or.b32", "%r2", "%r2", "1"),
+    ("ld.global.u32", "%r1"),
+    ("max.u32", "%r1", "%r1", "1"),
+)
 ONE: tuple[Row, ...] = (("mov.u32", "%r1", "1"),)
 NOT_NEGATIVE: tuple[Row, ...] = (("ld.global.u32", "%r1"), ("shr.u32", "%r1", "%r1", "1"))
 FALL = Step(1, -1, 1)
@@ -153,7 +186,30 @@ def euclid() -> Certificate:
     return Certificate((), divisor, 15, 0, (), 6, pair)
 
 
+def root() -> Certificate:
+    above = Sum((Part("%r1", 1, Reading.UNSIGNED), Part("%r2", -1, Reading.UNSIGNED, "%r1")))
+    ranges = [
+        Bound(Sum((Part(name, 1, Reading.UNSIGNED),)), 1, high)
+        for name, high in (("%r2", 15), ("%r1", 7))
+    ]
+    steps = (Step(1, 0, 2), Step(1, -1, 1))
+    found = Certificate((*ranges, Bound(above, -2, 7)), above, 7, -2, steps, 0)
+    return replace(found, back_edges=most_back_edges(found) or 0)
+
+
+def stein() -> Certificate:
+    lengths = [Part(name, 1, Reading.LENGTH) for name in ("%r1", "%r2")]
+    measure = Sum((*lengths, Part("%r1", 1, Reading.ODD)))
+    invariant = (
+        Bound(Sum((Part("%r2", 1, Reading.ODD),)), 1, 1),
+        Bound(Sum((Part("%r1", 1, Reading.UNSIGNED),)), 1, 15),
+    )
+    return Certificate(invariant, measure, 9, 2, (FALL,), 7)
+
+
 TRUE: dict[str, tuple[Program, Certificate]] = {
+    "root": (loop(ROOT, LOWER, TWO_AND_HALF), root()),
+    "Stein": (loop(STEIN, NOT_ZERO, ODD_AND_ANY), stein()),
     "down": (
         loop(DOWN, POSITIVE, NOT_NEGATIVE),
         certificate(Reading.SIGNED, 7, 1, FALL, Bound(Sum((Part("%r1"),)), 0, 7)),
@@ -245,6 +301,11 @@ def test_a_smaller_bound_than_what_follows_is_refused(name: str) -> None:
         ((*EUCLID[:1], *DOWN, *EUCLID[2:]), NOT_ZERO, euclid()),
         ((EUCLID[1], ("ld.global.u32", "%r2")), NOT_ZERO, euclid()),
         (EUCLID, ALWAYS, euclid()),
+        # 3, 2, 3, 2, ... for 8; from 0 on whatever division by 0 gives
+        (ROOT, ("setp.ne.u32", "%p1", "%r1", "%r4"), root()),
+        (ROOT, ("setp.le.u32", "%p1", "%r1", "%r4"), root()),
+        # 0 is the smaller one, and stays
+        (STEIN, NOT_ZERO, stein()),
     ],
 )
 def test_endless_loops_have_no_certificate(

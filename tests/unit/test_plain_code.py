@@ -20,6 +20,7 @@ BOUNDED = {
     "rms_norm": "language",
     "gated_early": "language",
     "forward_solve": "numbers",
+    "binary_gcd": "numbers",
     "sparse_rows": "numbers",
     "exchange_sort": "ordering",
     "voxel_mean": "perception",

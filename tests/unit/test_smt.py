@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from ptxwcet.flow.certificates.quotients import laws_of
 from ptxwcet.flow.certificates.reciprocals import simplified
-from ptxwcet.flow.certificates.solving import Question
+from ptxwcet.flow.certificates.solving import Question, all_of
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.terms import Op, Term, const, evaluate, fold, source, term
 from ptxwcet.support.smt import Answer, Formula
@@ -158,3 +159,27 @@ def test_a_question_that_is_too_hard_is_given_up() -> None:
 def test_a_budget_is_counted_over_questions() -> None:
     with pytest.raises(TooMuchEffort):
         Question().answer(10, Effort(-1))
+
+
+@pytest.mark.parametrize("operator", [Op.UDIV, Op.SDIV])
+@pytest.mark.parametrize("bits", [3, 4])
+def test_laws_of_quotients_hold_for_all_small_numbers(operator: Op, bits: int) -> None:
+    number, one, two = (source(place, bits) for place in range(3))
+    quotients = [term(operator, bits, (number, by)) for by in (one, two)]
+    laws = all_of(list(laws_of(*quotients)))
+    for numbers in product(range(1 << bits), repeat=3):
+        assert evaluate(laws, numbers), numbers
+
+
+def test_newtons_step_stays_above_the_root() -> None:
+    """Of 32 bits, which no solver finds without the laws."""
+    number, one = source(0, 32), source(1, 32)
+    quotient = term(Op.UDIV, 32, (number, one))
+    half = (one + quotient).shifted_right(1, signed=False)
+    question = Question()
+    for by in (one, half):
+        question.require(~by.equals(0))
+    for part in (one, quotient):
+        question.require(part.less_than(1 << 31, signed=False))
+    question.require((half + 2).less_than(term(Op.UDIV, 32, (number, half)), signed=False))
+    assert question.answer(2_000, EFFORT) is Answer.IMPOSSIBLE

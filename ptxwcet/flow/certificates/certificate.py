@@ -29,14 +29,17 @@ class Reading(Enum):
     """The place of the highest bit that is set, from 1; 0 if none is."""
     LOWEST = "lowest"
     """The lowest bit that is set, as a number; 0 if none is."""
+    ODD = "odd"
+    """1 if it is odd, else 0."""
 
 
 class Part(NamedTuple):
-    """A multiple of a register, read in some way."""
+    """A multiple of a register, or of its quotient by another one, read in some way."""
 
     register: str
     coefficient: int = 1
     reading: Reading = Reading.SIGNED
+    divisor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,11 @@ class Sum:
     def text(self) -> str:
         """As people write it."""
         words: list[str] = []
-        for name, c, reading in self.parts:
+        for name, c, reading, divisor in self.parts:
             factor = "" if abs(c) == 1 else f"{abs(c)} "
             plain = reading in (Reading.SIGNED, Reading.UNSIGNED)
             word = factor + (name if plain else f"{reading.value}({name})")
+            word += f" / {divisor}" if divisor else ""
             sign = "-" if c < 0 else "+"
             words.append(f"{sign} {word}" if words else f"-{word}" if c < 0 else word)
         if self.constant or not words:

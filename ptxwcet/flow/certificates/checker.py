@@ -43,6 +43,8 @@ _MOST_WIDTH = 256
 """Bits of the widest sums: those of registers of 64 bits with factors of that size."""
 
 _MOST_STATES = 8
+_SMALL = (Reading.ONES, Reading.LENGTH, Reading.ODD)
+"""What is no more than the bits of a register."""
 
 Contents = Callable[[str], Term]
 """What registers hold at some place, by name."""
@@ -141,14 +143,16 @@ def _answer(
     """What the solver says of doubts, and a state in which they are right.
 
     It is asked about all claims together, and about each alone if it does not find that: what is
-    easy takes one question, and what is not is easier in parts, or linear.
+    easy takes one question, and what is not is easier in parts, or linear. Each part may rest on
+    those before it.
     """
     claims = all_of(doubts.claims)
     answer, state = asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
     if answer is not Answer.UNKNOWN:
         return answer, state
+    given = list(doubts.given)
     for claim in dict.fromkeys(doubts.claims):
-        truths = [*doubts.given, ~claim]
+        truths = [*given, ~claim]
         answer, state = asked(narrowed, contents, truths, SOON, effort)
         if answer is Answer.UNKNOWN and is_impossible(truths, effort):
             answer = Answer.IMPOSSIBLE
@@ -156,6 +160,7 @@ def _answer(
             answer, state = asked(narrowed, contents, truths, EFFORT, effort)
         if answer is not Answer.IMPOSSIBLE:
             break
+        given.append(claim)
     return answer, state
 
 
@@ -231,7 +236,7 @@ def _narrow(question: Question, bounds: tuple[Bound, ...], contents: Contents) -
     """Gives few bits to registers that are required to be in a small range."""
     for bound in bounds:
         match bound.sum:
-            case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED),), 0):
+            case Sum((Part(name, 1, Reading.SIGNED | Reading.UNSIGNED, None),), 0):
                 question.narrow(contents(name), bound.low, bound.high)
 
 
@@ -291,7 +296,7 @@ def _counted_bits(measure: Sum, contents: Contents) -> Term | None:
     Counts are compared through the bits then, which says no more: solvers do not count well.
     """
     match measure:
-        case Sum((Part(name, 1, Reading.ONES),), 0):
+        case Sum((Part(name, 1, Reading.ONES, None),), 0):
             return contents(name)
     return None
 
@@ -302,9 +307,11 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
     Raises NotFollowed if they are too many.
     """
     most = abs(measure.constant)
-    for name, c, reading in measure.parts:
+    for name, c, reading, divisor in measure.parts:
         bits = contents(name).width
-        most += abs(c) * (bits if reading in (Reading.ONES, Reading.LENGTH) else 1 << bits)
+        if divisor is not None and contents(divisor).width != bits:
+            raise NotFollowed
+        most += abs(c) * (bits if reading in _SMALL else 1 << bits)
     width = arithmetic_width((factor * most + constant).bit_length() + 2)
     if width > _MOST_WIDTH:
         raise NotFollowed
@@ -314,8 +321,12 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
 def _value(measure: Sum, contents: Contents, width: int) -> Term:
     """A sum in so many bits."""
     found: Term | None = None
-    for name, c, reading in measure.parts:
-        part = _times(_read(contents(name), reading, width), c)
+    for name, c, reading, divisor in measure.parts:
+        bits = contents(name)
+        if divisor is not None:
+            operator = Op.SDIV if reading is Reading.SIGNED else Op.UDIV
+            bits = term(operator, bits.width, (bits, contents(divisor)))
+        part = _times(_read(bits, reading, width), c)
         found = part if found is None else found + part
     rest = const(measure.constant, width)
     if found is None:
@@ -343,4 +354,6 @@ def _read(bits: Term, reading: Reading, width: int) -> Term:
             return const(bits.width, width) - zeros
         case Reading.LOWEST:
             bits = bits & -bits
+        case Reading.ODD:
+            bits = bits.part(0, 1)
     return bits.extended(width, signed=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from ptxwcet.flow.certificates.quotients import laws_of
 from ptxwcet.flow.effort import Effort
 from ptxwcet.ir.terms import Op, Term, any_bits, const, evaluate, fold, term
 from ptxwcet.support.smt import Answer, Expression, Formula
@@ -24,13 +25,15 @@ class Question:
     """Whether some sources make terms of one bit true together.
 
     A quotient by a constant is the number whose multiple leaves a remainder below the constant:
-    solvers know the one less well than the other.
+    solvers know the one less well than the other. They are told how quotients of one number hang
+    together (:mod:`~ptxwcet.flow.certificates.quotients`).
     """
 
     def __init__(self) -> None:
         self._formula = Formula()
         self._known: dict[Term, Expression] = {}
         self._quotients: dict[tuple[Term, int], tuple[Term, Term]] = {}
+        self._divided_by: dict[tuple[Op, Term], list[Term]] = {}
 
     def require(self, truth: Term) -> None:
         """Adds a term of one bit that is to be true. Cost: once for each distinct term."""
@@ -87,7 +90,14 @@ class Question:
             divided = self._by_constant(one)
             if divided is not None:
                 return self._expression(divided)
-        return self._formula.apply(one.op.value, one.width, args, one.value)
+        found = self._formula.apply(one.op.value, one.width, args, one.value)
+        if one.op in (Op.UDIV, Op.SDIV):
+            self._known[one] = found
+            others = self._divided_by.setdefault((one.op, one.args[0]), [])
+            for law in [law for other in others for law in laws_of(one, other)]:
+                self.require(law)
+            others.append(one)
+        return found
 
     def _by_constant(self, division: Term) -> Term | None:
         """A quotient or remainder by a constant, in other terms; None if it is for the solver."""

@@ -1,17 +1,18 @@
 """Certificates that are tried blindly: what often makes a number smaller, whether it does here.
 
 Nothing is executed or computed here but ranges at the entry: the checker says what is true. Tried
-are, for each register that an iteration passes on: that it loses bits that are set, that it shrinks
-by a factor, that it doubles up to a limit, that it is the divisor of Euclid's algorithm; and that
-differences which tests compare are halved. Some of them claim more of an entry than is known: what
-leads to the loop may say so.
+are, for each register that an iteration passes on: that it falls, that it loses bits that are set,
+that it shrinks by a factor, that it doubles up to a limit, that it is the divisor of Euclid's
+algorithm, or what Newton's step makes a root of; that differences which tests compare are halved;
+and that two of them are as Stein's algorithm for common divisors leaves them. Some claim more of an
+entry than is known: what leads to the loop may say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 
 from ptxwcet.flow.certificates.certificate import (
     Bound,
@@ -34,6 +35,8 @@ _MOST_REGISTERS = 6
 _MOST_LIMITS = 4
 _MOST_DIFFERENCES = 6
 _DIVISORS = (2,)
+_BELOW_ROOT = -2
+"""The least that a number r is above n / r where n is below (r + 1)**2."""
 
 
 def proposals(
@@ -44,8 +47,10 @@ def proposals(
     carried = integer_registers(body, body.carried)
     ordered = sorted(carried, key=lambda name: (name not in tested, name))
     certificates: list[Certificate] = []
+    known = settled(body, entry)
     for name in ordered[:_MOST_REGISTERS]:
-        register = _Register(body, entry, name, settled(body, entry))
+        register = _Register(body, entry, name, known)
+        certificates += register.falling()
         certificates += register.losing_bits()
         certificates += register.shrinking(divisors)
         if name in tested:
@@ -53,10 +58,16 @@ def proposals(
     halved = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
     for measure in halved:
         certificates += _halving(body, entry, measure)
-    if _has_remainders(body):
-        for divisor, dividend in permutations(ordered[:_MOST_REGISTERS], 2):
-            if body.types[divisor] == body.types[dividend]:
-                yield from _dividing(_Register(body, entry, divisor, ()), dividend)
+    opcodes = {one.partition(".")[0] for one in _mnemonics(body)}
+    for name, other in permutations(ordered[:_MOST_REGISTERS], 2):
+        if body.types[name] == body.types[other]:
+            one, two = (_Register(body, entry, each, known) for each in (name, other))
+            if "rem" in opcodes:
+                yield from _dividing(one, other)
+            if opcodes & {"brev", "clz"}:
+                certificates += _made_odd(one, two)
+    for name in ordered[:_MOST_REGISTERS]:
+        certificates += _Register(body, entry, name, ()).nearing_a_root()
     for certificate in certificates:
         bounded = with_bound(certificate)
         if bounded is not None:
@@ -102,6 +113,13 @@ class _Register:
         """Its values at the entry."""
         measure = self.measure(signed=signed)
         return self.entry.interval(measure) or measure.kind.interval
+
+    def falling(self) -> Iterator[Certificate]:
+        """Certificates for: it is smaller than before, as a test says, whatever it has become."""
+        for signed in (True, False):
+            own, start = sum_of(self.measure(signed=signed)), self.interval(signed=signed)
+            if start.low >= 0 and start.high < self.measure(signed=signed).kind.high:
+                yield Certificate((), own, start.high, 0, (Step(1, -1, 1),), 0)
 
     def losing_bits(self) -> Iterator[Certificate]:
         """Certificates for: each iteration clears some of the bits that are set, and sets none."""
@@ -150,6 +168,29 @@ class _Register:
                                 invariant, sum_of(negative), -first.low, -end, step, 0
                             )
 
+    def nearing_a_root(self) -> Iterator[Certificate]:
+        """Certificates for: it is above the root of a number, and the quotient as far below."""
+        bits, divisions = self.body.stepping(signed=True).width(self.name), _mnemonics(self.body)
+        kinds = [signed for signed in (True, False) if f"div.{'us'[signed]}{bits}" in divisions]
+        kept = self.body.live[self.body.start] - self.body.written
+        for other, signed in product(integer_registers(self.body, kept) if kinds else (), kinds):
+            number = _Register(self.body, self.entry, other, ())
+            whole, root = number.interval(signed=signed), self.interval(signed=signed)
+            if (
+                self.body.types[other] != self.body.types[self.name]
+                or min(whole.low, root.high) < 1
+            ):
+                continue
+            reading = Reading.SIGNED if signed else Reading.UNSIGNED
+            parts = Part(self.name, 1, reading), Part(other, -1, reading, self.name)
+            invariant = (
+                bound_of(number.measure(signed=signed), Interval(1, whole.high)),
+                bound_of(self.measure(signed=signed), Interval(1, root.high)),
+                Bound(Sum(parts), _BELOW_ROOT, root.high),
+            )
+            steps = (Step(1, 0, 2), Step(1, -1, 1))
+            yield Certificate(invariant, Sum(parts), root.high, _BELOW_ROOT, steps, 0)
+
     def _limits(self, singles: Iterable[Measure], *, signed: bool) -> list[int]:
         """The largest numbers that it is compared with."""
         limits: dict[int, None] = {}
@@ -190,11 +231,26 @@ def _halving(
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)
 
 
-def _has_remainders(body: Region) -> bool:
-    """Whether an iteration divides with a remainder."""
+def _mnemonics(body: Region) -> set[str]:
+    """The instructions of an iteration, without their operands."""
     kernel = body.graph.kernel
-    opcodes = (kernel.instructions[index].opcode for index in indices(body.graph, body.blocks))
-    return any(opcode is not None and opcode.name == "rem" for opcode in opcodes)
+    return {kernel.instructions[index].mnemonic for index in indices(body.graph, body.blocks)}
+
+
+def _made_odd(kept: _Register, other: _Register) -> Iterator[Certificate]:
+    """Stein's algorithm: the zeros at the end of one are left out, and the smaller one taken away.
+
+    Both are odd then, so that their difference is even: it loses a bit in the next iteration.
+    """
+    pair = kept, other
+    bits = [one.interval(signed=False).high.bit_length() for one in pair]
+    measure = Sum(
+        (*(Part(one.name, 1, Reading.LENGTH) for one in pair), Part(other.name, 1, Reading.ODD))
+    )
+    own = other.measure(signed=False)
+    is_odd = Bound(Sum((Part(kept.name, 1, Reading.ODD),)), 1, 1)
+    invariant = (*kept.settled, is_odd, bound_of(own, Interval(1, own.kind.high)))
+    yield Certificate(invariant, measure, sum(bits) + 1, 2, (Step(1, -1, 1),), 0)
 
 
 def _dividing(divisor: _Register, dividend: str) -> Iterator[Certificate]:

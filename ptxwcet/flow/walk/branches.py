@@ -13,7 +13,17 @@ from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
 from ptxwcet.flow.walk.narrowing import condition_of, narrow
 from ptxwcet.flow.walk.open_branch import OpenBranch
-from ptxwcet.flow.walk.open_branches import choose, end_early, ending, fork, may_end, may_leave
+from ptxwcet.flow.walk.open_branches import (
+    choose,
+    end_early,
+    ending,
+    fork,
+    may_end,
+    may_leave,
+    may_work_and_end,
+    way_to_the_end,
+    work_before_end,
+)
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
@@ -58,9 +68,19 @@ def walk_branch(
         if way_out is not None:
             ends = way_out == taken
             stay, leave = Visit(block, taken=jumps and not ends), Visit(block, taken=jumps and ends)
-            end_early(walk, stay, leave, way_out)
+            end_early(walk, stay, leave, ending(walk, way_out))
             walk.state.alive &= ~(going if ends else staying)
             return (fallthrough, staying) if ends else (taken, going)
+        working = way_to_the_end(walk, taken, fallthrough)
+        if working is not None:
+            way, on = (taken, going), (fallthrough, staying)
+            if working != taken:
+                way, on = on, way
+            last = work_before_end(walk, way)
+            stay, leave = (Visit(block, taken=jumps and one == taken) for one in (on[0], working))
+            end_early(walk, stay, leave, last)
+            walk.state.alive &= ~way[1]
+            return on
         walk.trail.add(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
@@ -191,6 +211,10 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
     if way_out is not None:
         ends, postdominator = True, BlockId(way_out)
+    if way_out is None and not sides.agreement:
+        working = way_to_the_end(walk, taken, fallthrough)
+        if working is not None:
+            return may_work_and_end(walk, sides, working)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
     within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body

@@ -237,13 +237,12 @@ def _join(walk: WalkState, sides: OpenBranch, walked_sides: list[Side]) -> None:
     walk.standing = exact.gone_as(left.standing, right.standing)
 
 
-def end_early(walk: WalkState, stay: PathNode, leave: Visit, meeting: int) -> None:
+def end_early(walk: WalkState, stay: PathNode, leave: Visit, last: tuple[Visit, ...]) -> None:
     """Records a branch at which lanes go straight to the end of the kernel and others go on.
 
     They may wait there for the others, which then execute ``stay``, or execute the end before the
     others come to their next barrier, which does not wait for threads that have exited.
     """
-    last = ending(walk, meeting)
     if (leave, *last) == (stay,):
         walk.trail.add(stay)
     else:
@@ -266,11 +265,52 @@ def may_end(walk: WalkState, sides: OpenBranch, meeting: int | None) -> tuple[in
     if sides.agreement or meeting is None or walk.graph.way_out(meeting, on) is None:
         walk.trail.add(stay)
     else:
-        end_early(walk, stay, leave, meeting)
+        end_early(walk, stay, leave, last)
     if not sides.agreement:
         walk.standing = walk.standing.gone()
     if not walk.is_proving and not bool((walk.state.alive & ~mask).any()):
         narrow(walk, sides, taken=not ends_when_taken)  # no lane waits that it does not hold for
+    return on, mask
+
+
+def way_to_the_end(walk: WalkState, *sides: int) -> int | None:
+    """The side of a branch outside of loops whose lanes do some work and end; others may wait."""
+    if walk.trail.loops or walk.scattered:
+        return None
+    return walk.graph.way_out(*sides, working=True)
+
+
+def work_before_end(walk: WalkState, way: tuple[int, Mask]) -> tuple[Visit, ...]:
+    """What lanes execute on a way to the end that has no branch."""
+    before = walk.snapshot()
+    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
+    path, _ = walk_side(walk, *way, walk.cfg.exit)
+    walk.go_back(before)
+    return tuple(one for one in path if isinstance(one, Visit))
+
+
+def may_work_and_end(walk: WalkState, sides: OpenBranch, working: int) -> tuple[int, Mask]:
+    """Lanes may do some work and end; the others go on.
+
+    They are no longer waited for at barriers then: who waits there waits for their work, too. When
+    they do it is as open as for those that only end (:func:`end_early`). If all lanes have gone,
+    the program goes on, which takes no less.
+    """
+    block, jumps = sides.block, walk.graph.jumps(sides.block)
+    ends_when_taken = sides.taken[0] == working
+    way, (on, mask) = sides.taken, sides.fallthrough
+    if not ends_when_taken:
+        way, (on, mask) = sides.fallthrough, sides.taken
+    last = work_before_end(walk, way)
+    leave, stay = (
+        Visit(block, taken=jumps and is_taken is ends_when_taken) for is_taken in (True, False)
+    )
+    walk.standing = walk.standing.reached(Reach.PERHAPS).gone()
+    walk.endings += 1
+    ways: tuple[Path, ...] = ((stay,), (leave, *last), (leave, *last, PathGone()))
+    walk.trail.add(PathChoice(ways, early=last))
+    if not walk.is_proving and not bool((walk.state.alive & ~mask).any()):
+        narrow(walk, sides, taken=not ends_when_taken)
     return on, mask
 
 

@@ -26,3 +26,7 @@ KERNEL minus_one_quotient(volatile int *p) { int x = p[0]; while (x) { x = x / -
 KERNEL data_divisor(volatile int *p) { unsigned x = p[0]; while (x) { x /= (unsigned)p[2]; p[1] = x; } }
 KERNEL remainder_stays(volatile unsigned *p) { unsigned x = p[0] | 1; while (x) { x = (x * 3u) % 7u; p[1] = x; } }
 KERNEL collatz(volatile unsigned *p) { unsigned x = p[0]; while (x != 1) { x = x & 1 ? 3 * x + 1 : x / 2; p[1] = x; } }
+KERNEL root_not_equal(volatile unsigned *p) { unsigned n = p[0]; if (n < 2) return; unsigned x = n / 2, y = (x + n / x) / 2; while (y != x) { x = y; y = (x + n / x) / 2; } p[1] = x; } // of 8: 3, 2, 3, 2
+KERNEL root_or_equal(volatile unsigned *p) { unsigned n = p[0]; if (n < 2) return; unsigned x = n / 2, y = (x + n / x) / 2; while (y <= x) { x = y; y = (x + n / x) / 2; } p[1] = x; }
+KERNEL common_not_halved(volatile unsigned *p) { unsigned a = p[0], b = p[1]; while (b != 0) { b >>= __ffs(b) - 1; if (a > b) { unsigned t = a; a = b; b = t; } b -= a; } p[2] = a; } // a of 0: b stays
+KERNEL lower_or_equal(volatile unsigned *p) { unsigned x, y = p[0] & 1023; do { x = y; y = p[1]; } while (y <= x); p[2] = x; }

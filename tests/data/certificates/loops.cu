@@ -86,3 +86,7 @@ KERNEL unsigned_short_counter(int *out, const unsigned short *in, const int *dat
   while (n > 4) { sum += data[k]; n -= 1 + (data[k++] & 3); }
   out[threadIdx.x] = sum;
 }
+KERNEL root(volatile unsigned *p) { unsigned n = p[0]; if (n < 2 || n > 4000000000u) return; unsigned x = n / 2, y = (x + n / x) / 2; while (y < x) { x = y; y = (x + n / x) / 2; } p[1] = x; }
+KERNEL root_signed(volatile int *p) { int n = p[0]; if (n <= 1 || n > 1000000) return; int x = n, y = (x + 1) / 2; while (y < x) { x = y; y = (x + n / x) / 2; } p[1] = x; }
+KERNEL common_swapped(volatile unsigned *p) { unsigned a = p[0], b = p[1]; if (a == 0 || b == 0) return; a >>= __ffs(a) - 1; while (b != 0) { b >>= __ffs(b) - 1; if (a > b) { unsigned t = a; a = b; b = t; } b -= a; p[3] = b; } p[2] = a; }
+KERNEL lower_by_test(volatile unsigned *p) { unsigned x, y = p[0] & 1023; do { x = y; y = p[1]; } while (y < x); p[2] = x; }

@@ -301,8 +301,8 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
 
     Raises NotFollowed if they are too many.
     """
-    most = abs(measure.constant)
-    for name, c, reading in measure.parts:
+    most = abs(measure.constant) if not measure.wraps else 1 << _wrapping_bits(measure, contents)
+    for name, c, reading in measure.parts if not measure.wraps else ():
         bits = contents(name).width
         most += abs(c) * (bits if reading in (Reading.ONES, Reading.LENGTH) else 1 << bits)
     width = arithmetic_width((factor * most + constant).bit_length() + 2)
@@ -311,8 +311,18 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
     return width
 
 
+def _wrapping_bits(measure: Sum, contents: Contents) -> int:
+    """The bits of all registers of a sum that wraps around. Raises NotFollowed if they differ."""
+    widths = {contents(one.register).width for one in measure.parts}
+    if len(widths) > 1 or any(one.reading is not Reading.WRAPPING for one in measure.parts):
+        raise NotFollowed
+    return widths.pop()
+
+
 def _value(measure: Sum, contents: Contents, width: int) -> Term:
     """A sum in so many bits."""
+    if measure.wraps and (own := _wrapping_bits(measure, contents)) < width:
+        return _value(measure, contents, own).extended(width, signed=False)
     found: Term | None = None
     for name, c, reading in measure.parts:
         part = _times(_read(contents(name), reading, width), c)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ptxwcet.flow.certificates.behind import Result, Span
@@ -31,6 +32,8 @@ from ptxwcet.flow.walk.state import WalkState
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
 _STEPS_BEFORE = (10, 5, 3, 1)
+_LOOPS_AROUND = 2
+"""Loops around from before which a way may come, if nothing else says how a loop is entered."""
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
@@ -78,12 +81,16 @@ def _along(
 ) -> Proven | None:
     """The bound for what leads to a loop, at first without what else is known there."""
     loop, live, mask = search.loop, known.names, known.mask
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
-    if found is None:
-        names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
-        everything = _Known(walk, mask, names)
-        key = (loop.id, 2, everything.summary(names, search))
-        found = _remembered(walk, key, lambda: search.along(everything))
+    near = (search.ways,)
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, near))
+    for stage, ways in ((2, near), (4, search.far)):
+        if found is None and ways:
+            names = live.union(
+                *(one.relevant - one.written | one.once for some in ways for one in some)
+            )
+            everything = _Known(walk, mask, names)
+            key = (loop.id, stage, everything.summary(names, search))
+            found = _remembered(walk, key, partial(search.along, everything, ways))
     return found
 
 
@@ -146,13 +153,15 @@ def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
 @dataclass(frozen=True, slots=True)
 class _Search:
     """What is looked at for one loop: its body, what leads to it from longer ways to shorter ones,
-    and the measures that are tried: alone, and if none helps the sums.
+    ``far`` from before loops around it, and the measures that are tried: alone, and if none helps
+    the sums.
     """
 
     graph: FlowGraph
     loop: Loop
     body: Region
     ways: tuple[Region, ...]
+    far: tuple[tuple[Region, ...], ...]
     singles: tuple[Measure, ...]
     sums: tuple[Measure, ...]
     gaps: tuple[Measure, ...]
@@ -166,13 +175,19 @@ class _Search:
         """The smallest bound that is proven from what is known at an entry."""
         return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known) -> Proven | None:
-        """The bound for what leads to the loop along the longest way that is not too much."""
-        for way in self.ways:
-            entry = entry_along(known, way, self.graph.work.searching)
-            if entry is None:
+    def along(self, known: _Known, ways: tuple[tuple[Region, ...], ...]) -> Proven | None:
+        """The bound for what leads to the loop along the longest way of some that is not too much,
+        the first of ``ways`` that says one.
+        """
+        for some in ways:
+            entries = ((one, entry_along(known, one, self.graph.work.searching)) for one in some)
+            way, entry = next(((one, found) for one, found in entries if found), (None, None))
+            if way is None or entry is None:
                 continue
-            return self._proven(known, entry, BlockId(way.start)) or self._again(known, way, entry)
+            start = BlockId(way.start)
+            bound = self._proven(known, entry, start) or self._again(known, way, entry)
+            if bound is not None:
+                return bound
         return None
 
     def _again(self, known: _Known, way: Region, entry: Entry) -> Proven | None:
@@ -249,11 +264,18 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
     searches = walk.graph.work.regions
     if loop.id not in searches:
         body = body_of(walk.graph, loop)
-        ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
-        singles = measures(body)
-        present = tuple(way for way in ways if way is not None)
+        wanted, singles = body.live[loop.header], measures(body)
+        ways, *far = (
+            tuple(
+                way
+                for steps in _STEPS_BEFORE
+                if (way := way_to(walk.graph, loop, wanted, steps, outer)) is not None
+            )
+            for outer in range(_LOOPS_AROUND + 1)
+        )
+        present = tuple(some for some in far if some)
         searches[loop.id] = _Search(
-            walk.graph, loop, body, present, singles, sums(singles), gaps(body)
+            walk.graph, loop, body, ways, present, singles, sums(singles), gaps(body)
         )
     search: _Search = searches[loop.id]
     return search

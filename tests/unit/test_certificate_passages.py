@@ -235,7 +235,9 @@ def test_distances_that_wrap_around(
     step: int, readings: tuple[Reading, Reading], expected: Verdict
 ) -> None:
     """From some number on to 5 more."""
-    body = f"add.s32 %r2, %r1, 5; L: add.s32 %r1, %r1, {step}; setp.ne.s32 %p1, %r1, %r2; @%p1 bra L;\n"
+    body = f"""add.s32 %r2, %r1, 5;
+L: add.s32 %r1, %r1, {step}; setp.ne.s32 %p1, %r1, %r2; @%p1 bra L;
+"""
     apart = Sum((Part("%r2", 1, readings[0]), Part("%r1", -1, readings[1])))
     one = Certificate((Bound(apart, 1, 5),), apart, 5, 1, (Step(1, -1, 1),), 4)
     kernel = body + "mov.u32 %r1, 0;\n"

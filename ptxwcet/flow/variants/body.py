@@ -56,9 +56,9 @@ def traverse(
     ways: list[tuple[int, Case]]
     for block in region.order:
         cases = _merged(waiting.pop(block, []), region.live[block] | kept, alike=thorough)
-        inner, around = region.inner.get(block), region.around.get(block)
-        if around is not None:
-            cases = [_before_last(region, around, case, how) for case in cases]
+        inner = region.inner.get(block)
+        if block in region.around:
+            cases = [_before_last(region, region.around[block], case, how) for case in cases]
         if inner is not None and thorough and not inner.children:
             ways, count = _last_iteration(region, inner, cases, how)
             steps += count
@@ -124,7 +124,7 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     is_open = len(successors) > 1 or bool(aborts)
     if guard is None or taken is None or fallthrough is None or not is_open:
         return [(target, case) for target in successors]
-    if guard.register not in region.relevant:
+    if guard.register not in region.relevant:  # either way the same is known
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [

@@ -76,10 +76,7 @@ class Entry:
         """
         size = 1 << measure.kind.bits
         found = [case.interval(form) for case, form in self._forms(measure, as_bits=True)]
-        moved = [
-            one.plus(Interval(turn, turn)) for one in found for turn in (-(one.low // size) * size,)
-        ]
-        ends = [end for one in moved for end in (one.low, one.high)]
+        ends = [end - one.low // size * size for one in found for end in (one.low, one.high)]
         return around(ends) if ends and max(ends) < size else None
 
     def _forms(self, measure: Measure, *, as_bits: bool = False) -> list[tuple[Case, Form]]:

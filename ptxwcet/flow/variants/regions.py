@@ -20,10 +20,11 @@ class Region:
     """Blocks from ``start`` on all ways to ``end``, which are the same for the body of a loop.
 
     ``relevant`` are the registers that are wanted at its end or decide branches whose sides leave
-    it or write such, and what these are computed from in it; ``live`` those of them that are read before they are written, from
-    each block. ``order`` has the blocks outside of inner loops, and the headers of those, ``inner``
-    the inner loops by header, ``around`` those that are entered and not left; ``settled`` the registers that are not written behind one, ``once``
-    those that a single instruction writes, outside of inner loops.
+    it or write such, and what these are computed from in it; ``live`` those of them that are read
+    before they are written, from each block. ``order`` has the blocks outside of inner loops, and
+    the headers of those, ``inner`` the inner loops by header, ``around`` those that are entered and
+    not left; ``settled`` the registers that are not written behind one, ``once`` those that a
+    single instruction writes, outside of loops.
     """
 
     graph: FlowGraph
@@ -64,19 +65,25 @@ def body_of(graph: FlowGraph, loop: Loop, wanted: frozenset[str] = frozenset()) 
     return _region(graph, loop.body, (loop.header, loop.header), inner, wanted)
 
 
-def way_to(
-    graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: int, outer: int = 0
-) -> Region | None:
-    """What leads to a loop, from at most ``steps`` dominators before; None if nothing does.
+def ways_to(
+    graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: Iterable[int], outer: int = 0
+) -> tuple[Region, ...]:
+    """What leads to a loop, from at most so many of ``steps`` dominators before, each way once.
 
     ``wanted`` are registers at its header. Ways begin in the loop around, or ``outer`` loops
-    further out: of these one iteration is walked, from any state. Cost: as above.
+    further out: of these one iteration is walked, from any state. Cost: of each, as above.
     """
-    entered = [one for one in graph.forest.around(loop.header) if one.header != loop.header][:outer]
-    first = [loop, *entered][outer] if outer <= len(entered) else None
-    start = None if first is None else _ancestor(graph, first, steps)
-    if start is None:
-        return None
+    entered = [one for one in graph.forest.around(loop.header) if one.header != loop.header]
+    if outer > len(entered):
+        return ()
+    first = [loop, *entered][outer]
+    starts = dict.fromkeys(_ancestor(graph, first, most) for most in steps)
+    ways = (_way(graph, start, loop, wanted) for start in starts if start is not None)
+    return tuple(way for way in ways if way is not None)
+
+
+def _way(graph: FlowGraph, start: BlockId, loop: Loop, wanted: frozenset[str]) -> Region | None:
+    """What leads to a loop from a block; None if that is not followed."""
     try:
         blocks, around = blocks_before(graph, start, loop)
     except NotFollowed:

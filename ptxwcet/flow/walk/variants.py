@@ -25,7 +25,7 @@ from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
-from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
+from ptxwcet.flow.variants.regions import Region, body_of, indices, ways_to, writes
 from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
@@ -81,17 +81,26 @@ def _along(
 ) -> Proven | None:
     """The bound for what leads to a loop, at first without what else is known there."""
     loop, live, mask = search.loop, known.names, known.mask
-    near = (search.ways,)
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, near))
-    for stage, ways in ((2, near), (4, search.far)):
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, search.ways))
+    for outer in range(_LOOPS_AROUND + 1):
+        ways = search.ways if outer == 0 else _far_ways(walk, search, outer)
         if found is None and ways:
-            names = live.union(
-                *(one.relevant - one.written | one.once for some in ways for one in some)
-            )
+            names = live.union(*(way.relevant - way.written | way.once for way in ways))
             everything = _Known(walk, mask, names)
-            key = (loop.id, stage, everything.summary(names, search))
+            key = (loop.id, -outer or 2, everything.summary(names, search))
             found = _remembered(walk, key, partial(search.along, everything, ways))
     return found
+
+
+def _far_ways(walk: WalkState, search: _Search, outer: int) -> tuple[Region, ...]:
+    """What leads to a loop from before loops around it, found once."""
+    found = walk.graph.work.ways
+    key = (search.loop.id, outer)
+    if key not in found:
+        live = search.body.live[search.loop.header]
+        found[key] = ways_to(walk.graph, search.loop, live, _STEPS_BEFORE, outer)
+    ways: tuple[Region, ...] = found[key]
+    return ways
 
 
 def bound_results(
@@ -153,15 +162,13 @@ def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
 @dataclass(frozen=True, slots=True)
 class _Search:
     """What is looked at for one loop: its body, what leads to it from longer ways to shorter ones,
-    ``far`` from before loops around it, and the measures that are tried: alone, and if none helps
-    the sums.
+    and the measures that are tried: alone, and if none helps the sums.
     """
 
     graph: FlowGraph
     loop: Loop
     body: Region
     ways: tuple[Region, ...]
-    far: tuple[tuple[Region, ...], ...]
     singles: tuple[Measure, ...]
     sums: tuple[Measure, ...]
     gaps: tuple[Measure, ...]
@@ -175,19 +182,13 @@ class _Search:
         """The smallest bound that is proven from what is known at an entry."""
         return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known, ways: tuple[tuple[Region, ...], ...]) -> Proven | None:
-        """The bound for what leads to the loop along the longest way of some that is not too much,
-        the first of ``ways`` that says one.
-        """
-        for some in ways:
-            entries = ((one, entry_along(known, one, self.graph.work.searching)) for one in some)
-            way, entry = next(((one, found) for one, found in entries if found), (None, None))
-            if way is None or entry is None:
+    def along(self, known: _Known, ways: tuple[Region, ...]) -> Proven | None:
+        """The bound for what leads to the loop along the longest way that is not too much."""
+        for way in ways:
+            entry = entry_along(known, way, self.graph.work.searching)
+            if entry is None:
                 continue
-            start = BlockId(way.start)
-            bound = self._proven(known, entry, start) or self._again(known, way, entry)
-            if bound is not None:
-                return bound
+            return self._proven(known, entry, BlockId(way.start)) or self._again(known, way, entry)
         return None
 
     def _again(self, known: _Known, way: Region, entry: Entry) -> Proven | None:
@@ -264,18 +265,10 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
     searches = walk.graph.work.regions
     if loop.id not in searches:
         body = body_of(walk.graph, loop)
-        wanted, singles = body.live[loop.header], measures(body)
-        ways, *far = (
-            tuple(
-                way
-                for steps in _STEPS_BEFORE
-                if (way := way_to(walk.graph, loop, wanted, steps, outer)) is not None
-            )
-            for outer in range(_LOOPS_AROUND + 1)
-        )
-        present = tuple(some for some in far if some)
+        singles = measures(body)
+        ways = ways_to(walk.graph, loop, body.live[loop.header], _STEPS_BEFORE)
         searches[loop.id] = _Search(
-            walk.graph, loop, body, ways, present, singles, sums(singles), gaps(body)
+            walk.graph, loop, body, ways, singles, sums(singles), gaps(body)
         )
     search: _Search = searches[loop.id]
     return search

@@ -144,6 +144,7 @@ def _region(
         for loops in (inner, around.values())
     )
     headers: dict[int, Loop] = {one.header: one for one in inner}
+    entered: dict[int, Loop] = {one.header: one for one in around.values()}
     settled: dict[int, frozenset[str]] = {
         one.header: _settled(graph, blocks, one, end) for one in inner
     }
@@ -153,11 +154,11 @@ def _region(
         start,
         end,
         relevant,
-        again.union(counts),
+        frozenset(again.union(counts)),
         live,
         order,
         dict(headers),
-        dict(around),
+        entered,
         settled,
         frozenset(name for name, count in counts.items() if count == 1) - looped - again,
     )

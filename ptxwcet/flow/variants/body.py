@@ -184,11 +184,10 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
     how = region.stepping(signed=True)
     registers = dict(case.registers)
-    for index in indices(region.graph, inner.body):
-        for name in writes(region.graph, index):
-            if name in region.relevant:
-                known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
-                registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
+    for name in writes(region.graph, inner.body):
+        if name in region.relevant:
+            known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
+            registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
     return replace(case, registers=registers)
 
 

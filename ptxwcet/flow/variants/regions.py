@@ -133,16 +133,7 @@ def _region(
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
     )
-    counts = Counter(name for index in indices(graph, blocks) for name in writes(graph, index))
-    looped, again = (
-        {
-            name
-            for one in loops
-            for index in indices(graph, one.body)
-            for name in writes(graph, index)
-        }
-        for loops in (inner, around.values())
-    )
+    counts, again = writes(graph, blocks), set(_in_loops(graph, around.values()))
     headers: dict[int, Loop] = {one.header: one for one in inner}
     entered: dict[int, Loop] = {one.header: one for one in around.values()}
     settled: dict[int, frozenset[str]] = {
@@ -160,7 +151,8 @@ def _region(
         dict(headers),
         entered,
         settled,
-        frozenset(name for name, count in counts.items() if count == 1) - looped - again,
+        frozenset(name for name, count in counts.items() if count == 1)
+        - again.union(_in_loops(graph, inner)),
     )
 
 
@@ -171,9 +163,16 @@ def indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterator[int]:
         yield from range(bounds.start, bounds.end)
 
 
-def writes(graph: FlowGraph, index: int) -> tuple[str, ...]:
-    """The registers that an instruction writes."""
-    return graph.kernel.instructions[index].writes
+def writes(graph: FlowGraph, blocks: Iterable[int]) -> Counter[str]:
+    """How many instructions of some blocks write each register."""
+    kernel = graph.kernel
+    return Counter(
+        name for index in indices(graph, blocks) for name in kernel.instructions[index].writes
+    )
+
+
+def _in_loops(graph: FlowGraph, loops: Iterable[Loop]) -> Counter[str]:
+    return writes(graph, {block for one in loops for block in one.body})
 
 
 def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
@@ -185,20 +184,17 @@ def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -
         if block not in seen and block in blocks and block != end:
             seen.add(block)
             pending += graph.cfg.successors[block]
-    later = {name for index in indices(graph, seen) for name in writes(graph, index)}
-    own = {name for index in indices(graph, inner.body) for name in writes(graph, index)}
-    return frozenset(own - later)
+    return frozenset(writes(graph, inner.body).keys() - writes(graph, seen).keys())
 
 
 def _relevant(
     graph: FlowGraph, blocks: Collection[int], ends: tuple[int, int], wanted_at_end: frozenset[str]
 ) -> frozenset[str]:
     definitions: dict[str, list[int]] = {}
-    written: dict[int, set[str]] = {}
+    written = {block: writes(graph, (block,)).keys() for block in blocks}
     for index in indices(graph, blocks):
-        for name in writes(graph, index):
+        for name in graph.kernel.instructions[index].writes:
             definitions.setdefault(name, []).append(index)
-            written.setdefault(graph.block_of(index), set()).add(name)
     open_: dict[int, tuple[str, frozenset[int] | None]] = {}
     for block in blocks:
         guard = graph.kernel.instructions[graph.last(block)].guard
@@ -216,7 +212,7 @@ def _relevant(
         deciding = [
             block
             for block, (_, sides) in open_.items()
-            if sides is None or any(not relevant.isdisjoint(written.get(one, ())) for one in sides)
+            if sides is None or any(not relevant.isdisjoint(written[one]) for one in sides)
         ]
         if not deciding:
             return frozenset(relevant)

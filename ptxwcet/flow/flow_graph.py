@@ -37,7 +37,7 @@ class Work:
 
     ``most_visits`` is how many blocks all of them together may visit, None: no limit.
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
-    ``regions``, ``results``, ``variants`` and ``searches`` belong to
+    ``regions``, ``ways``, ``results``, ``variants`` and ``searches`` belong to
     :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
     variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
     of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
@@ -56,6 +56,7 @@ class Work:
     dominators: tuple[BlockId | None, ...] = ()
     before_barriers: frozenset[int] | None = None
     regions: dict[int, Any] = field(default_factory=dict)
+    ways: dict[tuple[int, int], Any] = field(default_factory=dict)
     results: dict[int, Any] = field(default_factory=dict)
     variants: dict[Any, Any] = field(default_factory=dict)
     searches: dict[Any, int] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class Work:
             effort = getattr(self, name)
             setattr(work, name, Effort((effort.most - effort.spent) // 2))
         work.regions, work.variants, work.searches = self.regions, self.variants, self.searches
+        work.ways = self.ways
         work.passages, work.states = self.passages, self.states
         return work
 

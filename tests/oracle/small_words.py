@@ -142,6 +142,31 @@ def most_passes(program: Program, label: str, most: int) -> int | None:
     return None
 
 
+def most_passes_of_entries(program: Program, label: str, most: int, flag: str) -> int | None:
+    """:func:`most_passes` of a loop that is entered again and again, as loops in others are.
+
+    The register ``flag`` is 1 where a run comes to the label from outside of the loop, and 0 where
+    it comes from an iteration; the loop reads it.
+    """
+    rows = program.rows
+    place = rows.index(("label", label)) + 1
+    alive = _live(rows)[place]
+    states: States = {name: np.zeros(1, np.int64) for name in _names(rows)}
+    found = _distinct(program, list(_executed(program, 0, states, place)), alive)
+    count = 0
+    while _count(found) > count:
+        count = _count(found)
+        found = _distinct(program, [found, *_executed(program, place, found, place)], alive)
+    states = found
+    for passes in range(most + 1):
+        is_counted = states[flag] == int(passes == 0) if _count(states) else np.zeros(0, bool)
+        if not is_counted.any():
+            return passes
+        states = {name: numbers[is_counted] for name, numbers in states.items()}
+        states = _distinct(program, list(_executed(program, place, states, place)), alive)
+    return None
+
+
 def _count(states: States) -> int:
     return len(next(iter(states.values())))
 

@@ -169,18 +169,85 @@ def test_bits_that_nothing_determines_differ_from_place_to_place() -> None:
     assert verdict(body, falling(1), TO_FIFTEEN) is Verdict.WRONG
 
 
-def test_a_loop_that_is_entered_from_behind_itself_has_no_way() -> None:
-    """The loop around begins behind the first block, and enters the inner one again."""
-    body = """and.b32 %r1, %r1, 15;
-A: ld.global.u32 %r3, [%d1];
+NEST = """ld.global.u32 %r4, [%d1]; and.b32 %r4, %r4, 15; and.b32 %r1, %r1, 15; mov.u32 %r5, 0;
+A: add.s32 %r5, %r5, 4; {}
 M: add.s32 %r1, %r1, -1; setp.gt.s32 %p2, %r1, 0; @%p2 bra M;
-ld.global.u32 %r1, [%d1]; setp.gt.s32 %p3, %r3, 0; @%p3 bra A;
+{} ld.global.u32 %r3, [%d1]; setp.gt.s32 %p3, %r3, 0; @%p3 bra A;
+L: mov.u32 %r1, 0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "expected"),
+    [
+        ("", "", Verdict.WRONG),  # it is what the iteration before has left
+        ("", "ld.global.u32 %r1, [%d1];", Verdict.WRONG),
+        ("ld.global.u32 %r1, [%d1];", "", Verdict.WRONG),
+        ("mov.u32 %r1, %r4;", "", Verdict.CONFIRMED),
+        ("mov.u32 %r1, %r4;", "add.s32 %r4, %r4, 1;", Verdict.WRONG),
+        ("mov.u32 %r1, %r4;", "@%p2 mov.u32 %r4, 16;", Verdict.WRONG),
+        ("mov.u32 %r1, %r4; ld.global.u32 %r4, [%d1];", "", Verdict.WRONG),
+        (
+            "and.b32 %r1, %r5, 3; setp.ne.s32 %p4, %r1, 0; @%p4 mov.u32 %r1, 99;",
+            "",
+            Verdict.CONFIRMED,
+        ),
+        ("and.b32 %r1, %r5, 7; setp.ne.s32 %p4, %r1, 0; @%p4 mov.u32 %r1, 99;", "", Verdict.WRONG),
+    ],
+)
+def test_a_way_into_a_loop_that_is_entered_again_and_again(
+    before: str, behind: str, expected: Verdict
+) -> None:
+    """From before the loop around: what that writes is anything, or so many steps further on."""
+    graph, _ = graph_of(NEST.format(before, behind))
+    inner = next(one for one in graph.forest.loops if one.depth == 2)
+    entry = EntryFacts((), way_from(graph, BlockId(0), inner))
+    assert check(falling(1), iteration_of(graph, inner), entry, Effort(1_000_000)) is expected
+
+
+def test_a_way_through_a_cycle_that_is_no_loop_is_not_followed() -> None:
+    """The cycle around has two entries: what it writes would not be seen."""
+    body = """and.b32 %r1, %r1, 15; setp.gt.s32 %p2, %r1, 3; @%p2 bra B;
+A: ld.global.u32 %r1, [%d1];
+B: mov.u32 %r2, 0;
+M: add.s32 %r1, %r1, -1; setp.gt.s32 %p2, %r1, 0; @%p2 bra M;
+ld.global.u32 %r3, [%d1]; setp.gt.s32 %p3, %r3, 0; @%p3 bra A;
+setp.gt.s32 %p3, %r3, -9; @%p3 bra B;
 L: mov.u32 %r1, 0;
 """
     graph, _ = graph_of(body)
-    inner = next(one for one in graph.forest.loops if one.depth == 2)
+    inner = next(one for one in graph.forest.loops if graph.cfg.name(one.header) == "M")
     with pytest.raises(NotFollowed):
         way_from(graph, BlockId(0), inner)
+
+
+@pytest.mark.parametrize(
+    ("step", "readings", "expected"),
+    [
+        (1, (Reading.WRAPPING, Reading.WRAPPING), Verdict.CONFIRMED),
+        (1, (Reading.SIGNED, Reading.SIGNED), Verdict.WRONG),  # 2^31 lies between
+        (1, (Reading.UNSIGNED, Reading.UNSIGNED), Verdict.WRONG),
+        (1, (Reading.WRAPPING, Reading.SIGNED), Verdict.NOT_SETTLED),
+        (2, (Reading.WRAPPING, Reading.WRAPPING), Verdict.WRONG),
+    ],
+)
+def test_distances_that_wrap_around(
+    step: int, readings: tuple[Reading, Reading], expected: Verdict
+) -> None:
+    """From some number on to 5 more."""
+    body = f"""add.s32 %r2, %r1, 5;
+L: add.s32 %r1, %r1, {step}; setp.ne.s32 %p1, %r1, %r2; @%p1 bra L;
+"""
+    apart = Sum((Part("%r2", 1, readings[0]), Part("%r1", -1, readings[1])))
+    one = Certificate((Bound(apart, 1, 5),), apart, 5, 1, (Step(1, -1, 1),), 4)
+    kernel = body + "mov.u32 %r1, 0;\n"
+    assert verdict(kernel, one, way=True) is expected
+
+
+def test_distances_of_registers_of_two_widths_have_no_width() -> None:
+    apart = Sum((Part("%d1", 1, Reading.WRAPPING), Part("%r1", -1, Reading.WRAPPING)))
+    one = Certificate((Bound(apart, 1, 5),), apart, 5, 1, (Step(1, -1, 1),), 4)
+    assert verdict("L: add.s32 %r1, %r1, 1;\n", one) is Verdict.NOT_SETTLED
 
 
 def test_registers_that_are_none_are_not_settled() -> None:

@@ -25,6 +25,9 @@ BOUNDED = {
     "exchange_sort": "ordering",
     "voxel_mean": "perception",
     "suppress_mask": "perception",
+    "suppress_reduce": "perception",  # loops with barriers, up to a clamped count
+    "decode_attention": "language",  # an unrolled loop in another, up to a clamped length
+    "padded_rows": "numbers",  # a pointer to an end at a known distance
     "gather_rows": "plugins",
     "unpack_sizes": "plugins",
     "row_norm": "plugins",

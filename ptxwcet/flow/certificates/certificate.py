@@ -31,6 +31,8 @@ class Reading(Enum):
     """The lowest bit that is set, as a number; 0 if none is."""
     ODD = "odd"
     """1 if it is odd, else 0."""
+    WRAPPING = "wrapping"
+    """As bits: the sum, of which all parts are read so, is one modulo 2^width, without sign."""
 
 
 class Part(NamedTuple):
@@ -55,7 +57,7 @@ class Sum:
         words: list[str] = []
         for name, c, reading, divisor in self.parts:
             factor = "" if abs(c) == 1 else f"{abs(c)} "
-            plain = reading in (Reading.SIGNED, Reading.UNSIGNED)
+            plain = reading in (Reading.SIGNED, Reading.UNSIGNED, Reading.WRAPPING)
             word = factor + (name if plain else f"{reading.value}({name})")
             word += f" / {divisor}" if divisor else ""
             sign = "-" if c < 0 else "+"
@@ -63,7 +65,13 @@ class Sum:
         if self.constant or not words:
             sign = "-" if self.constant < 0 else "+"
             words.append(f"{sign} {abs(self.constant)}" if words else str(self.constant))
-        return " ".join(words)
+        text = " ".join(words)
+        return f"({text} as it wraps around)" if self.wraps else text
+
+    @property
+    def wraps(self) -> bool:
+        """Whether it is a sum of bits, modulo the width of its registers."""
+        return any(one.reading is Reading.WRAPPING for one in self.parts)
 
 
 @dataclass(frozen=True, slots=True)

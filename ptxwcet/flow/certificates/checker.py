@@ -306,8 +306,8 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
 
     Raises NotFollowed if they are too many.
     """
-    most = abs(measure.constant)
-    for name, c, reading, divisor in measure.parts:
+    most = abs(measure.constant) if not measure.wraps else 1 << _wrapping_bits(measure, contents)
+    for name, c, reading, divisor in measure.parts if not measure.wraps else ():
         bits = contents(name).width
         if divisor is not None and contents(divisor).width != bits:
             raise NotFollowed
@@ -318,8 +318,22 @@ def _width(measure: Sum, contents: Contents, factor: int, constant: int) -> int:
     return width
 
 
+def _wrapping_bits(measure: Sum, contents: Contents) -> int:
+    """The bits of all registers of a sum that wraps around.
+
+    Raises NotFollowed if they differ, or something else is added.
+    """
+    widths = {contents(one.register).width for one in measure.parts}
+    plain = (one.reading is Reading.WRAPPING and one.divisor is None for one in measure.parts)
+    if len(widths) > 1 or not all(plain):
+        raise NotFollowed
+    return widths.pop()
+
+
 def _value(measure: Sum, contents: Contents, width: int) -> Term:
     """A sum in so many bits."""
+    if measure.wraps and (own := _wrapping_bits(measure, contents)) < width:
+        return _value(measure, contents, own).extended(width, signed=False)
     found: Term | None = None
     for name, c, reading, divisor in measure.parts:
         bits = contents(name)

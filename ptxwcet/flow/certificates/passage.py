@@ -131,16 +131,33 @@ def way_from(graph: FlowGraph, start: BlockId, loop: Loop) -> Passage:
     """The ways from a block to a loop's header, each the last part of a run that enters the loop.
 
     The block must dominate the header. Ways do not come back to the block, nor do they go through
-    the loop before. Raises NotFollowed. Cost: as :func:`iteration_of`.
+    the loop before. Of a loop around that the block is outside of one iteration is followed, up to
+    where the loop is entered, from a state as that of a last one. Raises NotFollowed. Cost: as
+    :func:`iteration_of`.
+    """
+    blocks, around = blocks_before(graph, start, loop)
+    return _Follower(graph, blocks, start, loop.header, around).passage()
+
+
+def blocks_before(
+    graph: FlowGraph, start: BlockId, loop: Loop
+) -> tuple[set[BlockId], Mapping[BlockId, Loop]]:
+    """The blocks on ways from a block to a loop's header, and the loops around that are entered on
+    them, by header. Raises NotFollowed.
     """
     if start in loop.body or not _dominates(graph, start, loop.header):
         raise NotFollowed
-    after = _reached(graph.cfg.successors, start, loop.header)
-    before = _reached(graph.cfg.predecessors, loop.header, start)
-    blocks = (after & before) | {start}
-    if not blocks.isdisjoint(loop.body - {loop.header}):
-        raise NotFollowed
-    return _Follower(graph, blocks - {loop.header}, start, loop.header).passage()
+    around = [one for one in graph.forest.around(loop.header) if start not in one.body]
+    blocks: set[BlockId] = set()
+    for place, end in enumerate(around):  # from one header to the next inside
+        begin = around[place + 1].header if place + 1 < len(around) else start
+        after = _reached(graph.cfg.successors, begin, end.header)
+        before = _reached(graph.cfg.predecessors, end.header, begin)
+        part = (after & before) | {begin}
+        if not part.isdisjoint(end.body - {end.header}):
+            raise NotFollowed
+        blocks |= part
+    return blocks - {loop.header}, {one.header: one for one in around[1:]}
 
 
 def _dominates(graph: FlowGraph, above: BlockId, block: BlockId) -> bool:
@@ -200,13 +217,14 @@ class _Sources:
 @dataclass(slots=True)
 class _Follower:
     """Follows blocks from a start to an end; ``waiting`` are the ways that lead into each that is
-    not ``done`` yet.
+    not ``done`` yet, ``around`` the loops that are entered and not left, by header.
     """
 
     graph: FlowGraph
     blocks: Collection[BlockId]
     start: BlockId
     end: BlockId
+    around: Mapping[BlockId, Loop] = field(default_factory=dict)
     sources: _Sources = field(init=False)
     waiting: dict[BlockId, list[tuple[Term, Registers]]] = field(default_factory=dict)
     done: set[BlockId] = field(default_factory=set)
@@ -225,8 +243,9 @@ class _Follower:
         for block in cfg.reverse_postorder:
             if block not in self.blocks or block in done:
                 continue
-            loop = inner.get(block)
-            goes_on = loop is not None and not loop.children  # with its last iteration
+            loop = inner.get(block) or self.around.get(block)
+            # with its last iteration, or one that comes to the end
+            goes_on = loop is not None and (block in self.around or not loop.children)
             own = loop.body if loop is not None else frozenset((block,))
             if block != self.start:
                 self._check_entries(block, own, done)

@@ -57,6 +57,8 @@ def traverse(
     for block in region.order:
         cases = _merged(waiting.pop(block, []), region.live[block] | kept, alike=thorough)
         inner = region.inner.get(block)
+        if block in region.around:
+            cases = [_before_last(region, region.around[block], case, how) for case in cases]
         if inner is not None and thorough and not inner.children:
             ways, count = _last_iteration(region, inner, cases, how)
             steps += count
@@ -73,6 +75,8 @@ def traverse(
         for target, case in ways:
             if target == region.end:
                 arrived.append(case)
+            elif target in region.around and block in region.around[target].body:
+                continue  # round again: not to the end
             elif target in region.blocks and target != region.start:
                 waiting.setdefault(target, []).append(case)
             elif leaving is not None:
@@ -119,6 +123,8 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     aborts = {(block, truth) for truth in (True, False)} & graph.cfg.aborts
     is_open = len(successors) > 1 or bool(aborts)
     if guard is None or taken is None or fallthrough is None or not is_open:
+        return [(target, case) for target in successors]
+    if guard.register not in region.relevant:  # either way the same is known
         return [(target, case) for target in successors]
     predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
     return [
@@ -178,11 +184,10 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
     how = region.stepping(signed=True)
     registers = dict(case.registers)
-    for index in indices(region.graph, inner.body):
-        for name in writes(region.graph, index):
-            if name in region.relevant:
-                known = behind.get(name) if name in region.settled[inner.header] else None
-                registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
+    for name in writes(region.graph, inner.body):
+        if name in region.relevant:
+            known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
+            registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
     return replace(case, registers=registers)
 
 

@@ -70,8 +70,17 @@ class Entry:
             common = gcd(common, form.constant, *dict(form.terms).values())
         return max(common, 1)
 
-    def _forms(self, measure: Measure) -> list[tuple[Case, Form]]:
-        """The sum in each case; none if one is not exact."""
+    def wrapping(self, measure: Measure) -> Interval | None:
+        """The values of a sum of registers modulo their width, without sign, in the cases in which
+        the loop is reached; None if there are none, or the sum wraps around in one.
+        """
+        size = 1 << measure.kind.bits
+        found = [case.interval(form) for case, form in self._forms(measure, as_bits=True)]
+        ends = [end - one.low // size * size for one in found for end in (one.low, one.high)]
+        return around(ends) if ends and max(ends) < size else None
+
+    def _forms(self, measure: Measure, *, as_bits: bool = False) -> list[tuple[Case, Form]]:
+        """The sum in each case; none if one is not exact, but ``as_bits`` modulo the width."""
         sums = []
         for case in self.cases:
             total, now = Form(measure.constant), case
@@ -79,7 +88,9 @@ class Entry:
                 content = now.registers.get(name)
                 if not isinstance(content, (Form, Raw)):
                     return []
-                now, form = exact(now, content, measure.kind, name)
+                form = content if as_bits and isinstance(content, Form) else None
+                if form is None:
+                    now, form = exact(now, content, measure.kind, name)
                 total = plus(total, form, c)
             sums.append((now, total))
         return sums

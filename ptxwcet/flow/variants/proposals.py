@@ -24,6 +24,8 @@ from ptxwcet.flow.certificates.certificate import (
     Sum,
     most_remainders,
 )
+from ptxwcet.flow.certificates.passage import steady_steps
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, sum_of, with_bound
@@ -55,8 +57,9 @@ def proposals(
         certificates += register.shrinking(divisors)
         if name in tested:
             certificates += register.doubling(singles)
-    halved = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
-    for measure in halved:
+    differences = [one for one in singles if len(one.terms) == 2][:_MOST_DIFFERENCES]
+    for measure in differences:
+        certificates += _approaching(body, entry, measure)
         certificates += _halving(body, entry, measure)
     opcodes = {one.partition(".")[0] for one in _mnemonics(body)}
     for name, other in permutations(ordered[:_MOST_REGISTERS], 2):
@@ -229,6 +232,25 @@ def _halving(
         for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
             invariant = (*registers, *settled(body, entry), whole)
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)
+
+
+def _approaching(body: Region, entry: Entry, measure: Measure) -> Iterator[Certificate]:
+    """Registers come nearer by a constant that divides their distance, wherever they wrap around.
+
+    An iteration that goes back finds them apart: before it adds to them, or after.
+    """
+    start, loop = entry.wrapping(measure), body.graph.forest.loop_at(BlockId(body.start))
+    if start is None or measure.kind.signed or loop is None:
+        return
+    steps = steady_steps(body.graph, loop)
+    moved = [c * steps[name] for name, c in measure.terms if name in steps]
+    if len(moved) == sum(name in body.written for name in measure.names):
+        fall = -sum(moved) % (1 << measure.kind.bits)
+        parts = tuple(Part(name, c, Reading.WRAPPING) for name, c in measure.terms)
+        apart = Sum(parts, measure.constant)
+        for low in (fall, 0) if fall else ():
+            whole = Bound(apart, low, start.high, fall)
+            yield Certificate((whole,), apart, start.high, low, (Step(1, -fall, 1),), 0)
 
 
 def _mnemonics(body: Region) -> set[str]:

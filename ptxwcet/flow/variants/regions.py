@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from ptxwcet.flow.certificates.passage import NotFollowed, blocks_before
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.variants.operands import Meanings, Stepping
+from ptxwcet.ir.semantics import meaning_of
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     """Blocks from ``start`` on all ways to ``end``, which are the same for the body of a loop.
 
-    ``relevant`` are the registers that decide branches in it or are wanted at its end, and what
-    they are computed from in it; ``live`` those of them that are read before they are written, from
-    each block. ``order`` has the blocks outside of inner loops, and the headers of those, ``inner``
-    the inner loops by header; ``settled`` the registers that are not written behind one, ``once``
-    those that a single instruction writes, outside of inner loops.
+    ``relevant`` are the registers that are wanted at its end or decide branches whose sides leave
+    it or write such, and what these are computed from in it; ``live`` those of them that are read
+    before they are written, from each block. ``order`` has the blocks outside of inner loops, and
+    the headers of those, ``inner`` the inner loops by header, ``around`` those that are entered and
+    not left; ``settled`` the registers that are not written behind one, ``once`` those that a
+    single instruction writes, outside of loops.
     """
 
     graph: FlowGraph
@@ -32,6 +36,7 @@ class Region:
     live: Mapping[int, frozenset[str]]
     order: tuple[int, ...]
     inner: Mapping[int, Loop]
+    around: Mapping[int, Loop]
     settled: Mapping[int, frozenset[str]]
     once: frozenset[str]
     meanings: Meanings = field(default_factory=dict, compare=False)
@@ -60,33 +65,49 @@ def body_of(graph: FlowGraph, loop: Loop, wanted: frozenset[str] = frozenset()) 
     return _region(graph, loop.body, (loop.header, loop.header), inner, wanted)
 
 
-def way_to(graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: int) -> Region | None:
-    """What leads to a loop, from at most ``steps`` dominators before; None if nothing does.
+def ways_to(
+    graph: FlowGraph, loop: Loop, wanted: frozenset[str], steps: Iterable[int], outer: int = 0
+) -> tuple[Region, ...]:
+    """What leads to a loop, from at most so many of ``steps`` dominators before, each way once.
 
-    ``wanted`` are registers at its header. Ways stay in the loop around. Cost: as above.
+    ``wanted`` are registers at its header. Ways begin in the loop around, or ``outer`` loops
+    further out: of these one iteration is walked, from any state. Cost: of each, as above.
     """
-    around = None if loop.parent is None else graph.forest.loops[loop.parent]
-    inside = range(len(graph.cfg.blocks)) if around is None else around.body
-    start = _ancestor(graph, loop, around, steps)
-    if start is None:
+    entered = [one for one in graph.forest.around(loop.header) if one.header != loop.header]
+    if outer > len(entered):
+        return ()
+    first = [loop, *entered][outer]
+    starts = dict.fromkeys(_ancestor(graph, first, most) for most in steps)
+    ways = (_way(graph, start, loop, wanted) for start in starts if start is not None)
+    return tuple(way for way in ways if way is not None)
+
+
+def _way(graph: FlowGraph, start: BlockId, loop: Loop, wanted: frozenset[str]) -> Region | None:
+    """What leads to a loop from a block; None if that is not followed."""
+    try:
+        blocks, around = blocks_before(graph, start, loop)
+    except NotFollowed:
         return None
-    forward = _reachable(graph.cfg.successors, start, loop.header, inside, around)
-    backward = _reachable(graph.cfg.predecessors, loop.header, start, inside, around)
-    blocks = frozenset((forward & backward) | {start}) - loop.body
-    headers = {block: graph.forest.loop_at(BlockId(block)) for block in blocks}
-    inner = [one for one in headers.values() if one is not None and one.parent == loop.parent]
-    return _region(graph, blocks, (start, loop.header), inner, wanted)
+    inner = [
+        one
+        for one in graph.forest.loops
+        if one.header in blocks
+        and loop.header not in one.body
+        and (one.parent is None or loop.header in graph.forest.loops[one.parent].body)
+    ]
+    return _region(graph, blocks, (start, loop.header), inner, wanted, around)
 
 
-def _ancestor(graph: FlowGraph, loop: Loop, around: Loop | None, steps: int) -> int | None:
+def _ancestor(graph: FlowGraph, loop: Loop, steps: int) -> BlockId | None:
     """A block that dominates a loop in the loop around, outside of others or at their header."""
+    around = None if loop.parent is None else graph.forest.loops[loop.parent]
     ancestor = None
-    block: int | None = loop.header
+    block: BlockId | None = loop.header
     for _ in range(steps):
         block = graph.dominators[block] if block is not None else None
         if block is None or (around is not None and block not in around.body):
             break
-        for enclosing in graph.forest.around(BlockId(block)):
+        for enclosing in graph.forest.around(block):
             if enclosing.parent == loop.parent and loop.header not in enclosing.body:
                 block = enclosing.header
         ancestor = block
@@ -95,43 +116,16 @@ def _ancestor(graph: FlowGraph, loop: Loop, around: Loop | None, steps: int) -> 
     return ancestor
 
 
-def _reachable(
-    edges: tuple[tuple[BlockId, ...], ...],
-    first: int,
-    last: int,
-    inside: Collection[int],
-    around: Loop | None,
-) -> set[int]:
-    """What is behind ``first`` before ``last``, without going round the loop around."""
-    seen: set[int] = set()
-    pending = [first]
-    while pending:
-        block = pending.pop()
-        if block in seen or block not in inside:
-            continue
-        seen.add(block)
-        if block == last:
-            continue
-        pending += [
-            other
-            for other in edges[block]
-            if around is None
-            or around.header not in (other, block)
-            or first == block
-            or last == other
-        ]
-    return seen
-
-
 def _region(
     graph: FlowGraph,
     blocks: Collection[int],
     ends: tuple[int, int],
     inner: list[Loop],
     wanted: frozenset[str],
+    around: Mapping[BlockId, Loop] = MappingProxyType({}),
 ) -> Region:
     start, end = ends
-    relevant = _relevant(graph, blocks, wanted)
+    relevant = _relevant(graph, blocks, ends, wanted)
     live: Mapping[int, frozenset[str]] = _live(
         graph, blocks, relevant, (end, wanted) if start != end else None
     )
@@ -139,11 +133,9 @@ def _region(
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
     )
-    counts = Counter(name for index in indices(graph, blocks) for name in writes(graph, index))
-    looped = {
-        name for one in inner for index in indices(graph, one.body) for name in writes(graph, index)
-    }
+    counts, again = writes(graph, blocks), set(_in_loops(graph, around.values()))
     headers: dict[int, Loop] = {one.header: one for one in inner}
+    entered: dict[int, Loop] = {one.header: one for one in around.values()}
     settled: dict[int, frozenset[str]] = {
         one.header: _settled(graph, blocks, one, end) for one in inner
     }
@@ -153,12 +145,14 @@ def _region(
         start,
         end,
         relevant,
-        frozenset(counts),
+        frozenset(again.union(counts)),
         live,
         order,
         dict(headers),
+        entered,
         settled,
-        frozenset(name for name, count in counts.items() if count == 1 and name not in looped),
+        frozenset(name for name, count in counts.items() if count == 1)
+        - again.union(_in_loops(graph, inner)),
     )
 
 
@@ -169,9 +163,16 @@ def indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterator[int]:
         yield from range(bounds.start, bounds.end)
 
 
-def writes(graph: FlowGraph, index: int) -> tuple[str, ...]:
-    """The registers that an instruction writes."""
-    return graph.kernel.instructions[index].writes
+def writes(graph: FlowGraph, blocks: Iterable[int]) -> Counter[str]:
+    """How many instructions of some blocks write each register."""
+    kernel = graph.kernel
+    return Counter(
+        name for index in indices(graph, blocks) for name in kernel.instructions[index].writes
+    )
+
+
+def _in_loops(graph: FlowGraph, loops: Iterable[Loop]) -> Counter[str]:
+    return writes(graph, {block for one in loops for block in one.body})
 
 
 def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
@@ -183,31 +184,72 @@ def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -
         if block not in seen and block in blocks and block != end:
             seen.add(block)
             pending += graph.cfg.successors[block]
-    later = {name for index in indices(graph, seen) for name in writes(graph, index)}
-    own = {name for index in indices(graph, inner.body) for name in writes(graph, index)}
-    return frozenset(own - later)
+    return frozenset(writes(graph, inner.body).keys() - writes(graph, seen).keys())
 
 
 def _relevant(
-    graph: FlowGraph, blocks: Collection[int], wanted_at_end: frozenset[str]
+    graph: FlowGraph, blocks: Collection[int], ends: tuple[int, int], wanted_at_end: frozenset[str]
 ) -> frozenset[str]:
     definitions: dict[str, list[int]] = {}
+    written = {block: writes(graph, (block,)).keys() for block in blocks}
     for index in indices(graph, blocks):
-        for name in writes(graph, index):
+        for name in graph.kernel.instructions[index].writes:
             definitions.setdefault(name, []).append(index)
-    wanted: list[str] = [*wanted_at_end]
+    open_: dict[int, tuple[str, frozenset[int] | None]] = {}
     for block in blocks:
         guard = graph.kernel.instructions[graph.last(block)].guard
         if guard is not None and (graph.jumps(block) or (block, True) in graph.cfg.aborts):
-            wanted.append(guard.register)
+            open_[block] = guard.register, _sides(graph, block, blocks, ends)
     relevant: set[str] = set()
-    while wanted:
-        name = wanted.pop()
-        if name not in relevant:
-            relevant.add(name)
-            for index in definitions.get(name, ()):
-                wanted += graph.kernel.instructions[index].reads
-    return frozenset(relevant)
+    wanted: list[str] = [*wanted_at_end]
+    while True:
+        while wanted:
+            name = wanted.pop()
+            if name not in relevant:
+                relevant.add(name)
+                for index in definitions.get(name, ()):
+                    wanted += _reads(graph, index)
+        deciding = [
+            block
+            for block, (_, sides) in open_.items()
+            if sides is None or any(not relevant.isdisjoint(written[one]) for one in sides)
+        ]
+        if not deciding:
+            return frozenset(relevant)
+        wanted += [open_.pop(block)[0] for block in deciding]
+
+
+def _sides(
+    graph: FlowGraph, block: int, blocks: Collection[int], ends: tuple[int, int]
+) -> frozenset[int] | None:
+    """The blocks between a branch and where its sides meet again; None if they do not in a region:
+    then it matters which is taken, whatever is written on them.
+    """
+    meeting = graph.postdominators[block]
+    if (block, True) in graph.cfg.aborts or (block, False) in graph.cfg.aborts:
+        return None
+    seen: set[int] = set()
+    pending = [*graph.cfg.successors[block]]
+    while pending:
+        one = pending.pop()
+        if one == meeting or one in seen:
+            continue
+        if one in ends or one not in blocks:
+            return None
+        seen.add(one)
+        pending += graph.cfg.successors[one]
+    return frozenset(seen)
+
+
+def _reads(graph: FlowGraph, index: int) -> Collection[str]:
+    """The registers on which depends what is known of an instruction's results.
+
+    Of loads and all else without terms nothing is known but whether they are executed.
+    """
+    instruction = graph.kernel.instructions[index]
+    if not instruction.writes or meaning_of(instruction, graph.kernel.registers) is not None:
+        return instruction.reads
+    return () if instruction.guard is None else (instruction.guard.register,)
 
 
 def _live(
@@ -233,7 +275,7 @@ def _live(
                 instruction = graph.kernel.instructions[index]
                 if instruction.guard is None:
                     now -= set(instruction.writes)
-                now |= relevant.intersection(instruction.reads)
+                now |= relevant.intersection(_reads(graph, index))
             changed |= now != live[block]
             live[block] = frozenset(now)
     return live

@@ -193,8 +193,9 @@ def _settled(attempt: _Attempt, first: _Round) -> tuple[int, _Outcome]:
 
     The outcome is None if no such number is found.
     """
-    for guess in (first.after.low, 2, 1, 0, -1):
-        low = min(guess, first.after.low)
+    for low in dict.fromkeys(
+        min(guess, first.after.low) for guess in (first.after.low, 2, 1, 0, -1)
+    ):
         again = _round(attempt, Interval(low, first.after.high))
         if isinstance(again, _NoWayBack) or (again is not None and again.after.low >= low):
             return low, again

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ptxwcet.flow.certificates.behind import Result, Span
@@ -24,13 +25,15 @@ from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
-from ptxwcet.flow.variants.regions import Region, body_of, indices, way_to, writes
+from ptxwcet.flow.variants.regions import Region, body_of, ways_to, writes
 from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
 _STEPS_BEFORE = (10, 5, 3, 1)
+_LOOPS_AROUND = 2
+"""Loops around from before which a way may come, if nothing else says how a loop is entered."""
 # States in which one loop is looked at.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
@@ -78,13 +81,26 @@ def _along(
 ) -> Proven | None:
     """The bound for what leads to a loop, at first without what else is known there."""
     loop, live, mask = search.loop, known.names, known.mask
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known))
-    if found is None:
-        names = live.union(*(way.relevant - way.written | way.once for way in search.ways))
-        everything = _Known(walk, mask, names)
-        key = (loop.id, 2, everything.summary(names, search))
-        found = _remembered(walk, key, lambda: search.along(everything))
+    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, search.ways))
+    for outer in range(_LOOPS_AROUND + 1):
+        ways = search.ways if outer == 0 else _far_ways(walk, search, outer)
+        if found is None and ways:
+            names = live.union(*(way.relevant - way.written | way.once for way in ways))
+            everything = _Known(walk, mask, names)
+            key = (loop.id, -outer or 2, everything.summary(names, search))
+            found = _remembered(walk, key, partial(search.along, everything, ways))
     return found
+
+
+def _far_ways(walk: WalkState, search: _Search, outer: int) -> tuple[Region, ...]:
+    """What leads to a loop from before loops around it, found once."""
+    found = walk.graph.work.ways
+    key = (search.loop.id, outer)
+    if key not in found:
+        live = search.body.live[search.loop.header]
+        found[key] = ways_to(walk.graph, search.loop, live, _STEPS_BEFORE, outer)
+    ways: tuple[Region, ...] = found[key]
+    return ways
 
 
 def bound_results(
@@ -102,7 +118,7 @@ def bound_results(
     says of an iteration counts once the checker has confirmed it. Cost: linear in the registers
     that the loop writes; one iteration on cases, and two questions to the solver a register, once.
     """
-    later = {name for index in indices(walk.graph, outside) for name in writes(walk.graph, index)}
+    later = writes(walk.graph, outside)
     for name, result in _results(walk, loop).items():
         now = walk.state.registers.get(name)
         if name in later or not isinstance(now, Unknown):
@@ -132,11 +148,7 @@ def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
     """What a loop does to the registers that decide branches, found once."""
     results = walk.graph.work.results
     if loop.id not in results:
-        blocks = loop.body
-        written = {
-            name for index in indices(walk.graph, blocks) for name in writes(walk.graph, index)
-        }
-        wanted = walk.graph.control_registers & written
+        wanted = walk.graph.control_registers.intersection(writes(walk.graph, loop.body))
         body = body_of(walk.graph, loop, wanted)
         results[loop.id] = results_of(body, wanted, walk.graph.work.searching)
     of_loop: Mapping[str, Result] = results[loop.id]
@@ -166,9 +178,9 @@ class _Search:
         """The smallest bound that is proven from what is known at an entry."""
         return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known) -> Proven | None:
+    def along(self, known: _Known, ways: tuple[Region, ...]) -> Proven | None:
         """The bound for what leads to the loop along the longest way that is not too much."""
-        for way in self.ways:
+        for way in ways:
             entry = entry_along(known, way, self.graph.work.searching)
             if entry is None:
                 continue
@@ -249,11 +261,10 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
     searches = walk.graph.work.regions
     if loop.id not in searches:
         body = body_of(walk.graph, loop)
-        ways = [way_to(walk.graph, loop, body.live[loop.header], steps) for steps in _STEPS_BEFORE]
         singles = measures(body)
-        present = tuple(way for way in ways if way is not None)
+        ways = ways_to(walk.graph, loop, body.live[loop.header], _STEPS_BEFORE)
         searches[loop.id] = _Search(
-            walk.graph, loop, body, present, singles, sums(singles), gaps(body)
+            walk.graph, loop, body, ways, singles, sums(singles), gaps(body)
         )
     search: _Search = searches[loop.id]
     return search

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from parsing import parse_kernel
+
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.walk.path import AffineCount, BlockPaths, PathLoop, WarpPath
 
 LAUNCH = Launch((32, 1, 1))
+KERNEL = parse_kernel(
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+)
 
 
 def assumed(
@@ -24,7 +29,7 @@ def assumed(
         for number in range(6)
     )
     paths = BlockPaths((0, 0, 0), (0, 0, 0), (WarpPath(loops, (0,)),))
-    found = fact_assumptions(paths, facts, launch, given)
+    found = fact_assumptions(paths, facts, launch, given, kernel=KERNEL)
     return {one.key: (one.text, one.source) for one in found}
 
 

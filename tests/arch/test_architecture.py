@@ -115,8 +115,9 @@ MOST_LINES = {
     "warp": 827,
 }
 TOP_LEVEL = {
-    *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),
     *(
+        "LICENSE",
         "README.md",
         "benchmarks",
         "docs",

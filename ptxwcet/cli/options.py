@@ -22,9 +22,9 @@ from ptxwcet.cli.paths import (
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
+from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.studies.budgets import Budget, NotABudget, parse_budget
-from ptxwcet.studies.request import MOST_INSTRUCTIONS
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]

@@ -13,9 +13,9 @@ from places import FLOW, ROOT
 from programs import run_program
 
 from ptxwcet.cli.main import commands
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.facts_template import facts_template
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.facts.study import facts_template
+from ptxwcet.opened.request import Request
 
 # file, kernel, block, parameters, grid: questions by table
 ROUND_TRIPS = [

@@ -32,10 +32,10 @@ from loopback import (
 from places import PACKAGE, ROOT, SAMPLES
 from programs import Ended, run_program
 
-from ptxwcet.campaign import engine, sweep_run
-from ptxwcet.campaign.cell import close_cells
-from ptxwcet.studies.inputs import Inputs
+from ptxwcet.opened.inputs import Inputs
 from ptxwcet.support.version import VERSION
+from ptxwcet.sweep import engine, sweep_run
+from ptxwcet.sweep.cell import close_cells
 
 PLAN = """
 machines = ["titan-v"]

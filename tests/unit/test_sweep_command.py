@@ -14,10 +14,10 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.campaign import engine
-from ptxwcet.campaign.results.results_file import read_results
-from ptxwcet.campaign.tables import CSV, EFFORT, PARQUET
-from ptxwcet.report import cached_answers
+from ptxwcet.commands.check import cached_answers
+from ptxwcet.sweep import engine
+from ptxwcet.sweep.results.results_file import read_results
+from ptxwcet.sweep.tables import CSV, EFFORT, PARQUET
 
 PLAN = """
 [[sweep]]

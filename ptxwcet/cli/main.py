@@ -85,7 +85,7 @@ _GROUPS = {
 # Loaded only when used: a command must not pay for the libraries of another.
 _COMMANDS = {
     "annotate": "ptxwcet.commands.annotate.command",
-    "attack": "ptxwcet.sweep.attack_command",
+    "attack": "ptxwcet.sweeps.attack_command",
     "bound": "ptxwcet.commands.bound.command",
     "cfg": "ptxwcet.commands.cfg.command",
     "check": "ptxwcet.commands.check.command",
@@ -110,8 +110,8 @@ _COMMANDS = {
     "selftest": "ptxwcet.validate.selftest_command",
     "sequence": "ptxwcet.commands.sequence.command",
     "simulate": "ptxwcet.commands.simulate.command",
-    "sweep": "ptxwcet.sweep.command",
-    "sweep-report": "ptxwcet.sweep.results.command",
+    "sweep": "ptxwcet.sweeps.command",
+    "sweep-report": "ptxwcet.sweeps.results.command",
     "trace": "ptxwcet.commands.trace.command",
     "validate": "ptxwcet.validate.command",
     "warmup": "ptxwcet.validate.warmup_command",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ptxwcet.library.arguments import checked
 from ptxwcet.support.extras import require_extra
-from ptxwcet.sweep.engine import chosen_cluster
-from ptxwcet.sweep.sweep_plan import read_sweep_plan
-from ptxwcet.sweep.sweep_run import run_sweep
-from ptxwcet.sweep.tables import PARQUET
+from ptxwcet.sweeps.engine import chosen_cluster
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+from ptxwcet.sweeps.sweep_run import run_sweep
+from ptxwcet.sweeps.tables import PARQUET
 
 if TYPE_CHECKING:
     import pandas

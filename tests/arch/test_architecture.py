@@ -15,7 +15,7 @@ from places import PACKAGE, ROOT
 LAYERS = """
 __main__
 library dossier
-sweep
+sweeps
 validate
 methods
 commands
@@ -90,24 +90,24 @@ UNNAMED = {
 }
 LIBRARIES = {
     "bitwuzla": "support.smt",
-    "click": "cli commands dossier methods sweep validate",
-    "dask": "sweep.engine",
-    "distributed": "sweep.engine",
+    "click": "cli commands dossier methods sweeps validate",
+    "dask": "sweeps.engine",
+    "distributed": "sweeps.engine",
     "grandalf": "commands.page.layout commands.page.render",
     "jinja2": "report.page.template",
     "lark": "ptx",
     # jinja2's own
-    "markupsafe": "commands.page.render dossier.page sweep.results.page.render",
+    "markupsafe": "commands.page.render dossier.page sweeps.results.page.render",
     "matplotlib": "commands.simulate.picture commands.page.charts methods.pwcet.curves "
-    "methods.pwcet.pictures sweep.results.pictures sweep.results.map_picture "
-    "sweep.results.bar_pictures",
+    "methods.pwcet.pictures sweeps.results.pictures sweeps.results.map_picture "
+    "sweeps.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
     "numpy": "commands compose emulator flow.values flow.walk memory methods report "
-    "simulator support sweep trace validate",
+    "simulator support sweeps trace validate",
     "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
-    "pyarrow": "sweep.tables sweep.results.parquet_reader",
+    "pyarrow": "sweeps.tables sweeps.results.parquet_reader",
     "scipy": "methods.pwcet support.ilp",
     "statsmodels": "methods.pwcet",
 }
@@ -136,7 +136,7 @@ MOST_LINES = {
     "compose": 1_423,
     "dossier": 546,
     "emulator": 7_977,
-    "flow.certificates": 1_850,
+    "flow.certificates": 1_852,
     "flow.facts": 2_496,
     "flow.graph": 1_544,
     "flow.paths": 2_034,
@@ -157,8 +157,8 @@ MOST_LINES = {
     "report": 801,
     "simulator": 4_612,
     "support": 3_045,
-    "sweep.results": 2_080,
-    "sweep": 3_937,
+    "sweeps.results": 2_080,
+    "sweeps": 3_937,
     "timing": 2_848,
     "trace": 1_209,
     "validate": 4_084,

@@ -20,8 +20,8 @@ from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.sweep import attacks as package
-from ptxwcet.sweep.attacks import Attack, Seen
+from ptxwcet.sweeps import attacks as package
+from ptxwcet.sweeps.attacks import Attack, Seen
 from ptxwcet.validate.checks import Bounds
 
 SOURCES = ("../../benchmarks", "../oracle")

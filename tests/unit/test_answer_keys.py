@@ -35,7 +35,7 @@ from ptxwcet.support import input_files
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
 from ptxwcet.support.plugins import BOUND_METHODS, Plugin
-from ptxwcet.sweep.kernel_work import bound_unit, kernel_unit
+from ptxwcet.sweeps.kernel_work import bound_unit, kernel_unit
 
 KERNEL = """.version 8.0
 .target sm_80

@@ -39,7 +39,9 @@ def result() -> dict[str, Any]:
 
 
 def written(path: Path, data: object) -> Path:
-    path.write_text(json.dumps({key: one for key, one in data.items() if key != "digest"}))
+    rows = data if isinstance(data, list) else [data]
+    unsealed = [{key: one for key, one in row.items() if key != "digest"} for row in rows]
+    path.write_text(json.dumps(unsealed if isinstance(data, list) else unsealed[0]))
     return path
 
 

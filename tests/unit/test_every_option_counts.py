@@ -21,7 +21,7 @@ from programs import run_program
 from ptxwcet.commands.page import command as report
 from ptxwcet.dossier import command as dossier
 from ptxwcet.methods.pwcet import command as pwcet
-from ptxwcet.sweep.results import command as sweep_report
+from ptxwcet.sweeps.results import command as sweep_report
 
 Words = Mapping[str, str | None]
 """Options and their values; None for one that is left out. Arguments go by capitals."""

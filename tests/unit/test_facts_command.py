@@ -180,10 +180,9 @@ def test_values_are_tried_within_a_range_that_is_stated() -> None:
     assert 'mode = "?"' in facts_template(right).text
 
 
-def test_the_weaker_agreement_is_asked_for() -> None:
-    text = facts_template(Request(str(FLOW / "open.ptx"), ("part",), block="64")).text
-    assert 'uniform = "?"  # write "warp" if they do, or "block"' in text
-    text = facts_template(Request(str(FLOW / "open.ptx"), ("agreed",), block="64")).text
+@pytest.mark.parametrize("kernel", ["part", "agreed"])
+def test_the_agreement_that_helps_is_asked_for(kernel: str) -> None:
+    text = facts_template(Request(str(FLOW / "open.ptx"), (kernel,), block="64")).text
     assert 'uniform = "?"  # write "block" if they do' in text
 
 

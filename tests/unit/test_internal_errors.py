@@ -149,7 +149,7 @@ def test_an_error_of_the_report_costs_its_row(
 def test_an_error_that_is_no_kernels_is_reported_too(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptxwcet.opened.opening.parse_module", lambda text: 1 / 0)
+    monkeypatch.setattr("ptxwcet.opened.opening.read_program", lambda *files: 1 / 0)
     code, out, err = run_program(file, *LAUNCH)
     assert (code, out) == (1, "")
     assert "error[PW901]: internal error at" in err

@@ -15,7 +15,7 @@ import ptxwcet
 from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.opened.budgets import parse_budget
 from ptxwcet.support.rounding import microseconds_of, percent_of, seconds_of
-from ptxwcet.sweep.results.sweep_text import seconds_text
+from ptxwcet.sweeps.results.sweep_text import seconds_text
 
 CYCLES = st.integers(1, 10**18) | st.integers(1, 10**5)
 CLOCKS = st.integers(1, 100_000)

@@ -14,7 +14,7 @@ from sgemm_variants import build
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.opened.request import Request
-from ptxwcet.sweep.sweep_plan import read_sweep_plan
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
 VARIANTS = list(build.variants())
 needs_nvcc = pytest.mark.skipif(

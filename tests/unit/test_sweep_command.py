@@ -15,9 +15,9 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.commands.check import cached_answers
-from ptxwcet.sweep import engine
-from ptxwcet.sweep.results.results_file import read_results
-from ptxwcet.sweep.tables import CSV, EFFORT, PARQUET
+from ptxwcet.sweeps import engine
+from ptxwcet.sweeps.results.results_file import read_results
+from ptxwcet.sweeps.tables import CSV, EFFORT, PARQUET
 
 PLAN = """
 [[sweep]]

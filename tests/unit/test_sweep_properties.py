@@ -17,8 +17,8 @@ from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
-from ptxwcet.sweep.sweep_plan import read_sweep_plan
-from ptxwcet.sweep.tables import CSV
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+from ptxwcet.sweeps.tables import CSV
 
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-16sm", "titan-v")
 LISTS: dict[str, tuple[Any, ...]] = {

@@ -30,9 +30,9 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "selftest": ("ptxwcet.validate.selftest_report", "SelfTestReport"),
     "dossier": ("ptxwcet.dossier.report", "DossierReport"),
     "what-if": ("ptxwcet.commands.what_if.report", "WhatIfReport"),
-    "sweep": ("ptxwcet.sweep.results.sweep_model", "SweepReport"),
+    "sweep": ("ptxwcet.sweeps.results.sweep_model", "SweepReport"),
     "simulation": ("ptxwcet.commands.simulate.report", "RunReport"),
-    "attack": ("ptxwcet.sweep.attack_report", "AttackReport"),
+    "attack": ("ptxwcet.sweeps.attack_report", "AttackReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ptxwcet.bounds.names import SAFE_NAME, SCHEDULED
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.campaign.axes import AxisError
 from ptxwcet.campaign.expressions import (
     Condition,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 
-from ptxwcet.bounds.names import SAFE_NAME, SCHEDULED
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.campaign.axes import AxisError, listed
 from ptxwcet.campaign.expressions import FUNCTIONS, LEAST, MOST
 from ptxwcet.machine.checks import MOST_CYCLES

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ptxwcet.bounds.names import SAFE_NAME
+from ptxwcet.bounds.methods import SAFE_NAME
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated

@@ -83,7 +83,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_182,
+    "bounds": 2_196,
     "campaign.results": 1_968,
     "campaign": 3_596,
     "cli": 5_233,
@@ -108,9 +108,9 @@ MOST_LINES = {
     "pwcet": 2_623,
     "report": 9_246,
     "reproduce": 2_505,
-    "simulator": 4_612,
+    "simulator": 4_538,
     "studies": 6_752,
-    "support": 2_828,
+    "support": 2_928,
     "timing": 2_806,
     "trace": 1_189,
     "validate": 2_737,

@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ptxwcet.bounds.names import SAFE_NAME
+from ptxwcet.bounds.methods import SAFE_NAME
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import PLAN, read_plan

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ptxwcet.bounds.names import SCHEDULED
+from ptxwcet.bounds.methods import SCHEDULED
 from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.compose.wishes import require_use

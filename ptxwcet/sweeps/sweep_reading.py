@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ptxwcet.bounds.names import SAFE_NAME, SCHEDULED
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.launch_tables import LAUNCH_KEYS, LINK, TABLES, value_problem
 from ptxwcet.opened.plan_reading import PlanProblems, texts

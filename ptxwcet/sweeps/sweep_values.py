@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 
-from ptxwcet.bounds.names import SAFE_NAME, SCHEDULED
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.machine.checks import MOST_CYCLES
 from ptxwcet.opened.launch_tables import LAUNCH_KEYS, NUMBERS, PATHS, SIZES, is_text
 from ptxwcet.simulator.policies import Policy

@@ -113,10 +113,10 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_182,
+    "bounds": 2_196,
     "cli": 1_722,
     "commands.annotate": 458,
-    "commands.bound": 2_905,
+    "commands.bound": 2_904,
     "commands.certificates": 164,
     "commands.cfg": 350,
     "commands.check": 841,
@@ -155,8 +155,8 @@ MOST_LINES = {
     "opened": 1_813,
     "ptx": 4_315,
     "report": 801,
-    "simulator": 4_612,
-    "support": 3_045,
+    "simulator": 4_538,
+    "support": 3_145,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
     "timing": 2_848,

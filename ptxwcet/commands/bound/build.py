@@ -7,8 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
-from ptxwcet.bounds.methods import SAFE, all_methods
-from ptxwcet.bounds.names import SCHEDULED
+from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.bound.certificate_rows import CertificateRow, certificate_row

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxwcet.bounds.names import SAFE_NAME, names_to_report
+from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
 from ptxwcet.cli import completion, options
 from ptxwcet.cli.command import Command

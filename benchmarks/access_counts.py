@@ -27,8 +27,8 @@ from kernel_suite import entries, module_of
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.memory.analysis import AnalysedAccess, KernelAccesses
-from ptxwcet.studies.opening import Opened, RefusedKernel, open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import kernel_accesses
 

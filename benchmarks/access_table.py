@@ -11,10 +11,10 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+from ptxwcet.commands.memory.report import KernelAccessesRow, build_memory_report
+from ptxwcet.commands.memory.study import study_accesses
+from ptxwcet.opened.request import Request
 from ptxwcet.report.access_rows import AccessRow
-from ptxwcet.report.memory_model import KernelAccessesRow, build_memory_report
-from ptxwcet.studies.memory_accesses import study_accesses
-from ptxwcet.studies.request import Request
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 PAGE = SAMPLES.parent / "docs" / "experiments" / "accesses-samples.md"

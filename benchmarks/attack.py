@@ -18,9 +18,9 @@ from typing import Any
 
 from units_on_engine import kept_beside, run_units
 
+from ptxwcet.support.installation import describe_sources
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack, quantile
 from ptxwcet.validate.generator import FAMILIES, Family
-from ptxwcet.validate.selftest import describe_sources
 from ptxwcet.validate.witness import find_witness
 
 CHUNK = 240

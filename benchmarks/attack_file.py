@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
 from path_attack import attack, machine
 
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 
 
 def main() -> int:

@@ -16,12 +16,12 @@ from pathlib import Path
 from experiments.sample_launches import SampleLaunch, sample_launches
 
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
-from ptxwcet.studies.block_bound import bound_file
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiments" / "attack-samples.md"
 LATENCIES = (5, 50, 200)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "oracle"))
 
-from ptxwcet.campaign.attacks import Attack, Seen, Witness
+from ptxwcet.sweeps.attacks import Attack, Seen, Witness
 from ptxwcet.validate.shrink_text import shrink_text
 
 if TYPE_CHECKING:

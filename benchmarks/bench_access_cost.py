@@ -20,9 +20,9 @@ from pathlib import Path
 from experiments.hybrid_kernels import hybrid_kernels
 from kernel_suite import entries, request_for
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-memory")

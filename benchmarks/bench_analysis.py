@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "sgemm_naive.ptx"
 COUNTS = (10**3 // 32 * 32, 10**9 // 32 * 32)
@@ -45,7 +45,7 @@ def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     arguments = [str(SAMPLE), "--block", "32x32", "--param", "K=1024"]
     nothing = process_seconds("pass", runs)
-    imports = process_seconds("import ptxwcet.cli.bound", runs)
+    imports = process_seconds("import ptxwcet.commands.bound.command", runs)
     whole = process_seconds(f"from ptxwcet.cli.main import main; main({arguments!r})", runs)
     print(f"interpreter alone        {nothing:.3f} s")
     print(f"imports of the main job  {imports - nothing:.3f} s")

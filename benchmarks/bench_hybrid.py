@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.studies.hybrid_estimate import HybridRequest, study_trace
-from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
+from ptxwcet.methods.hybrid.study import HybridRequest, study_trace
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace, write_trace
 

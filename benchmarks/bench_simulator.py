@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
 from ptxwcet.warp.program import BlockWorkload
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "sgemm_naive.ptx"

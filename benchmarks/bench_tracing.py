@@ -15,12 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxwcet.commands.run.study import execute_recorded, open_launch
+from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -28,9 +31,6 @@ from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.grid_image import build_grid_image
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.studies.launch_run import execute_recorded, open_launch
-from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
-from ptxwcet.studies.request import Request
 from ptxwcet.timing.cost import InstructionCosts
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"

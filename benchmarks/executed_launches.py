@@ -22,8 +22,8 @@ from random_launches import KINDS, Kind, load, random_launch
 
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.inputs import validate_input
 
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-hazard", "rtx3070-gpgpusim", "ampere-realistic")
 

@@ -25,8 +25,12 @@ import numpy as np
 from kernel_suite import entries, read_answers
 
 from ptxwcet.bounds.grid import Dispatch, GridBound, bound_grid
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.compose.launch_bound import kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import (
     GridOptions,
     GridRun,
@@ -37,10 +41,6 @@ from ptxwcet.simulator.grid import (
 )
 from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.policies import Jitter, find_policy
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ROOT = Path(__file__).parents[1]

@@ -21,8 +21,8 @@ import numpy as np
 from instrumented import executed_paths, recorded_paths
 from kernel_suite import entries
 
-from ptxwcet.studies.launch_run import RunRequest, run_file
-from ptxwcet.studies.recording import (
+from ptxwcet.commands.run.study import RunRequest, run_file
+from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,

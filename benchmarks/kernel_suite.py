@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 
 SUITE = Path(__file__).parent / "kernels" / "suite"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel_suite import Answer, Outcome, control_flow, request_for
 
-from ptxwcet.studies.block_bound import bound_file
+from ptxwcet.commands.bound.study import bound_file
 
 FACTOR = 30
 LEAST = 8

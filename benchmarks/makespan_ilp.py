@@ -14,9 +14,9 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from ptxwcet.makespan.ilp_model import Constraints, build_program
-from ptxwcet.makespan.schedule import check_schedule
-from ptxwcet.makespan.states import fill_table
+from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
+from ptxwcet.methods.makespan.schedule import check_schedule
+from ptxwcet.methods.makespan.states import fill_table
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments" / "makespan-ilp.json"
 

@@ -3,7 +3,7 @@
     python benchmarks/many_workers.py --client-us 800 --batch-ms 4 --effort sweep/effort.csv
 
 Discrete events: one client (keys, makes and keeps units, one after the other), one scheduler (a
-time for each batch), so many workers with one thread, the batches of ``ptxwcet.campaign.engine``.
+time for each batch), so many workers with one thread, the batches of ``ptxwcet.sweeps.engine``.
 The times are measured by ``benchmarks/bench_sweep.py feeding``; how long units take is drawn from
 the ``effort.csv`` of a sweep. Prints a table in Markdown.
 """
@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.campaign.engine import BATCH_SECONDS, MOST_BATCH, THREADS_A_SECOND
+from ptxwcet.sweeps.engine import BATCH_SECONDS, MOST_BATCH, THREADS_A_SECOND
 
 NETWORK_SECONDS = 0.001
 WORKERS = (1, 2, 16, 64, 256, 1000, 2000, 4000)

@@ -54,7 +54,7 @@ class TooLong(BaseException):
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch of a kernel; ``options`` are fields of ptxwcet.studies.request.Request."""
+    """A launch of a kernel; ``options`` are fields of ptxwcet.opened.request.Request."""
 
     name: str
     options: dict[str, Any]
@@ -134,7 +134,7 @@ class Analysis:
                 for door, name in zip(("parsing", "asking", "bounding", "flow"), names, strict=True)
             }
         self.doors = {door: importlib.import_module(name) for door, name in doors.items()}
-        from ptxwcet.report.build import build_report
+        from ptxwcet.commands.bound.build import build_report
         from ptxwcet.support.diagnostics import PtxwcetError
 
         self.build_report, self.refusal = build_report, PtxwcetError

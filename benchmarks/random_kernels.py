@@ -42,8 +42,6 @@ from random_machines import other_machine
 from random_programs import KINDS, RandomKernel, random_kernel
 
 from ptxwcet import pipeline
-from ptxwcet.campaign.engine import embedded_cluster, run_campaign
-from ptxwcet.campaign.work import Ending, Limits, Unit
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.walk import state as walk_state
@@ -51,6 +49,8 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
+from ptxwcet.sweeps.work import Ending, Limits, Unit
 from ptxwcet.validate.shrink_text import shrink_text
 
 MOST_VISITS = 1_500

@@ -224,6 +224,7 @@ class Writer:
         chooser = self.random
         a, b, c = self.some(32), self.operand(32), self.operand(32)
         small = self.operand(32, 0.8) if chooser.random() < 0.4 else str(chooser.randrange(36))
+        place = small if small.startswith("%") else str(int(small, 0) & 255)  # as ptxas has it
         sign = chooser.choice("us")
         wrap = chooser.choice(("wrap", "clamp"))
         forms = [
@@ -231,8 +232,8 @@ class Writer:
             f"clz.b32 {{}}, {a};",
             f"bfind.{sign}32 {{}}, {a};",
             f"brev.b32 {{}}, {a};",
-            f"bfe.{sign}32 {{}}, {a}, {small}, {chooser.randrange(34)};",
-            f"bfi.b32 {{}}, {a}, {self.some(32)}, {small}, {chooser.randrange(34)};",
+            f"bfe.{sign}32 {{}}, {a}, {place}, {chooser.randrange(34)};",
+            f"bfi.b32 {{}}, {a}, {self.some(32)}, {place}, {chooser.randrange(34)};",
             f"prmt.b32 {{}}, {a}, {b}, {chooser.randrange(0x10000)};",
             f"shf.{chooser.choice('lr')}.{wrap}.b32 {{}}, {a}, {self.some(32)}, {small};",
             f"lop3.b32 {{}}, {a}, {b}, {c}, {chooser.randrange(256)};",

@@ -37,11 +37,11 @@ from kernel_suite import (
 )
 from precision import FOLDERS, ROOT, THREADS, Launched, launches
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.launch import NO_PLACED_FACTS
 from ptxwcet.flow.paths.questions import find_questions
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 
 NAMES = ("samples", "suite", "hybrid", "corpus")
 """Of the folders whose kernels are analysed, in their order."""

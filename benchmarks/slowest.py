@@ -18,8 +18,8 @@ import time
 
 from precision import Launched, TooLong, launches
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 GOAL = 10

@@ -27,6 +27,8 @@ import numpy as np
 from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
+from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import emulated, open_launch
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.execute import execute
@@ -38,14 +40,12 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.opening import Launched
+from ptxwcet.opened.request import Request
+from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.launch_run import emulated, open_launch
-from ptxwcet.studies.opening import Launched
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.containment import find_departure

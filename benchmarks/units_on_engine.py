@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ptxwcet.campaign.engine import embedded_cluster, run_campaign
-from ptxwcet.campaign.work import Ending, Limits, Unit
-from ptxwcet.studies.inputs import describe_here
+from ptxwcet.opened.inputs import describe_here
 from ptxwcet.support.answer_store import AnswerStore, KeptEntry, pack
+from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
+from ptxwcet.sweeps.work import Ending, Limits, Unit
 
 ROOT = Path(__file__).parents[1]
 _SOURCES = ("benchmarks", "tests/oracle", "tests/support")

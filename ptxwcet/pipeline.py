@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.methods import SAFE, all_methods
-from ptxwcet.bounds.names import SCHEDULED
+from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece

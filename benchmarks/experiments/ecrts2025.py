@@ -16,12 +16,12 @@ from experiments.kernel_files import kernel_folder
 from experiments.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
 from experiments.sample_launches import MACHINE, SampleLaunch, sample_launches
 from ptxwcet.bounds.outcome import BlockBound
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.opened.request import Request
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
 from ptxwcet.warp.program import BlockWorkload, WarpClass
 
 _QUICK_LATENCIES = (400, 200, 5)

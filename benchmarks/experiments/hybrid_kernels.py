@@ -18,11 +18,11 @@ import numpy as np
 
 from experiments.kernel_files import kernel_folder
 from experiments.sample_launches import MACHINE
+from ptxwcet.commands.run.study import RunRequest, read_launch, run_file
 from ptxwcet.ir.kernel import Module
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.launch_run import RunRequest, read_launch, run_file
-from ptxwcet.studies.request import Request
 
 HYBRID = kernel_folder("hybrid")
 CLASSES = ("random",) * 6 + ("sorted", "reversed", "constant", "few values")

@@ -11,14 +11,14 @@ from typing import Any
 
 from experiments.hybrid_kernels import HybridKernel, module_of
 from experiments.hybrid_runs import SMS, Run, Store
+from ptxwcet.commands.run.study import read_launch
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, plan_waves, study_trace
-from ptxwcet.studies.input_validation import validate_inputs
-from ptxwcet.studies.launch_run import read_launch
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.hybrid.study import HybridAnswer, HybridRequest, plan_waves, study_trace
+from ptxwcet.opened.request import Request
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text
+from ptxwcet.validate.inputs import validate_inputs
 
 EXCEEDANCE = 1e-6
 """Probability for which the quantile of a warp's time is given."""

@@ -18,16 +18,16 @@ from experiments.makespan_report import write_report
 from experiments.sample_launches import sample_launches
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.makespan.closed_form import build_schedule, upper_makespan
-from ptxwcet.makespan.extrapolation import extrapolate
-from ptxwcet.makespan.ilp_model import Constraints, build_program
-from ptxwcet.makespan.pessimistic import pessimistic_makespan
-from ptxwcet.makespan.schedule import check_schedule
-from ptxwcet.makespan.states import count_reachable, count_states, fill_table
-from ptxwcet.makespan.strings import shape_of
+from ptxwcet.methods.makespan.closed_form import build_schedule, upper_makespan
+from ptxwcet.methods.makespan.extrapolation import extrapolate
+from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
+from ptxwcet.methods.makespan.pessimistic import pessimistic_makespan
+from ptxwcet.methods.makespan.schedule import check_schedule
+from ptxwcet.methods.makespan.states import count_reachable, count_states, fill_table
+from ptxwcet.methods.makespan.strings import shape_of
+from ptxwcet.methods.makespan.study import MakespanOptions, makespans_of_file
+from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.simulator.exhaustive import search_worst
-from ptxwcet.studies.kernel_makespan import MakespanOptions, makespans_of_file
-from ptxwcet.studies.opening import RefusedKernel
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.kernel_files import kernel_folder
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 MACHINE = "orin-ecrts2025"
 

@@ -11,11 +11,11 @@ from experiments.experiment import Progress, Results, Task
 from experiments.kernel_files import kernel_folder
 from experiments.sample_launches import MACHINE
 from experiments.voronoi_report import write_report
-from ptxwcet.pwcet.settings import Extraction, Settings, Shape
-from ptxwcet.pwcet.study import make_sample, study_sample
-from ptxwcet.studies.pwcet import study_measurements
-from ptxwcet.studies.pwcet_runs import DrawnCondition, DrawOptions, RunProgress, draw_runs
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.pwcet.runs import DrawnCondition, DrawOptions, RunProgress, draw_runs
+from ptxwcet.methods.pwcet.sample_study import make_sample, study_sample
+from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
+from ptxwcet.methods.pwcet.study import study_measurements
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.measurements import Measurements, TimeUnit
 
 _BLOCKS = (1, 8, 28, 32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from experiments.experiment import Results
-from ptxwcet.pwcet.study import Study
-from ptxwcet.studies.pwcet import PwcetAnswer
+from ptxwcet.methods.pwcet.sample_study import Study
+from ptxwcet.methods.pwcet.study import PwcetAnswer
 
 _TESTS = ("runs test", "KS of halves", "Ljung-Box")
 
@@ -118,8 +118,8 @@ def _bounds(answer: PwcetAnswer) -> Iterator[list[str]]:
 
 def _add_pictures(results: Results, answer: PwcetAnswer) -> None:
     """Adds pictures of all conditions together and of the last, of others only exceedance."""
-    from ptxwcet.report.pwcet_model import build_pwcet_report
-    from ptxwcet.report.pwcet_plots import draw_plots
+    from ptxwcet.methods.pwcet.pictures import draw_plots
+    from ptxwcet.methods.pwcet.report import build_pwcet_report
 
     last = answer.studies[-1].sample.label
     for picture in draw_plots(answer, build_pwcet_report(answer, force=False)):

@@ -1,48 +1,84 @@
 """The registry of bound methods. A new method is a file here, a row below and a page in docs.
 
 Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (docs/python.md).
+Who only asks for names, as the command line does at its start, loads no method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ptxwcet.bounds.analysis import BlockAnalysis
-from ptxwcet.bounds.gub import bound_gub
-from ptxwcet.bounds.lower import bound_lower
-from ptxwcet.bounds.names import OWN_NAMES, SAFE_NAME
-from ptxwcet.bounds.outcome import Outcome
-from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.support.plugins import BOUND_METHODS, Plugin, plugins
+
+if TYPE_CHECKING:
+    from ptxwcet.bounds.analysis import BlockAnalysis
+    from ptxwcet.bounds.outcome import Outcome
+
+SAFE_NAME = "safe"
+SCHEDULED = "scheduled"
+"""What takes a known schedule's run for the bound: no row of the registry, it needs a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundMethod:
-    """A method: its name, what it is in a few words, its page, its function."""
+    """A method: its name, what it is in a few words, its page, its function.
+
+    ``is_for_report`` False: it stands beside the bound for comparison, and is never reported as it.
+    """
 
     name: str
     title: str
     documentation: str
     evaluate: Callable[[BlockAnalysis], Outcome]
+    is_for_report: bool = True
 
 
-SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", bound_safe)
+def _safe(analysis: BlockAnalysis) -> Outcome:
+    from ptxwcet.bounds.safe import bound_safe
+
+    return bound_safe(analysis)
+
+
+def _gub(analysis: BlockAnalysis) -> Outcome:
+    from ptxwcet.bounds.gub import bound_gub
+
+    return bound_gub(analysis)
+
+
+def _lower(analysis: BlockAnalysis) -> Outcome:
+    from ptxwcet.bounds.lower import bound_lower
+
+    return bound_lower(analysis)
+
+
+SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", _safe)
 """The method that is reported as the bound unless another one is asked for."""
 
 METHODS: tuple[BoundMethod, ...] = (
     SAFE,
-    BoundMethod("gub", "GUB as published", "docs/methods/gub.md", bound_gub),
-    BoundMethod("lower", "lower bound", "docs/methods/lower-bound.md", bound_lower),
+    BoundMethod("gub", "GUB as published", "docs/methods/gub.md", _gub, is_for_report=False),
+    BoundMethod("lower", "lower bound", "docs/methods/lower-bound.md", _lower, is_for_report=False),
 )
 """The methods that come with the tool."""
 
 
+def names_to_report() -> tuple[str, ...]:
+    """What may be reported as the bound. Nothing of other packages is imported."""
+    own = (method.name for method in METHODS if method.is_for_report)
+    return (*own, SCHEDULED, *(one.name for one in _others()))
+
+
 def all_methods() -> tuple[BoundMethod, ...]:
     """The methods that come with the tool, and those of other packages, under other names."""
-    others = (one for one in plugins(BOUND_METHODS) if one.name not in OWN_NAMES)
-    return (*METHODS, *(_plugged_in(one) for one in others))
+    return (*METHODS, *map(_plugged_in, _others()))
+
+
+def _others() -> tuple[Plugin, ...]:
+    taken = {method.name for method in METHODS}
+    return tuple(one for one in plugins(BOUND_METHODS) if one.name not in taken)
 
 
 def _plugged_in(plugin: Plugin) -> BoundMethod:

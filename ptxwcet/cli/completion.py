@@ -10,7 +10,7 @@ import re
 import click
 from click.shell_completion import CompletionItem
 
-from ptxwcet.bounds.names import names_to_report
+from ptxwcet.bounds.methods import names_to_report
 from ptxwcet.machine.loader import machine_names
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text

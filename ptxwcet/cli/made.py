@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 from click.core import ParameterSource
 
-from ptxwcet.studies.budgets import Budget
+from ptxwcet.opened.budgets import Budget
 
 
 def command_line() -> str:

@@ -22,16 +22,16 @@ from ptxwcet.cli.paths import (
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.simulator.policies import Policy
-from ptxwcet.studies.budgets import Budget, NotABudget, parse_budget
-from ptxwcet.studies.request import MOST_INSTRUCTIONS
+from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
+from ptxwcet.opened.request import MOST_INSTRUCTIONS
+from ptxwcet.simulator.policies import POLICY_NAMES, Policy
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
 
 _MOST_SEED = 2**62
 _MOST_WORKERS = 1024
-_POLICIES = "Warp scheduler: lrr, gto, gty, oldest, youngest, random."
+_POLICIES = f"Warp scheduler: {POLICY_NAMES}."
 
 FILE: Option = click.argument("file", type=PTX_FILE)
 FILE_ON_DISK: Option = click.argument("file", type=INPUT_FILE_BESIDE_CUDA)

@@ -10,9 +10,9 @@ import click
 from ptxwcet.cli.paths import STANDARD_INPUT
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.reading import read_stream
-from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
-from ptxwcet.studies.request import Request
 
 
 def request_from(

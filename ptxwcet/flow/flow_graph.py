@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,28 +152,30 @@ class FlowGraph:
 
     def way_out(self, *sides: int, working: bool = False) -> int | None:
         """The one of two sides of a branch on which lanes only end, if those of the other one may
-        come to a barrier. ``working``: they may do more, without a branch. Cost: constant, once
-        linear in the graph.
+        come to a barrier. ``working``: they may do more, without a branch, in blocks of their own:
+        where the others come along as well, compilers let lanes wait for one another, which none
+        of those at the barrier would do. Cost: constant, once linear in the graph; with
+        ``working`` linear.
         """
         if self.work.before_barriers is None:
-            found: set[int] = set()
             pending = [self.block_of(index) for index in self.cfg.barriers]
-            while pending:
-                one = pending.pop()
-                if one not in found:
-                    found.add(one)
-                    pending += self.cfg.predecessors[one]
-            self.work.before_barriers = frozenset(found)
+            self.work.before_barriers = _led_to(self.cfg.predecessors, pending)
         waits = self.work.before_barriers.intersection(sides)
         ends = [one for one in sides if self.is_final(BlockId(one))]
-        if working:
-            ends = [one for one in sides if one not in waits and self._runs_out(BlockId(one))]
+        if working and waits:
+            going = _led_to(self.cfg.successors, waits)
+            ends = [one for one in sides if one not in waits and self._runs_out(one, going)]
         return ends[0] if ends and waits else None
 
-    def _runs_out(self, block: BlockId) -> bool:
-        """Whether one way alone leads from a block to the end, which passes no block twice."""
+    def _runs_out(self, block: int, others: frozenset[int]) -> bool:
+        """Whether one way alone leads from a block to the end, on which no others come along.
+
+        It passes no block twice. The last block may be that of others, if it does nothing else.
+        """
         seen: set[int] = set()
         while block != self.cfg.exit and block not in seen and len(self.cfg.successors[block]) == 1:
+            if block in others and not self.is_final(BlockId(block)):
+                return False
             seen.add(block)
             (block,) = self.cfg.successors[block]
         return block == self.cfg.exit
@@ -234,6 +236,18 @@ class FlowGraph:
     def width(self, name: str) -> int:
         """Width of a register in bits."""
         return register_width(self.kernel.registers[name])
+
+
+def _led_to(next_of: Sequence[Iterable[int]], starts: Iterable[int]) -> frozenset[int]:
+    """The blocks that ways from some of them lead to, these included."""
+    found: set[int] = set()
+    pending = [*starts]
+    while pending:
+        one = pending.pop()
+        if one not in found:
+            found.add(one)
+            pending += next_of[one]
+    return frozenset(found)
 
 
 def _reachable(successors: dict[int, list[int]], start: int, without: int | None) -> set[int]:

@@ -15,7 +15,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from ptxwcet.bounds.names import names_to_report
+from ptxwcet.bounds.methods import names_to_report
 from ptxwcet.support.toml_places import nearest
 
 REFUSE, WORST = "refuse", "worst"

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptxwcet.campaign.engine import chosen_cluster
-from ptxwcet.campaign.sweep_plan import read_sweep_plan
-from ptxwcet.campaign.sweep_run import run_sweep
-from ptxwcet.campaign.tables import PARQUET
 from ptxwcet.library.arguments import checked
 from ptxwcet.support.extras import require_extra
+from ptxwcet.sweeps.engine import chosen_cluster
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+from ptxwcet.sweeps.sweep_run import run_sweep
+from ptxwcet.sweeps.tables import PARQUET
 
 if TYPE_CHECKING:
     import pandas

@@ -16,22 +16,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ptxwcet.bounds.names import SAFE_NAME
+from ptxwcet.bounds.methods import SAFE_NAME
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.check.report import CheckReport, run_plan
+from ptxwcet.commands.check.study import PLAN, read_plan
+from ptxwcet.commands.memory.report import MemoryReport, build_memory_report
+from ptxwcet.commands.memory.study import study_accesses
+from ptxwcet.commands.run.study import RunAnswer, RunRequest, run_file
+from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.report.check_model import CheckReport, run_plan
-from ptxwcet.report.memory_model import MemoryReport, build_memory_report
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.check_plan import PLAN, read_plan
-from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
-from ptxwcet.studies.launch_run import RunAnswer, RunRequest, run_file
-from ptxwcet.studies.memory_accesses import study_accesses
-from ptxwcet.studies.opening import RefusedKernel, open_request
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
+from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.opening import RefusedKernel, open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 
 Dimensions = int | Sequence[int] | str

@@ -8,6 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.claims import TimingClaim
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.text import render_text
+from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
@@ -15,10 +18,7 @@ from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
-from ptxwcet.report.build import build_report
-from ptxwcet.report.text import render_text
-from ptxwcet.studies.opening import Answer, RefusedKernel
-from ptxwcet.studies.simulated_run import KernelSimulation
+from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.graph import labelled_graph

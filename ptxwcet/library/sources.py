@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptxwcet.studies.nvcc import compiled_ptx
+from ptxwcet.opened.nvcc import compiled_ptx
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _CAPABILITY = (8, 0)

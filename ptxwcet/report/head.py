@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 from ptxwcet.claims import AssumptionState
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.studies.opening import Answer, RefusedKernel
+from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, internal_error
 from ptxwcet.support.version import VERSION
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.parts import Integers
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.simulator.stepping import Integers
 
 # Starving each warp in turn is tried for so many warps, spread over the block.
 _MOST_STARVED = 8

@@ -9,7 +9,8 @@ import numpy as np
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.image import Image, build_image
-from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy
+from ptxwcet.simulator.parts import ENDED, LAST_END, PHASE, RUNNING, SINCE, UNIT, Integers
+from ptxwcet.simulator.policies import NO_JITTER, SCRIPTED, Jitter, Policy
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.simulator.stepping import (
     AFTER,
@@ -18,21 +19,13 @@ from ptxwcet.simulator.stepping import (
     FIXED,
     FULL,
     ITEM_COLUMNS,
-    LAST_END,
     MEMORY_PARTS,
     ORIGIN,
     OVER_LIMIT,
     PATH_PARTS,
-    PHASE,
-    SCRIPTED,
-    SINCE,
     STAGE_COLUMNS,
     STAGES,
     STALLS,
-    UNIT,
-    WAITING,
-    WAITS_AT,
-    Integers,
     Layout,
     Options,
     Outcome,
@@ -179,7 +172,7 @@ class Simulator:
     def _options(
         self, policy: Policy, seed: int, jitter: Jitter, skip: bool, limit: int
     ) -> Options:
-        skip = skip and jitter.percent == 0 and policy is not Policy.RANDOM
+        skip = skip and jitter.percent == 0 and policy.ties is not None
         return Options(policy.code, seed, jitter.percent, jitter.seed, skip, limit)
 
     def _execute(
@@ -213,7 +206,7 @@ class Simulator:
             np.zeros((*front, warps), np.int64),
             np.zeros((*front, warps, layout.width), np.int64),
             np.zeros((*front, layout.shared_width), np.int64),
-            np.zeros((*front, STAGES, self._room, ITEM_COLUMNS), np.int64),
+            np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
         )
         state.shared[..., : layout.cores] = -1
         return state
@@ -282,12 +275,12 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
     ended: list[str] = []
     since = 0
     for warp, fields in enumerate(state.warps.tolist()):
-        if fields[PHASE] != WAITING:
+        if not RUNNING < fields[PHASE] < ENDED:
             ended.append(str(warp))
             continue
         since = max(since, fields[SINCE])
         origin = image.section_origins[fields[AFTER]]
-        place = image.barrier_names[fields[WAITS_AT]]
+        place = image.barrier_names[fields[PHASE]]
         if origin is not None and origin >= 0:
             place += f" ({name_origin(origin)})"
         waits.setdefault(place, []).append(warp)

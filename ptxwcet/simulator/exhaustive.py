@@ -7,44 +7,36 @@ on any transition. It knows the model's machine and nothing of the bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.exhaustive_core import (
-    ARRIVE,
-    BARRIER,
-    BUBBLE,
-    COLUMNS,
-    CONDITIONAL,
-    COUNT,
     DEADLOCK,
-    END,
-    ENDED,
-    FIXED,
-    INITIATION,
-    INSTRUCTION,
-    KIND,
-    LATENCY,
-    NUMBER,
     OVER_CAP,
-    PARTIAL,
-    PHASE,
-    POSITION,
-    UNIT,
-    WAITS_BEGIN,
-    WAITS_END,
-    WRITES_BEGIN,
-    WRITES_END,
     Block,
     Found,
-    Integers,
     Shape,
     StateVector,
+    replay,
     search,
-    settle,
-    successor,
+)
+from ptxwcet.simulator.image import Image, build_image
+from ptxwcet.simulator.parts import (
+    CONDITIONAL,
+    END,
+    ENDED,
+    KIND,
+    PHASE,
+    ROW,
+    RUNNING,
+    WAITS_BEGIN,
+    WAITS_END,
+    WARP_COLUMNS,
+    WRITES_BEGIN,
+    WRITES_END,
+    Integers,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
@@ -53,8 +45,8 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
-    Scoreboard,
     TimedInstruction,
+    WarpProgram,
     unroll,
 )
 
@@ -107,8 +99,9 @@ def search_worst(
                 help="all warps must meet the same barriers",
             )
         )
-    schedule = _replay(block, start, _way(outcome, before, choices))
-    return WorstCase(outcome.cycles, outcome.states, schedule)
+    schedule = np.zeros(instructions, np.int64)
+    count = replay(block, start, _way(outcome, before, choices), schedule)
+    return WorstCase(outcome.cycles, outcome.states, tuple(schedule[:count].tolist()))
 
 
 def _length(body: tuple[Node, ...]) -> int:
@@ -125,93 +118,74 @@ def _length(body: tuple[Node, ...]) -> int:
     return total
 
 
-def _way(found: Found, before: Integers, choices: Integers) -> list[int]:
+def _way(found: Found, before: Integers, choices: Integers) -> Integers:
     """The choices from the start to the transition that ends last."""
-    if found.last_state < 0:
-        return []
-    way = [int(found.last_choice)]
-    state = int(found.last_state)
-    while before[state] >= 0:
-        way.append(int(choices[state]))
-        state = int(before[state])
-    return way[::-1]
-
-
-def _replay(block: Block, start: StateVector, way: list[int]) -> tuple[int, ...]:
-    """The warps that the choices issue; after the last one, the first choice each time."""
-    vec = start.copy()
-    order = np.arange(block.shape.warps)
-    ends = np.zeros(2 + block.shape.cores, np.int64)
-    schedule: list[int] = []
-    step = settle(block, vec, order, 0)
-    taken = iter(way)
-    while step >= 0:
-        step = successor(block, vec, next(taken, 0), order, ends)
-        schedule += [warp for warp in ends[2:].tolist() if warp >= 0]
-    return tuple(schedule)
+    way: list[int] = []
+    state, choice = int(found.last_state), int(found.last_choice)
+    while state >= 0:
+        way.append(choice)
+        state, choice = int(before[state]), int(choices[state])
+    return np.array(way[::-1], np.int64)
 
 
 def _prepare(
     workload: BlockWorkload, configuration: SmConfiguration, *, symmetry: bool
 ) -> tuple[Block, StateVector]:
     """The block as arrays, and the state before the first issue."""
-    builder = _Builder(workload.scoreboard)
-    starts = [0] * workload.warp_count
-    kinds = [0] * workload.warp_count
+    image = build_image(_unrolled(workload), configuration)
+    warps, cores = workload.warp_count, configuration.schedulers
+    kinds = [0] * warps
     for number, warp_class in enumerate(workload.classes):
-        first = builder.add(warp_class.program.body)
         for warp in warp_class.warps:
-            starts[warp], kinds[warp] = first, number
-    cores = configuration.schedulers
-    core = [warp % cores for warp in range(workload.warp_count)]
-    queues = configuration.queues(tuple(builder.units))
-    queue_of = np.zeros((cores, max(1, len(builder.units))), np.int64)
-    servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
-    for (sub_core, unit), queue in queues.items():
-        queue_of[sub_core, builder.units[unit]] = queue.index
-        servers[queue.index] = queue.servers
-    registers = builder.registers
-    per_warp = FIXED + registers
-    most_servers = int(servers.max())
-    barriers = len(builder.barriers)
-    width = workload.warp_count * per_warp + len(servers) * most_servers + barriers
+            kinds[warp] = number
+    core = [warp % cores for warp in range(warps)]
+    group = [kinds[w] * cores + core[w] if symmetry else w for w in range(warps)]
+    per_warp = WARP_COLUMNS + image.register_count
+    queues, most_servers = len(image.servers), int(image.servers.max())
+    barriers = len(image.barrier_names)
     shape = Shape(
-        workload.warp_count,
-        cores,
-        registers,
-        len(servers),
-        most_servers,
-        barriers,
-        builder.wide,
-        width,
+        warps=warps,
+        cores=cores,
+        per_warp=per_warp,
+        registers=image.register_count,
+        queues=queues,
+        most_servers=most_servers,
+        barriers=barriers,
+        wide=bool(image.wide.any()),
+        width=warps * per_warp + queues * most_servers + barriers,
     )
-    group = [
-        kind * cores + c if symmetry else warp
-        for warp, (kind, c) in enumerate(zip(kinds, core, strict=True))
-    ]
-    code = np.array(builder.rows, np.int64).reshape(-1, COLUMNS)
-    live, awaited = _liveness(code, builder.operands, registers)
     block = Block(
-        code,
-        np.array([*builder.operands, 0], np.int64),
-        live,
-        awaited,
+        image.code,
+        image.registers,
+        *_liveness(image),
         np.array(core, np.int64),
         np.array(group, np.int64),
-        queue_of,
-        servers,
+        image.queue_of,
+        image.servers,
+        image.wide,
         shape,
     )
-    vec = np.zeros(width, np.int32)
-    for warp, first in enumerate(starts):
-        vec[warp * per_warp + POSITION] = first
-        if code[first, KIND] == END:
-            vec[warp * per_warp + PHASE] = ENDED
+    vec = np.zeros(shape.width, np.int32)
+    table = vec[: warps * per_warp].reshape(warps, per_warp)
+    table[:, ROW] = image.starts
+    table[:, PHASE] = np.where(image.code[image.starts, KIND] == END, ENDED, RUNNING)
     return block, vec
 
 
-def _liveness(code: Integers, operands: list[int], registers: int) -> tuple[Integers, Integers]:
+def _unrolled(workload: BlockWorkload) -> BlockWorkload:
+    """The workload without loops. Raises PtxwcetError (PW547) for servers behind the units."""
+    classes = []
+    for warp_class in workload.classes:
+        body = tuple(unroll(warp_class.program.body))
+        for node in body:
+            require_no_servers(node if isinstance(node, TimedInstruction) else node.instruction)
+        classes.append(replace(warp_class, program=WarpProgram(body)))
+    return replace(workload, classes=tuple(classes))
+
+
+def _liveness(image: Image) -> tuple[Integers, Integers]:
     """Which registers' times still matter at each row; see :class:`Block`."""
+    code, operands, registers = image.code, image.registers, image.register_count
     live = np.zeros((len(code), registers), np.int64)
     awaited = np.zeros((len(code), registers), np.int64)
     after = np.zeros(registers, np.int64)  # matters before the row that follows
@@ -226,63 +200,6 @@ def _liveness(code: Integers, operands: list[int], registers: int) -> tuple[Inte
         awaited[at, operands[code[at, WAITS_BEGIN] : code[at, WAITS_END]]] = 1
         after = before | awaited[at]
     return live, awaited
-
-
-class _Builder:
-    """Rows of code, class by class, each closed by an END row."""
-
-    def __init__(self, scoreboard: Scoreboard) -> None:
-        self.rows: list[list[int]] = []
-        self.operands: list[int] = []
-        self.units: dict[str, int] = {}
-        self.barriers: dict[tuple[str, int], int] = {}
-        self.registers = 1
-        self.wide = False
-        self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
-
-    def add(self, body: tuple[Node, ...]) -> int:
-        """Appends a program; the number of its first row."""
-        first = len(self.rows)
-        names: dict[str, int] = {}
-        for node in unroll(body):
-            match node:
-                case TimedInstruction():
-                    self._row(INSTRUCTION, node, names)
-                case Barrier(instruction, name):
-                    encoded = self._row(BARRIER, instruction, names)
-                    encoded[NUMBER] = self.barriers.setdefault((name, 0), len(self.barriers))
-                    self.wide = True
-                case PartialBarrier(instruction, name, warps, waits):
-                    encoded = self._row(PARTIAL if waits else ARRIVE, instruction, names)
-                    encoded[NUMBER] = self.barriers.setdefault((name, warps), len(self.barriers))
-                    encoded[COUNT] = warps
-        end = [0] * COLUMNS
-        end[KIND] = END
-        self.rows.append(end)
-        self.registers = max(self.registers, len(names))
-        return first
-
-    def _row(self, kind: int, instruction: TimedInstruction, names: dict[str, int]) -> list[int]:
-        require_no_servers(instruction)
-        encoded = [0] * COLUMNS
-        encoded[KIND] = kind
-        encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
-        encoded[INITIATION] = instruction.initiation_cycles
-        encoded[LATENCY] = instruction.latency_cycles
-        encoded[BUBBLE] = instruction.bubble_cycles
-        encoded[CONDITIONAL] = int(instruction.conditional)
-        waits = instruction.reads
-        if self._waits_for_writes:
-            waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
-        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._range(waits, names)
-        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._range(instruction.writes, names)
-        self.rows.append(encoded)
-        return encoded
-
-    def _range(self, registers: tuple[str, ...], names: dict[str, int]) -> tuple[int, int]:
-        begin = len(self.operands)
-        self.operands += [names.setdefault(name, len(names)) for name in registers]
-        return begin, len(self.operands)
 
 
 def _too_many(what: str) -> Diagnostic:

@@ -8,8 +8,6 @@ happen depends on nothing else, so only the latest cycle in which a state is rea
 are met in the order of the instructions issued so far, and each is expanded once, with its latest
 cycle. Warps with the same program on the same sub-core are interchangeable: their parts of
 the vector are sorted.
-
-All compiled code is in this module, so that its cache is renewed as a whole.
 """
 
 from __future__ import annotations
@@ -19,33 +17,38 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxwcet.simulator.parts import (
+    ARGUMENT,
+    ARRIVE,
+    BUBBLE,
+    COUNT,
+    END,
+    ENDED,
+    INITIATION,
+    INSTRUCTION,
+    KIND,
+    LAST_END,
+    LATENCY,
+    PARTIAL,
+    PHASE,
+    ROW,
+    RUNNING,
+    SINCE,
+    UNIT,
+    WARP_COLUMNS,
+    Integers,
+    arrive,
+    awaited,
+    dispatch,
+    met_by_all,
+    write,
+)
 from ptxwcet.support.jit import compiled
 
-Integers: TypeAlias = NDArray[np.int64]
 StateVector: TypeAlias = NDArray[np.int32]
 
-# Kinds and columns of a row of code; registers follow by range.
-INSTRUCTION, BARRIER, PARTIAL, ARRIVE, END = range(5)
-(
-    KIND,
-    UNIT,
-    INITIATION,
-    LATENCY,
-    BUBBLE,
-    CONDITIONAL,
-    WAITS_BEGIN,
-    WAITS_END,
-    WRITES_BEGIN,
-    WRITES_END,
-    NUMBER,  # of the barrier
-    COUNT,  # warps of a partial barrier
-) = range(12)
-COLUMNS = 12
-
-RUNNING, WAITING, ENDED = range(3)
-POSITION, NEXT, PHASE, LAST, FIXED = range(5)
 COMPLETE, DEADLOCK, OVER_CAP = range(3)
-NEVER = 1 << 30
+NONE = 1 << 30  # no cycle of a state
 
 
 class Block(NamedTuple):
@@ -61,6 +64,7 @@ class Block(NamedTuple):
     group: Integers  # [slot] slots of a group are interchangeable
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
+    wide: Integers  # [barrier] 1: all warps of the block meet there
     shape: Shape
 
 
@@ -69,6 +73,7 @@ class Shape(NamedTuple):
 
     warps: int
     cores: int
+    per_warp: int
     registers: int
     queues: int
     most_servers: int
@@ -87,94 +92,76 @@ class Found(NamedTuple):
     last_choice: int
 
 
-@compiled
-def _eligible_after(block: Block, vec: StateVector, base: int, earliest: int) -> int:
-    """When the next instruction of the warp at ``base`` is eligible, not before ``earliest``."""
-    position = vec[base + POSITION]
-    for k in range(block.code[position, WAITS_BEGIN], block.code[position, WAITS_END]):
-        earliest = max(earliest, vec[base + FIXED + block.operands[k]])
-    return earliest
+class Now(NamedTuple):
+    """The state that is worked on."""
+
+    vec: StateVector
+    warps: StateVector  # [slot, column]: the beginning of the same vector
+    order: Integers  # [slot] its warp
+    issued: Integers  # [sub-core] the warp that it issues, -1: none
 
 
 @compiled
-def _open(block: Block, vec: StateVector, barrier: int, cycle: int) -> None:
-    per_warp = FIXED + block.shape.registers
-    for slot in range(block.shape.warps):
-        base = slot * per_warp
-        if vec[base + PHASE] != WAITING:
-            continue
-        if block.code[vec[base + POSITION] - 1, NUMBER] != barrier:
-            continue
-        if block.code[vec[base + POSITION], KIND] == END:
-            vec[base + PHASE] = ENDED
-            continue
-        vec[base + PHASE] = RUNNING
-        vec[base + NEXT] = _eligible_after(block, vec, base, max(cycle, vec[base + NEXT]))
+def _set(place: StateVector, values: StateVector) -> None:
+    for k in range(len(values)):
+        place[k] = values[k]
 
 
 @compiled
-def _open_for_all(block: Block, vec: StateVector) -> None:
-    """Opens a block-wide barrier at which all warps wait that have not ended."""
-    per_warp = FIXED + block.shape.registers
-    barrier = -1
-    cycle = 1
-    for slot in range(block.shape.warps):
-        base = slot * per_warp
-        if vec[base + PHASE] == RUNNING:
-            return
-        if vec[base + PHASE] == ENDED:
-            cycle = max(cycle, vec[base + LAST])
-            continue
-        at = vec[base + POSITION] - 1
-        if block.code[at, KIND] != BARRIER:
-            return
-        if barrier >= 0 and barrier != block.code[at, NUMBER]:
-            return
-        barrier = block.code[at, NUMBER]
-    if barrier >= 0:
-        _open(block, vec, barrier, cycle)
-
-
-@compiled
-def _issue(block: Block, vec: StateVector, slot: int) -> int:
-    """Issues the next instruction of a warp in cycle 0 of the state; returns when it ends."""
+def _begin(block: Block, start: StateVector) -> Now:
     shape = block.shape
-    per_warp = FIXED + shape.registers
-    base = slot * per_warp
-    at = vec[base + POSITION]
-    code = block.code
-    first = shape.warps * per_warp
-    queue = block.queue_of[block.core[slot], code[at, UNIT]]
-    server = first + queue * shape.most_servers
-    for candidate in range(server + 1, server + block.servers[queue]):
-        if vec[candidate] < vec[server]:
-            server = candidate
-    freed = vec[server] + code[at, INITIATION]
-    vec[server] = freed
-    end = freed + code[at, LATENCY]
-    vec[base + LAST] = max(vec[base + LAST], end)
-    for k in range(code[at, WRITES_BEGIN], code[at, WRITES_END]):
-        register = base + FIXED + block.operands[k]
-        vec[register] = max(end, vec[register]) if code[at, CONDITIONAL] else end
-    vec[base + POSITION] = at + 1
-    earliest = 1 + code[at, BUBBLE]
-    kind = code[at, KIND]
-    if kind in (BARRIER, PARTIAL):
-        vec[base + PHASE] = WAITING
-        vec[base + NEXT] = earliest
-    elif code[at + 1, KIND] == END:
-        vec[base + PHASE] = ENDED
-        vec[base + NEXT] = 0
+    vec = start.copy()
+    warps = vec[: shape.warps * shape.per_warp].reshape((shape.warps, shape.per_warp))
+    return Now(vec, warps, np.arange(shape.warps), np.zeros(shape.cores, np.int64))
+
+
+@compiled
+def _open(block: Block, now: Now, barrier: int, cycle: int) -> None:
+    warps = now.warps
+    for slot in range(len(warps)):
+        if warps[slot, PHASE] != barrier:
+            continue
+        if block.code[warps[slot, ROW], KIND] == END:
+            warps[slot, PHASE] = ENDED
+            continue
+        warps[slot, PHASE] = RUNNING
+        earliest = max(cycle, warps[slot, SINCE])
+        eligible, _ = awaited(block.code, block.operands, warps, slot, WARP_COLUMNS, earliest)
+        warps[slot, SINCE] = eligible
+
+
+@compiled
+def _issue(block: Block, now: Now, slot: int) -> int:
+    """Issues the next instruction of a warp in cycle 0 of the state; returns when it ends."""
+    shape, code, warps, vec = block.shape, block.code, now.warps, now.vec
+    row = warps[slot, ROW]
+    queue = block.queue_of[block.core[slot], code[row, UNIT]]
+    first = shape.warps * shape.per_warp + queue * shape.most_servers
+    initiation = code[row, INITIATION]
+    end = dispatch(vec, first, block.servers[queue], 0, initiation) + initiation
+    end += code[row, LATENCY]
+    warps[slot, LAST_END] = max(warps[slot, LAST_END], end)
+    write(code, block.operands, row, warps, slot, WARP_COLUMNS, end)
+    warps[slot, ROW] = row + 1
+    earliest = 1 + code[row, BUBBLE]
+    kind = code[row, KIND]
+    if kind not in (INSTRUCTION, ARRIVE):
+        warps[slot, PHASE] = code[row, ARGUMENT]
+        warps[slot, SINCE] = earliest
+    elif code[row + 1, KIND] == END:
+        warps[slot, PHASE] = ENDED
+        warps[slot, SINCE] = 0
     else:
-        vec[base + NEXT] = _eligible_after(block, vec, base, earliest)
+        eligible, _ = awaited(code, block.operands, warps, slot, WARP_COLUMNS, earliest)
+        warps[slot, SINCE] = eligible
     if kind in (PARTIAL, ARRIVE):
-        arrivals = shape.width - shape.barriers + code[at, NUMBER]
-        vec[arrivals] += 1
-        if vec[arrivals] == code[at, COUNT]:
-            vec[arrivals] = 0
-            _open(block, vec, code[at, NUMBER], 1)
-    if kind != INSTRUCTION or vec[base + PHASE] == ENDED:
-        _open_for_all(block, vec)
+        arrivals = shape.width - shape.barriers + code[row, ARGUMENT]
+        if arrive(vec, arrivals, code[row, COUNT]):
+            _open(block, now, code[row, ARGUMENT], 1)
+    if kind != INSTRUCTION or warps[slot, PHASE] == ENDED:
+        barrier, opens = met_by_all(warps, 0, shape.warps, 1)
+        if barrier >= 0 and block.wide[barrier]:
+            _open(block, now, barrier, opens)
     return int(end)
 
 
@@ -187,10 +174,10 @@ def _less(vec: StateVector, one: int, other: int, count: int) -> bool:
 
 
 @compiled
-def _sort(block: Block, vec: StateVector, order: Integers) -> None:
+def _sort(block: Block, now: Now) -> None:
     """Brings interchangeable warps and servers into order; ``order`` follows the warps."""
-    shape = block.shape
-    per_warp = FIXED + shape.registers
+    shape, vec, order = block.shape, now.vec, now.order
+    per_warp = shape.per_warp
     for slot in range(1, shape.warps):
         here = slot
         for before in range(slot - 1, -1, -1):
@@ -214,81 +201,98 @@ def _sort(block: Block, vec: StateVector, order: Integers) -> None:
 
 
 @compiled
-def settle(block: Block, vec: StateVector, order: Integers, least: int) -> int:
+def _settle(block: Block, now: Now, least: int) -> int:
     """Moves to the next decision, ``least`` cycles away at least, in canonical form.
 
     Returns the cycles until then; -1 if no warp will issue again.
     """
-    shape = block.shape
-    per_warp = FIXED + shape.registers
-    step = NEVER
+    shape, vec, warps = block.shape, now.vec, now.warps
+    step = NONE
     for slot in range(shape.warps):
-        base = slot * per_warp
-        if vec[base + PHASE] == RUNNING:
-            step = min(step, vec[base + NEXT])
-    if step == NEVER:
+        if warps[slot, PHASE] == RUNNING:
+            step = min(step, warps[slot, SINCE])
+    if step == NONE:
         return -1
     step = max(step, least)
     for slot in range(shape.warps):
-        base = slot * per_warp
-        position = vec[base + POSITION]
-        vec[base + NEXT] = max(0, vec[base + NEXT] - step)
-        if shape.wide:
-            vec[base + LAST] = max(0, vec[base + LAST] - step)
-        else:
-            vec[base + LAST] = 0
+        row, phase = warps[slot, ROW], warps[slot, PHASE]
+        is_waiting = RUNNING < phase < ENDED
+        warps[slot, SINCE] = max(0, warps[slot, SINCE] - step)
+        warps[slot, LAST_END] = max(0, warps[slot, LAST_END] - step) if shape.wide else 0
         for register in range(shape.registers):
-            column = base + FIXED + register
-            matters = block.live[position, register] != 0
-            if vec[base + PHASE] == WAITING:
-                matters = matters or block.awaited[position, register] != 0
-            vec[column] = max(0, vec[column] - step) if matters else 0
-    first = shape.warps * per_warp
+            column = WARP_COLUMNS + register
+            matters = block.live[row, register] != 0
+            if is_waiting:
+                matters = matters or block.awaited[row, register] != 0
+            warps[slot, column] = max(0, warps[slot, column] - step) if matters else 0
+    first = shape.warps * shape.per_warp
     for column in range(first, first + shape.queues * shape.most_servers):
         vec[column] = max(0, vec[column] - step)
-    _sort(block, vec, order)
+    _sort(block, now)
     return step
 
 
 @compiled
-def successor(block: Block, vec: StateVector, choice: int, order: Integers, ends: Integers) -> int:
+def _can_issue(block: Block, now: Now, slot: int, core: int) -> bool:
+    if block.core[slot] != core:
+        return False
+    return bool(now.warps[slot, PHASE] == RUNNING and now.warps[slot, SINCE] == 0)
+
+
+@compiled
+def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
     """Issues, on each sub-core with eligible warps, the one that ``choice`` encodes.
 
     ``choice`` is read as digits, sub-core by sub-core, in the base of the number of its eligible
-    warps. Changes ``vec`` and ``order``; ``ends[0]`` becomes the latest end of what is issued,
-    ``ends[1]`` is positive if there is no such choice; from ``ends[2]`` on come the warps issued by
-    each sub-core (-1: none). Returns the cycles to the next decision, -1 if there is none.
+    warps. Returns the cycles to the next decision (-1: there is none), and the latest end of what
+    is issued, -1 if there is no such choice.
     """
     shape = block.shape
-    per_warp = FIXED + shape.registers
     for core in range(shape.cores):
-        ends[2 + core] = -1
+        now.issued[core] = -1
         count = 0
         for slot in range(shape.warps):
-            base = slot * per_warp
-            if block.core[slot] == core and vec[base + PHASE] == RUNNING and vec[base + NEXT] == 0:
+            if _can_issue(block, now, slot, core):
                 count += 1
         if count == 0:
             continue
         index = choice % count
         choice //= count
         for slot in range(shape.warps):
-            base = slot * per_warp
-            if block.core[slot] == core and vec[base + PHASE] == RUNNING and vec[base + NEXT] == 0:
+            if _can_issue(block, now, slot, core):
                 if index == 0:
-                    ends[2 + core] = slot
+                    now.issued[core] = slot
                     break
                 index -= 1
-    ends[0] = 0
-    ends[1] = choice
     if choice > 0:
-        return -1
+        return -1, -1
+    end = 0
     for core in range(shape.cores):
-        slot = ends[2 + core]
+        slot = now.issued[core]
         if slot >= 0:
-            ends[0] = max(ends[0], _issue(block, vec, slot))
-            ends[2 + core] = order[slot]
-    return settle(block, vec, order, 1)
+            end = max(end, _issue(block, now, slot))
+            now.issued[core] = now.order[slot]
+    return _settle(block, now, 1), end
+
+
+@compiled
+def replay(block: Block, start: StateVector, choices: Integers, schedule: Integers) -> int:
+    """Writes down the warps that the choices issue; after the last one, the first choice each time.
+
+    Returns how many they are.
+    """
+    now = _begin(block, start)
+    count = 0
+    taken = 0
+    step = _settle(block, now, 0)
+    while step >= 0:
+        step, _ = _successor(block, now, choices[taken] if taken < len(choices) else 0)
+        taken += 1
+        for warp in now.issued:
+            if warp >= 0:
+                schedule[count] = warp
+                count += 1
+    return count
 
 
 @compiled
@@ -336,14 +340,12 @@ def search(
     following = np.full(capacity, -1, np.int64)  # another state with as many issues
     first = np.full(instructions + shape.cores + 1, -1, np.int64)
     table = np.full(4 * capacity, -1, np.int64)
-    vec = np.zeros(shape.width, np.int32)
-    order = np.arange(shape.warps)
-    ends = np.zeros(2 + shape.cores, np.int64)
-    vec[:] = start
+    now = _begin(block, start)
+    vec = now.vec
     cycles, last_state, last_choice, states = 0, -1, -1, 0
-    if settle(block, vec, order, 0) < 0:
+    if _settle(block, now, 0) < 0:
         return Found(COMPLETE, 0, 0, -1, -1), before[:0], choices[:0]
-    vectors[0] = vec
+    _set(vectors[0], vec)
     cycle[0] = 0
     table[_hash(vec) & (table.shape[0] - 1)] = 0
     first[0] = 0
@@ -353,18 +355,18 @@ def search(
         while state >= 0:
             choice = 0
             while True:
-                vec[:] = vectors[state]
-                step = successor(block, vec, choice, order, ends)
-                if ends[1] > 0:
+                _set(vec, vectors[state])
+                step, end = _successor(block, now, choice)
+                if end < 0:
                     break
-                now = 0
+                issues = 0
                 for core in range(shape.cores):
-                    now += ends[2 + core] >= 0
-                if cycle[state] + ends[0] > cycles:
-                    cycles = cycle[state] + ends[0]
+                    issues += now.issued[core] >= 0
+                if cycle[state] + end > cycles:
+                    cycles = cycle[state] + end
                     last_state, last_choice = state, choice
                 if step < 0:
-                    if _some_wait(block, vec):
+                    if _some_wait(now):
                         outcome = Found(DEADLOCK, cycles, states, state, choice)
                         return outcome, before[:states], choices[:states]
                     choice += 1
@@ -391,10 +393,10 @@ def search(
                     reached = states
                     states += 1
                     table[slot] = reached
-                    vectors[reached] = vec
+                    _set(vectors[reached], vec)
                     cycle[reached] = -1
-                    following[reached] = first[issued + now]
-                    first[issued + now] = reached
+                    following[reached] = first[issued + issues]
+                    first[issued + issues] = reached
                 if cycle[state] + step > cycle[reached]:
                     cycle[reached] = cycle[state] + step
                     before[reached] = state
@@ -408,20 +410,22 @@ def search(
 @compiled
 def _grown(array: Integers, capacity: int) -> Integers:
     larger = np.full(capacity, -1, np.int64)
-    larger[: array.shape[0]] = array
+    for k in range(len(array)):
+        larger[k] = array[k]
     return larger
 
 
 @compiled
 def _grown_rows(vectors: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
     larger = np.zeros((capacity, vectors.shape[1]), np.int32)
-    larger[: vectors.shape[0]] = vectors
+    for k in range(len(vectors)):
+        _set(larger[k], vectors[k])
     return larger
 
 
 @compiled
-def _some_wait(block: Block, vec: StateVector) -> bool:
-    for slot in range(block.shape.warps):
-        if vec[slot * (FIXED + block.shape.registers) + PHASE] == WAITING:
-            return True
-    return False
+def _some_wait(now: Now) -> bool:
+    waiting = 0
+    for slot in range(len(now.warps)):
+        waiting += RUNNING < now.warps[slot, PHASE] < ENDED
+    return waiting > 0

@@ -21,24 +21,21 @@ from ptxwcet.simulator.grid_stepping import (
     FREE,
     IN_SLOT,
     ISSUED,
-    NEVER,
     NEXT_BLOCK,
     ON_SM,
     PAUSED,
-    PHASE,
     RECORD_COLUMNS,
     RUN_CELLS,
     SLOT_COLUMNS,
     SM_FIXED,
     STARTED,
-    WAITING,
-    WAITS_AT,
     WRITTEN,
     Columns,
     GridLayout,
     GridState,
     run_grid,
 )
+from ptxwcet.simulator.parts import ENDED, NEVER, PHASE, RUNNING
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _PIECE = 2_000_000
@@ -90,9 +87,9 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
 def _fresh(image: GridImage, shape: GridShape, slots: int, warps: int) -> GridState:
     cores, queues = shape.sm.schedulers, len(image.program.servers)
     most_servers = int(image.program.servers.max())
-    sms = np.zeros((shape.sms, SM_FIXED + cores + queues * most_servers), np.int64)
+    sms = np.zeros((shape.sms, SM_FIXED + 2 * cores + queues * most_servers), np.int64)
     sms[:, FREE] = slots
-    sms[:, SM_FIXED : SM_FIXED + cores] = -1
+    sms[:, SM_FIXED : SM_FIXED + 2 * cores] = -1
     state = GridState(
         np.full((shape.sms, slots * warps), NEVER, np.int64),
         np.zeros((shape.sms, slots * warps, FIXED + image.depth + image.register_count), np.int64),
@@ -142,10 +139,11 @@ def _deadlock(image: GridImage, state: GridState, warps: int) -> PtxwcetError:
     for sm in range(len(state.sms)):
         for slot in range(state.slots.shape[1]):
             block_warps = state.warps[sm, slot * warps : (slot + 1) * warps]
-            waiting = block_warps[block_warps[:, PHASE] == WAITING]
+            phases = block_warps[:, PHASE]
+            waiting = phases[(phases > RUNNING) & (phases < ENDED)]
             block = int(state.slots[sm, slot, BLOCK])
             if block != EMPTY and len(waiting):
-                names = sorted({image.barrier_names[b] for b in waiting[:, WAITS_AT].tolist()})
+                names = sorted({image.barrier_names[b] for b in waiting.tolist()})
                 notes.append(f"block {block} on SM {sm} at barriers {', '.join(names)}")
     return PtxwcetError(
         Diagnostic(

@@ -15,26 +15,15 @@ import numpy as np
 from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
-    BARRIER,
-    BUBBLE,
-    CONDITIONAL,
+    COLUMNS,
     ENTRY_COLUMNS,
-    INITIATION,
     LAST,
-    LATENCY,
-    LOOP_BEGIN,
-    LOOP_END,
     POINT,
-    PROGRAM_END,
-    ROW_COLUMNS,
-    UNIT,
     VISIT,
-    WAITS_BEGIN,
-    WAITS_END,
-    WRITES_BEGIN,
-    WRITES_END,
     GridProgram,
 )
+from ptxwcet.simulator.image import Rows
+from ptxwcet.simulator.parts import ARGUMENT, BARRIER, END, INSTRUCTION, LOOP_BEGIN, LOOP_END
 from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
 
 
@@ -61,44 +50,29 @@ def build_grid_image(workload: GridWorkload, configuration: SmConfiguration) -> 
     for number, body in enumerate(workload.programs):
         starts[number] = len(builder.entries)
         events.append(builder.add(body, 0) + 1)
-        builder.entries.append((PROGRAM_END, 0, 0))
-    units = tuple(builder.units)
-    queues = configuration.queues(units)
-    queue_of = np.zeros((configuration.schedulers, max(1, len(units))), np.int64)
-    servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
-    for (core, unit), queue in queues.items():
-        queue_of[core, builder.units[unit]] = queue.index
-        servers[queue.index] = queue.servers
+        builder.entries.append((END, 0, 0, 0))
     program = GridProgram(
-        np.array(builder.rows, np.int64).reshape(-1, ROW_COLUMNS),
-        np.array([*builder.operands, 0], np.int64),
+        *builder.arrays(),
         np.array(builder.entries, np.int64).reshape(-1, ENTRY_COLUMNS),
         starts,
         np.ascontiguousarray(workload.chosen, np.int64),
-        queue_of,
-        servers,
+        *builder.queues(configuration),
     )
     executed = np.bincount(workload.chosen.ravel(), minlength=len(events)).tolist()
     return GridImage(
         program,
-        max(1, len(builder.registers)),
+        builder.register_count,
         builder.depth,
         sum(each * times for each, times in zip(events, executed, strict=True)),
         tuple(builder.barriers),
     )
 
 
-class _Builder:
+class _Builder(Rows):
     def __init__(self, scoreboard: Scoreboard) -> None:
-        self.rows: list[list[int]] = []
-        self.operands: list[int] = []  # registers of all rows, by range
-        self.entries: list[tuple[int, int, int]] = []
-        self.units: dict[str, int] = {}
-        self.registers: dict[str, int] = {}
-        self.barriers: dict[str, int] = {}
-        self.depth = 1
-        self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
-        self._visits: dict[int, tuple[int, int, int]] = {}
+        super().__init__(COLUMNS, scoreboard)
+        self.entries: list[tuple[int, int, int, int]] = []
+        self._visits: dict[int, tuple[int, int, int, int]] = {}
         self._kept: list[TracedVisit] = []  # identities stay taken
 
     def add(self, body: Sequence[TracedNode], depth: int) -> int:
@@ -116,49 +90,33 @@ class _Builder:
         return visits
 
     def _loop(self, loop: TracedLoop, depth: int) -> int:
-        self.entries.append((LOOP_BEGIN, depth, loop.count))
+        self.entries.append((LOOP_BEGIN, depth, loop.count, 0))
         first = len(self.entries)
         visits = self.add(loop.body, depth + 1)
         if visits == 0:  # nobody must spin through iterations without visits
             del self.entries[first - 1 :]
             return 0
-        self.entries.append((LOOP_END, depth, first))
+        self.entries.append((LOOP_END, depth, 0, first))
         return loop.count * visits
 
-    def _visit(self, visit: TracedVisit) -> tuple[int, int, int]:
+    def _visit(self, visit: TracedVisit) -> tuple[int, int, int, int]:
         entry = self._visits.get(id(visit))
         if entry is None:
             first = len(self.rows) if visit.steps else -1
             for step in visit.steps:
-                self._row(step)
+                self._step(step)
             if visit.steps:
                 self.rows[first][POINT] = visit.point
                 self.rows[-1][LAST] = 1
-            entry = self._visits[id(visit)] = (VISIT, first, visit.point)
+            entry = self._visits[id(visit)] = (VISIT, first, visit.point, 0)
             self._kept.append(visit)
         return entry
 
-    def _row(self, step: TimedInstruction | Barrier) -> None:
-        encoded = [0] * ROW_COLUMNS
-        encoded[BARRIER] = encoded[POINT] = -1
+    def _step(self, step: TimedInstruction | Barrier) -> None:
+        kind, barrier = INSTRUCTION, 0
         if isinstance(step, Barrier):
-            encoded[BARRIER] = self.barriers.setdefault(step.name, len(self.barriers))
+            kind, barrier = BARRIER, self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
         require_no_servers(step)
-        encoded[UNIT] = self.units.setdefault(step.unit, len(self.units))
-        encoded[INITIATION] = step.initiation_cycles
-        encoded[LATENCY] = step.latency_cycles
-        encoded[BUBBLE] = step.bubble_cycles
-        encoded[CONDITIONAL] = int(step.conditional)
-        waits = step.reads
-        if self._waits_for_writes:
-            waits = tuple(dict.fromkeys((*waits, *step.writes)))
-        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._operands(waits)
-        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._operands(step.writes)
-        self.rows.append(encoded)
-
-    def _operands(self, names: Sequence[str]) -> tuple[int, int]:
-        begin = len(self.operands)
-        numbers = self.registers
-        self.operands += [numbers.setdefault(name, len(numbers)) for name in names]
-        return begin, len(self.operands)
+        encoded = self.instruction(kind, step, step.latency_cycles)
+        encoded[ARGUMENT], encoded[POINT] = barrier, -1

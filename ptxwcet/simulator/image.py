@@ -1,4 +1,4 @@
-"""A workload as flat arrays: what the compiled engine executes.
+"""A workload as flat arrays: what the compiled engine and the exhaustive search execute.
 
 Every node becomes a row of ``code``; loops become a LOOP_BEGIN and a LOOP_END row around their
 body, never copies of it, so an image is as large as the program tree. Classes lie one after the
@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.simulator.configuration import PARTS, SmConfiguration
-from ptxwcet.simulator.stepping import (
+from ptxwcet.simulator.parts import (
     ARGUMENT,
     ARRIVE,
     BARRIER,
     BUBBLE,
-    COLUMNS,
     CONDITIONAL,
     COUNT,
-    DEPTH,
     END,
     INITIATION,
     INSTRUCTION,
@@ -29,10 +27,7 @@ from ptxwcet.simulator.stepping import (
     LATENCY,
     LOOP_BEGIN,
     LOOP_END,
-    MEMORY_PARTS,
-    ORIGIN,
     PARTIAL,
-    PATH_PARTS,
     TARGET,
     UNIT,
     WAITS_BEGIN,
@@ -41,6 +36,7 @@ from ptxwcet.simulator.stepping import (
     WRITES_END,
     Integers,
 )
+from ptxwcet.simulator.stepping import COLUMNS, DEPTH, MEMORY_PARTS, ORIGIN, PATH_PARTS
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
@@ -94,21 +90,14 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
         executed = builder.add(warp_class.program.body, 0)
         builder.row(END)
         instructions += executed * len(warp_class.warps)
-    units = tuple(builder.units)
-    queues = configuration.queues(units)
-    queue_of = np.zeros((configuration.schedulers, max(1, len(units))), np.int64)
-    servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
-    for (core, unit), queue in queues.items():
-        queue_of[core, builder.units[unit]] = queue.index
-        servers[queue.index] = queue.servers
+    queue_of, servers = builder.queues(configuration)
     return Image(
-        np.array(builder.rows, np.int64).reshape(-1, COLUMNS),
-        np.array([*builder.registers, 0], np.int64),
+        *builder.arrays(),
         starts,
         queue_of,
         servers,
         np.array([*builder.wide, 0], np.int64),
-        units,
+        tuple(builder.units),
         builder.register_count,
         builder.depth,
         tuple(builder.section_origins),
@@ -117,31 +106,78 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
     )
 
 
-class _Builder:
-    def __init__(self, scoreboard: Scoreboard, configuration: SmConfiguration) -> None:
-        self._configuration = configuration
+class Rows:
+    """Rows of code as they are laid down, the operands that they name, and the units they use.
+
+    Registers have numbers by ``names``, barriers by their labels, both in order of appearance.
+    """
+
+    def __init__(self, columns: int, scoreboard: Scoreboard) -> None:
         self.rows: list[list[int]] = []
-        self.registers: list[int] = []  # operands of all rows, by range
+        self.operands: list[int] = []  # of all rows, by range
         self.units: dict[str, int] = {}
-        self.section_origins: list[int | None] = [None]
         self.barriers: dict[str, int] = {}
-        self.wide: list[int] = []
+        self.names: dict[str, int] = {}
         self.register_count = 1
         self.depth = 1
+        self._columns = columns
         self._waits_for_writes = scoreboard is Scoreboard.RAW_WAW
-        self._names: dict[str, int] = {}
+
+    def row(self, kind: int) -> list[int]:
+        """Appends a row."""
+        row = [0] * self._columns
+        row[KIND] = kind
+        self.rows.append(row)
+        return row
+
+    def instruction(self, kind: int, instruction: TimedInstruction, latency: int) -> list[int]:
+        """Appends an instruction, of so much latency behind its last server."""
+        encoded = self.row(kind)
+        encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
+        encoded[INITIATION], encoded[LATENCY] = instruction.initiation_cycles, latency
+        encoded[BUBBLE] = instruction.bubble_cycles
+        encoded[CONDITIONAL] = int(instruction.conditional)
+        waits = instruction.reads
+        if self._waits_for_writes:
+            waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
+        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._range(waits)
+        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._range(instruction.writes)
+        return encoded
+
+    def _range(self, registers: Sequence[str]) -> tuple[int, int]:
+        begin = len(self.operands)
+        self.operands += [self.names.setdefault(name, len(self.names)) for name in registers]
+        self.register_count = max(self.register_count, len(self.names))
+        return begin, len(self.operands)
+
+    def arrays(self) -> tuple[Integers, Integers]:
+        """The rows, and their operands."""
+        rows = np.array(self.rows, np.int64).reshape(-1, self._columns)
+        return rows, np.array([*self.operands, 0], np.int64)
+
+    def queues(self, configuration: SmConfiguration) -> tuple[Integers, Integers]:
+        """The queue of each sub-core and unit, and the servers of each queue."""
+        queues = configuration.queues(tuple(self.units))
+        queue_of = np.zeros((configuration.schedulers, max(1, len(self.units))), np.int64)
+        servers = np.ones(1 + max((q.index for q in queues.values()), default=0), np.int64)
+        for (core, unit), queue in queues.items():
+            queue_of[core, self.units[unit]] = queue.index
+            servers[queue.index] = queue.servers
+        return queue_of, servers
+
+
+class _Builder(Rows):
+    def __init__(self, scoreboard: Scoreboard, configuration: SmConfiguration) -> None:
+        super().__init__(COLUMNS, scoreboard)
+        self._configuration = configuration
+        self.section_origins: list[int | None] = [None]
+        self.wide: list[int] = []
         self._sections: dict[int, int] = {}
 
     def begin_program(self) -> None:
         """Registers are private to a warp: each program numbers its own."""
-        self._names = {}
+        self.names = {}
         self._sections = {}
-
-    def row(self, kind: int) -> list[int]:
-        row = [0] * COLUMNS
-        row[KIND] = kind
-        self.rows.append(row)
-        return row
 
     def add(self, body: Sequence[Node], depth: int) -> int:
         """Appends a body inside ``depth`` loops; the number of instructions it executes."""
@@ -210,25 +246,8 @@ class _Builder:
         return self.barriers[label]
 
     def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
-        encoded = self.row(kind)
-        encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
-        encoded[INITIATION] = instruction.initiation_cycles
         way = self._configuration.way_of(instruction)
-        encoded[LATENCY] = way.latency
+        encoded = self.instruction(kind, instruction, way.latency)
         encoded[PATH_PARTS], encoded[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
-        encoded[BUBBLE] = instruction.bubble_cycles
-        encoded[CONDITIONAL] = int(instruction.conditional)
-        encoded[ORIGIN] = instruction.origin
-        encoded[DEPTH] = depth
-        waits = instruction.reads
-        if self._waits_for_writes:
-            waits = tuple(dict.fromkeys((*waits, *instruction.writes)))
-        encoded[WAITS_BEGIN], encoded[WAITS_END] = self._operands(waits)
-        encoded[WRITES_BEGIN], encoded[WRITES_END] = self._operands(instruction.writes)
+        encoded[ORIGIN], encoded[DEPTH] = instruction.origin, depth
         return encoded
-
-    def _operands(self, names: Sequence[str]) -> tuple[int, int]:
-        begin = len(self.registers)
-        self.registers += [self._names.setdefault(name, len(self._names)) for name in names]
-        self.register_count = max(self.register_count, len(self._names))
-        return begin, len(self.registers)

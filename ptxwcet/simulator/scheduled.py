@@ -28,14 +28,6 @@ from ptxwcet.simulator.run import SimulatedRun
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import BlockWorkload
 
-_TIES = {
-    Policy.LRR: "the first eligible warp after the one issued last, by warp number",
-    Policy.GTO: "the warp issued last while it is eligible, else the one with the lowest number",
-    Policy.GTY: "the warp issued last while it is eligible, else the one with the highest number",
-    Policy.OLDEST: "the eligible warp with the lowest number",
-    Policy.YOUNGEST: "the eligible warp with the highest number",
-}
-
 _CITATIONS = (
     Citation("docs/methods/scheduled.md", "Proposition (one run is every run)"),
     Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "section 3.1, Fig. 4: anomalies"),
@@ -83,7 +75,7 @@ def claim_schedule(
     timings are upper bounds. Refused with a reason where the run is not the same for every input.
     Cost: the steps of one run, without what repeats.
     """
-    if policy not in _TIES:
+    if policy.ties is None:
         return Refusal(f"the policy {policy.value} does not fix the schedule")
     if not all(c.program.is_single_path for c in workload.classes):
         return Refusal("the run is known only for warps with a single known path")
@@ -113,7 +105,7 @@ def _own(policy: Policy, bubble_cycles: int) -> tuple[Assumption, ...]:
     assumptions = [
         assumed(
             "known-policy",
-            f"every warp scheduler follows {policy.value} with this tie rule: {_TIES[policy]}",
+            f"every warp scheduler follows {policy.value} with this tie rule: {policy.ties}",
         ),
         assumed(
             "exact-latencies",

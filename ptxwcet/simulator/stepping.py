@@ -10,67 +10,73 @@ With ``skip`` the joint state of all warps, relative to the current cycle, is co
 one whenever a warp begins another iteration of a loop (Brent's cycle detection, one saved state a
 nesting depth). When it repeats, the schedule does, for as long as every loop that is open at this
 point has iterations left: that many periods are skipped at once (docs/methods/scheduled.md).
-
-All compiled code is in this module, so that its cache is renewed as a whole.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ptxwcet.support.jit import compiled
-
-Integers: TypeAlias = NDArray[np.int64]
-
-# Kinds of rows, and columns of a row (ptxwcet.simulator.image).
-INSTRUCTION, BARRIER, PARTIAL, ARRIVE, LOOP_BEGIN, LOOP_END, END = range(7)
-COLUMNS = 17
-(
-    KIND,
-    UNIT,
-    INITIATION,
-    LATENCY,  # behind the last server
+from ptxwcet.simulator.parts import (
+    ARGUMENT,
+    ARRIVE,
+    BARRIER,
     BUBBLE,
     CONDITIONAL,
+    COUNT,
+    END,
+    ENDED,
+    INITIATION,
+    INSTRUCTION,
+    KIND,
+    LAST_END,
+    LATENCY,
+    LOOP_BEGIN,
+    NEVER,
+    PARTIAL,
+    PHASE,
+    ROW,
+    ROW_COLUMNS,
+    RUNNING,
+    SINCE,
+    TARGET,
+    UNIT,
     WAITS_BEGIN,
     WAITS_END,
+    WARP_COLUMNS,
     WRITES_BEGIN,
     WRITES_END,
-    ARGUMENT,  # barrier: its number; loop: nesting depth
-    COUNT,  # loop: iterations; partial barrier: warps
-    TARGET,  # loop end: first row of the body; barrier: the section that follows it
-    DEPTH,  # loops around the row
-    ORIGIN,
-    PATH_PARTS,  # at the memory path, and of the memory: parts of a cycle
-    MEMORY_PARTS,
-) = range(COLUMNS)
+    Integers,
+    arrive,
+    awaited,
+    dispatch,
+    first_eligible,
+    met_by_all,
+    pass_loop,
+    shortened,
+)
+from ptxwcet.simulator.policies import SCRIPTED, Sight, choose
+from ptxwcet.support.jit import compiled
 
-RUNNING, WAITING, ENDED = range(3)
+# Further columns of a row. TARGET of a barrier is the section that follows it.
+DEPTH, ORIGIN, PATH_PARTS, MEMORY_PARTS, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 5)
+# DEPTH: loops around the row; parts of a cycle at the memory path, and of the memory
+
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
-LRR, GTO, GTY, OLDEST, YOUNGEST, RANDOM, SCRIPTED = range(7)
 COMPLETE, DEADLOCK, OVER_LIMIT, FULL = range(4)
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
-NEVER = 1 << 62
 
-
-# Columns of a warp's row of the state; loops, registers and sections follow (Layout).
+# Further columns of a warp's row of the state; loops, registers and sections follow (Layout).
 (
-    PC,  # row of the next instruction
-    LAST_END,  # end of its initiations and latencies so far
-    PHASE,  # RUNNING, WAITING or ENDED
     SECTION,
-    WAITS_AT,  # barrier
-    SINCE,  # start of the wait at the barrier
-    AFTER,  # the section that begins when it opens
+    AFTER,  # the section that begins when the barrier opens that it waits at
     DONE,  # instructions issued so far
     UNDERWAY,  # of these, those that have not reached their last server
     EARLIEST,  # of the next one, if it waits for one of them
     FIXED,
-) = range(11)
+) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
 
 # Servers behind the units: the path of the SM, the memory. What is on its way to one, and what the
 # shared row has of each.
@@ -145,7 +151,8 @@ class State(NamedTuple):
     next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
     warps: Integers  # [warp, column]
     shared: Integers  # [column]
-    waiting: Integers  # [server behind the units, place, column] a ring each, by AT
+    waiting: Integers  # [server behind the units, place, column] a ring each, by AT; the last one
+    # only holds what is put into another
 
 
 class Options(NamedTuple):
@@ -170,113 +177,6 @@ class Outcome(NamedTuple):
     decisions: int
 
 
-# --- policies, one function each; ``step``: number of sub-cores; -1: no warp is eligible ----------
-
-
-@compiled
-def _loose_round_robin(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
-    count = next_cycle.shape[0]
-    begin = core if last < 0 else last + step
-    for warp in range(begin, count, step):
-        if next_cycle[warp] <= cycle:
-            return warp
-    for warp in range(core, min(begin, count), step):
-        if next_cycle[warp] <= cycle:
-            return warp
-    return -1
-
-
-@compiled
-def _oldest(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
-    for warp in range(core, next_cycle.shape[0], step):
-        if next_cycle[warp] <= cycle:
-            return warp
-    return -1
-
-
-@compiled
-def _youngest(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
-    count = next_cycle.shape[0]
-    youngest = core + (count - 1 - core) // step * step
-    for warp in range(youngest, -1, -step):
-        if next_cycle[warp] <= cycle:
-            return warp
-    return -1
-
-
-@compiled
-def _greedy_then_oldest(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
-    if last >= 0 and next_cycle[last] <= cycle:
-        return last
-    return _oldest(next_cycle, cycle, core, step)
-
-
-@compiled
-def _greedy_then_youngest(next_cycle: Integers, cycle: int, core: int, step: int, last: int) -> int:
-    if last >= 0 and next_cycle[last] <= cycle:
-        return last
-    return _youngest(next_cycle, cycle, core, step)
-
-
-@compiled
-def _eligible(next_cycle: Integers, cycle: int, core: int, step: int) -> int:
-    """Number of eligible warps of a sub-core."""
-    found = 0
-    for warp in range(core, next_cycle.shape[0], step):
-        if next_cycle[warp] <= cycle:
-            found += 1
-    return found
-
-
-@compiled
-def _nth(next_cycle: Integers, cycle: int, core: int, step: int, index: int) -> int:
-    """The eligible warp of a sub-core with that index in ascending order."""
-    for warp in range(core, next_cycle.shape[0], step):
-        if next_cycle[warp] <= cycle:
-            if index == 0:
-                return warp
-            index -= 1
-    return -1
-
-
-@compiled
-def _mix(seed: int, a: int, b: int) -> np.uint64:
-    """See :func:`ptxwcet.simulator.policies.mix`."""
-    x = (
-        np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
-        + np.uint64(a) * np.uint64(0xBF58476D1CE4E5B9)
-        + np.uint64(b) * np.uint64(0x94D049BB133111EB)
-    )
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@compiled
-def _random(next_cycle: Integers, cycle: int, core: int, step: int, seed: int) -> int:
-    count = _eligible(next_cycle, cycle, core, step)
-    if count == 0:
-        return -1
-    index = int(_mix(seed, cycle, core) % np.uint64(count))
-    return _nth(next_cycle, cycle, core, step, index)
-
-
-@compiled
-def _scripted(next_cycle: Integers, cycle: int, core: int, step: int, decision: int) -> int:
-    """``decision >= 0``: the eligible warp of that index, modulo their number; ``-w - 1``: the
-    first eligible warp that is not w, if there is one."""
-    count = _eligible(next_cycle, cycle, core, step)
-    if count == 0:
-        return -1
-    if decision >= 0:
-        return _nth(next_cycle, cycle, core, step, decision % count)
-    spared = -decision - 1
-    for warp in range(core, next_cycle.shape[0], step):
-        if next_cycle[warp] <= cycle and warp != spared:
-            return warp
-    return spared
-
-
 # --- one instruction ------------------------------------------------------------------------------
 
 
@@ -292,18 +192,13 @@ def _advance(
     outermost = -1
     while code[pc, KIND] >= LOOP_BEGIN and code[pc, KIND] != END:
         depth = code[pc, ARGUMENT]
+        following = pass_loop(code, pc, warps, warp, counters)
         if code[pc, KIND] == LOOP_BEGIN:
-            warps[warp, counters + depth] = code[pc, COUNT]
             warps[warp, entries + depth] += 1
-            pc += 1
-            continue
-        warps[warp, counters + depth] -= 1
-        if warps[warp, counters + depth] > 0:
-            pc = code[pc, TARGET]
+        elif following <= pc:
             outermost = depth
-        else:
-            pc += 1
-    warps[warp, PC] = pc
+        pc = following
+    warps[warp, ROW] = pc
     return outermost
 
 
@@ -320,22 +215,18 @@ def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int
 def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
     warps = state.warps
-    pc = warps[warp, PC]
+    pc = warps[warp, ROW]
     warps[warp, PHASE] = RUNNING
     if layout.served and _waits_for_servers(program, state, layout, warp, pc):
         warps[warp, EARLIEST] = earliest
         state.next_cycle[warp] = NEVER
         return
-    eligible = earliest
-    queued = 0
-    for k in range(program.code[pc, WAITS_BEGIN], program.code[pc, WAITS_END]):
-        register = program.registers[k]
-        if warps[warp, layout.ready + register] > eligible:
-            eligible = warps[warp, layout.ready + register]
-            queued = warps[warp, layout.queued + register]
+    eligible, register = awaited(
+        program.code, program.registers, warps, warp, layout.ready, earliest
+    )
     if eligible > earliest:
         stalls = layout.stalls + warps[warp, SECTION] * STALLS
-        busy = min(queued, eligible - earliest)
+        busy = min(warps[warp, layout.queued + register], eligible - earliest)
         warps[warp, stalls + UNIT_BUSY] += busy
         warps[warp, stalls + DEPENDENCY] += eligible - earliest - busy
     state.next_cycle[warp] = eligible
@@ -353,10 +244,9 @@ def _release(program: Program, state: State, barrier: int, cycle: int) -> None:
     warps = state.warps
     layout = program.layout
     for warp in range(state.next_cycle.shape[0]):
-        if warps[warp, PHASE] != WAITING or warps[warp, WAITS_AT] != barrier:
+        if warps[warp, PHASE] != barrier:
             continue
-        warps[warp, WAITS_AT] = -1
-        if program.code[warps[warp, PC], KIND] == END:
+        if program.code[warps[warp, ROW], KIND] == END:
             _finish(state, warp)
             continue
         earliest = max(cycle, warps[warp, SINCE])
@@ -374,32 +264,13 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
 
     ``cycle`` is that of the last issue.
     """
-    barrier = -1
-    opens = cycle + 1
-    for warp in range(state.next_cycle.shape[0]):
-        if state.warps[warp, PHASE] == RUNNING:
-            return
-        if state.warps[warp, PHASE] == ENDED:
-            if state.warps[warp, UNDERWAY] > 0:  # looked at again when it is known when they end
+    if program.layout.served:  # looked at again when it is known when those end that have ended
+        for warp in range(len(state.warps)):
+            if state.warps[warp, PHASE] == ENDED and state.warps[warp, UNDERWAY] > 0:
                 return
-            opens = max(opens, state.warps[warp, LAST_END])
-        elif barrier < 0:
-            barrier = state.warps[warp, WAITS_AT]
-        elif barrier != state.warps[warp, WAITS_AT]:
-            return
+    barrier, opens = met_by_all(state.warps, 0, len(state.warps), cycle + 1)
     if barrier >= 0 and program.wide[barrier]:
         _release(program, state, barrier, opens)
-
-
-@compiled
-def _arrive(program: Program, state: State, pc: int, cycle: int) -> None:
-    """One more warp has arrived at a barrier of some warps of the block."""
-    barrier = program.code[pc, ARGUMENT]
-    column = program.layout.arrivals + barrier
-    state.shared[column] += 1
-    if state.shared[column] == program.code[pc, COUNT]:
-        state.shared[column] = 0
-        _release(program, state, barrier, cycle + 1)
 
 
 @compiled
@@ -409,40 +280,20 @@ def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> Non
     kind = program.code[pc, KIND]
     following = cycle + 1 + program.code[pc, BUBBLE]
     if kind in (BARRIER, PARTIAL):
-        warps[warp, PHASE] = WAITING
+        warps[warp, PHASE] = program.code[pc, ARGUMENT]
         state.next_cycle[warp] = NEVER
-        warps[warp, WAITS_AT] = program.code[pc, ARGUMENT]
         warps[warp, SINCE] = following
         warps[warp, AFTER] = program.code[pc, TARGET]
-    elif program.code[warps[warp, PC], KIND] == END:
+    elif program.code[warps[warp, ROW], KIND] == END:
         _finish(state, warp)
     else:
         _expect(program, state, program.layout, warp, following)
     if kind in (PARTIAL, ARRIVE):
-        _arrive(program, state, pc, cycle)
+        barrier = program.code[pc, ARGUMENT]
+        column = program.layout.arrivals + barrier
+        if arrive(state.shared, column, program.code[pc, COUNT]):
+            _release(program, state, barrier, cycle + 1)
     _open_for_all(program, state, cycle)
-
-
-@compiled
-def _first_free(shared: Integers, first: int, servers: int) -> int:
-    """The column of the server, of several from ``first`` on, that is free first."""
-    best = first
-    for server in range(first + 1, first + servers):
-        if shared[server] < shared[best]:
-            best = server
-    return best
-
-
-@compiled
-def _shortened(options: Options, warp: int, n: int, initiation: int, latency: int) -> int:
-    """Initiation and latency of instruction ``n`` of a warp with jitter, packed into one number."""
-    percent = options.jitter_percent
-    cut = min(initiation - 1, initiation * percent // 100)
-    draw = _mix(options.jitter_seed, 2 * warp, n)
-    initiation -= int(draw % np.uint64(cut + 1))
-    draw = _mix(options.jitter_seed, 2 * warp + 1, n)
-    latency -= int(draw % np.uint64(latency * percent // 100 + 1))
-    return initiation << 32 | latency
 
 
 # --- servers behind the units ---------------------------------------------------------------------
@@ -468,6 +319,12 @@ def _produce(
 
 
 @compiled
+def _copy(place: Integers, item: Integers) -> None:
+    for column in range(ITEM_COLUMNS):
+        place[column] = item[column]
+
+
+@compiled
 def _join(state: State, layout: Layout, stage: int, item: Integers) -> bool:
     """Puts an item in its place on the way to a server; False if there is no room.
 
@@ -490,9 +347,9 @@ def _join(state: State, layout: Layout, stage: int, item: Integers) -> bool:
             item[NUMBER],
         ):
             break
-        ring[place] = ring[before]
+        _copy(ring[place], ring[before])
         place = before
-    ring[place] = item
+    _copy(ring[place], item)
     shared[columns + COUNT_OF] = count + 1
     return True
 
@@ -580,7 +437,7 @@ def _send(
     """
     path, memory = program.code[pc, PATH_PARTS], program.code[pc, MEMORY_PARTS]
     rounded = (1 << PART_BITS) - 1
-    item = np.empty(ITEM_COLUMNS, np.int64)
+    item = state.waiting[STAGES, 0]
     item[AT], item[OF_WARP], item[OF_ROW] = freed, warp, pc
     item[NUMBER] = state.warps[warp, DONE]
     served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
@@ -617,8 +474,8 @@ def _settle(program: Program, state: State, cycle: int) -> None:
                 cycle - state.next_cycle[warp]
             )
             state.next_cycle[warp] = cycle
-        if warps[warp, PHASE] == WAITING and warps[warp, SINCE] < cycle:
-            if program.code[warps[warp, PC], KIND] != END:  # else it has nothing to wait for
+        if RUNNING < warps[warp, PHASE] < ENDED and warps[warp, SINCE] < cycle:
+            if program.code[warps[warp, ROW], KIND] != END:  # else it has nothing to wait for
                 waited = cycle - warps[warp, SINCE]
                 warps[warp, layout.stalls + section * STALLS + AT_BARRIER] += waited
             warps[warp, SINCE] = cycle
@@ -648,9 +505,7 @@ def _same_warp(
     elif phase == RUNNING:
         if state.next_cycle[warp] - cycle != saved.next_cycle[depth, warp] - saved_cycle:
             return False
-    elif phase == WAITING:
-        if warps[warp, WAITS_AT] != old[depth, warp, WAITS_AT]:
-            return False
+    elif phase < ENDED:
         if warps[warp, AFTER] != old[depth, warp, AFTER]:
             return False
         if warps[warp, SINCE] - cycle != old[depth, warp, SINCE] - saved_cycle:
@@ -731,7 +586,7 @@ def _same(
     """Whether the joint state equals the one saved for a depth, loop counters aside."""
     layout = program.layout
     for warp in range(state.next_cycle.shape[0]):
-        if state.warps[warp, PC] != saved.warps[depth, warp, PC]:
+        if state.warps[warp, ROW] != saved.warps[depth, warp, ROW]:
             return False
         if state.warps[warp, SECTION] != saved.warps[depth, warp, SECTION]:
             return False
@@ -761,7 +616,7 @@ def _periods_left(program: Program, state: State, saved: State, depth: int) -> i
     layout = program.layout
     periods = NEVER
     for warp in range(state.next_cycle.shape[0]):
-        for level in range(program.code[warps[warp, PC], DEPTH]):
+        for level in range(program.code[warps[warp, ROW], DEPTH]):
             before = old[depth, warp, layout.counters + level]
             now = warps[warp, layout.counters + level]
             if warps[warp, layout.entries + level] != old[depth, warp, layout.entries + level]:
@@ -806,7 +661,7 @@ def _skip(
             warps[warp, EARLIEST] += shift
         elif warps[warp, PHASE] == RUNNING:
             state.next_cycle[warp] += shift
-        elif warps[warp, PHASE] == WAITING:
+        elif warps[warp, PHASE] < ENDED:
             warps[warp, SINCE] += shift
         if warps[warp, PHASE] != ENDED and warps[warp, LAST_END] > cycle:
             warps[warp, LAST_END] += shift
@@ -891,26 +746,6 @@ def _checkpoint(
 
 
 @compiled
-def _choose(
-    upcoming: Integers, policy: int, last: int, cycle: int, core: int, step: int, draw: int
-) -> int:
-    """The warp that a sub-core issues; ``draw`` is the seed or the scripted decision."""
-    if policy == LRR:
-        return _loose_round_robin(upcoming, cycle, core, step, last)
-    if policy == GTO:
-        return _greedy_then_oldest(upcoming, cycle, core, step, last)
-    if policy == GTY:
-        return _greedy_then_youngest(upcoming, cycle, core, step, last)
-    if policy == YOUNGEST:
-        return _youngest(upcoming, cycle, core, step)
-    if policy == RANDOM:
-        return _random(upcoming, cycle, core, step, draw)
-    if policy == SCRIPTED:
-        return _scripted(upcoming, cycle, core, step, draw)
-    return _oldest(upcoming, cycle, core, step)
-
-
-@compiled
 def _log(
     next_cycle: Integers, log: Integers, decisions: int, warp: int, core: int, cycle: int, step: int
 ) -> int:
@@ -930,22 +765,13 @@ def _log(
 
 
 @compiled
-def _first_eligible(next_cycle: Integers) -> int:
-    earliest = NEVER
-    for warp in range(next_cycle.shape[0]):
-        if next_cycle[warp] < earliest:
-            earliest = next_cycle[warp]
-    return earliest
-
-
-@compiled
 def _begin(program: Program, state: State) -> None:
     layout = program.layout
     for warp in range(state.next_cycle.shape[0]):
         state.warps[warp, layout.executions] = 1
         pc = program.starts[warp] - 1
         _advance(program.code, state.warps, layout.counters, layout.entries, warp, pc)
-        if program.code[state.warps[warp, PC], KIND] == END:
+        if program.code[state.warps[warp, ROW], KIND] == END:
             _finish(state, warp)
         else:
             _expect(program, state, layout, warp, 0)
@@ -977,10 +803,11 @@ def run(
     free, servers, cores = layout.free, layout.servers, layout.cores
     served = layout.served
     policy = options.policy
+    count, ages = len(next_cycle), np.zeros(1, np.int64)
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
     brent = np.zeros((layout.depths, 3), np.int64)
-    brent[:, 0] = -1
-    brent[:, 2] = 1
+    for depth in range(layout.depths):
+        brent[depth, 0], brent[depth, 2] = -1, 1
     recorded = 0
     decisions = 0
     stepped = 0
@@ -992,37 +819,42 @@ def run(
         begun = NEVER
         if served and not _serve(program, state, events, cycle):
             return Outcome(FULL, 0, 0, 0, 0, 0)
-        for core in range(min(cores, next_cycle.shape[0])):
+        for core in range(min(cores, count)):
             draw = options.seed
             if policy == SCRIPTED:  # past its end: the oldest, which is index 0
                 draw = script[decisions] if decisions < script.shape[0] else 0
-            warp = _choose(next_cycle, policy, shared[core], cycle, core, cores, draw)
+            last = shared[core]
+            see = Sight(next_cycle, ages, 1, count, core, cores, cycle, last, last, core, draw)
+            warp = choose(policy, see)
             if warp < 0:
                 continue
             if counts_decisions:
                 decisions += _log(next_cycle, log, decisions, warp, core, cycle, cores)
             issued += 1
             shared[core] = warp
-            pc = warps[warp, PC]
+            pc = warps[warp, ROW]
             booked = stalls + warps[warp, SECTION] * STALLS
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
             initiation = code[pc, INITIATION]
             latency = code[pc, LATENCY]
             if options.jitter_percent > 0:
-                packed = _shortened(options, warp, warps[warp, DONE], initiation, latency)
-                initiation, latency = packed >> 32, packed & 0xFFFFFFFF
+                initiation, latency = shortened(
+                    options.jitter_percent,
+                    options.jitter_seed,
+                    warp,
+                    warps[warp, DONE],
+                    initiation,
+                    latency,
+                )
             queue = queue_of[core, code[pc, UNIT]]
-            server = free + queue * servers
-            if servers > 1:
-                server = _first_free(shared, server, program.servers[queue])
-            dispatch = max(cycle, shared[server])
-            freed = dispatch + initiation
-            shared[server] = freed
+            alike = program.servers[queue] if servers > 1 else 1
+            begin = dispatch(shared, free + queue * servers, alike, cycle, initiation)
+            freed = begin + initiation
             end = freed + latency
             if served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0:
                 event = recorded if recorded < events.shape[0] else -1
-                wait = dispatch - cycle
+                wait = begin - cycle
                 if not _send(program, state, warp, pc, freed, wait, latency, event):
                     return Outcome(FULL, 0, 0, 0, 0, 0)
             else:
@@ -1034,11 +866,11 @@ def run(
                     register = registers[k]
                     if code[pc, CONDITIONAL] == 0 or end > warps[warp, ready + register]:
                         warps[warp, ready + register] = end
-                        warps[warp, queued + register] = dispatch - cycle
+                        warps[warp, queued + register] = begin - cycle
             warps[warp, DONE] += 1
             if recorded < events.shape[0]:
                 events[recorded, 0], events[recorded, 1] = warp, pc
-                events[recorded, 2], events[recorded, 3] = cycle, dispatch
+                events[recorded, 2], events[recorded, 3] = cycle, begin
                 events[recorded, 4], events[recorded, 5] = freed, end
                 recorded += 1
             following = pc + 1
@@ -1046,19 +878,14 @@ def run(
                 depth = _advance(code, warps, counters, entries, warp, pc)
                 if depth >= 0:
                     begun = min(begun, depth)
-                following = warps[warp, PC]
-            warps[warp, PC] = following
+                following = warps[warp, ROW]
+            warps[warp, ROW] = following
             if code[following, KIND] != END:
                 warps[warp, booked + BRANCH] += code[pc, BUBBLE]
                 if code[pc, KIND] == INSTRUCTION and not served:
                     earliest = cycle + 1 + code[pc, BUBBLE]
-                    eligible = earliest
-                    wait = 0
-                    for k in range(code[following, WAITS_BEGIN], code[following, WAITS_END]):
-                        register = registers[k]
-                        if warps[warp, ready + register] > eligible:
-                            eligible = warps[warp, ready + register]
-                            wait = warps[warp, queued + register]
+                    eligible, register = awaited(code, registers, warps, warp, ready, earliest)
+                    wait = warps[warp, queued + register] if register >= 0 else 0
                     next_cycle[warp] = eligible
                     wait = min(wait, eligible - earliest)
                     warps[warp, booked + UNIT_BUSY] += wait
@@ -1066,7 +893,7 @@ def run(
                     continue
             _stop(program, state, warp, pc, cycle)
         if issued == 0:
-            cycle = _first_eligible(next_cycle)
+            cycle = first_eligible(next_cycle)
             if served:
                 cycle = min(cycle, _next_arrival(state, layout))
             if cycle == NEVER:
@@ -1076,7 +903,7 @@ def run(
         cycle += 1
         if options.skip and begun < NEVER:
             cycle += _checkpoint(program, state, saved, cycle, begun, brent)
-        if stepped >= options.limit and _first_eligible(next_cycle) < NEVER:
+        if stepped >= options.limit and first_eligible(next_cycle) < NEVER:
             status = OVER_LIMIT
             break
     total = 0

@@ -81,10 +81,10 @@ def cyclic_components(successors: Sequence[Iterable[int]]) -> tuple[frozenset[in
                     above = calls[-1][0]
                     lowest[above] = min(lowest[above], lowest[vertex])
                 if lowest[vertex] == numbers[vertex]:
-                    begin = opened.index(vertex)
-                    components.append(frozenset(opened[begin:]))
-                    for member in opened[begin:]:
-                        is_open[member] = False
-                    del opened[begin:]
+                    members = []
+                    while is_open[vertex]:
+                        members.append(opened.pop())
+                        is_open[members[-1]] = False
+                    components.append(frozenset(members))
     cyclic = (c for c in components if len(c) > 1 or any(v in targets[v] for v in c))
     return tuple(sorted(cyclic, key=min))

@@ -20,7 +20,7 @@ class Run:
     jitter: Jitter = NO_JITTER
 
     def __str__(self) -> str:
-        text = self.policy.value
+        text: str = self.policy.value
         if self.policy is Policy.RANDOM:
             text += f", seed {self.seed}"
         if self.jitter.percent:

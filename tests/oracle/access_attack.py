@@ -8,8 +8,8 @@ from access_containment import compare
 from access_kernels import AccessKernel, access_kernel
 from executed_transactions import executed_transactions
 
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 

@@ -9,8 +9,8 @@ from transaction_oracle import Transactions
 
 from ptxwcet.ir.kernel import Kernel, Space
 from ptxwcet.memory.analysis import AnalysedAccess
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 _KINDS = ("sectors", "lines", "passes", "words", "serial")

@@ -27,8 +27,8 @@ from ptx_printer import print_module
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.emulator.layout import initial_bytes
-from ptxwcet.instrument.rewriting import instrument_module
 from ptxwcet.ir.operands import Address, Element, Immediate, SymbolRef, Vector
+from ptxwcet.methods.instrument.rewriting import instrument_module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile

@@ -17,11 +17,11 @@ from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ROOT = Path(__file__).parents[2]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from transaction_oracle import Transactions, transactions
 
+from ptxwcet.commands.run.study import emulated, read_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, ObservedAccess
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.launch_run import emulated, read_launch
-from ptxwcet.studies.request import Request
 
 
 @dataclass

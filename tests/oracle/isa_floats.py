@@ -58,21 +58,23 @@ def round_fraction(value: Fraction, of: Type, mode: str = "rn") -> int:
     digits, least, most = _DIGITS[of.kind, of.bits]
     if value == 0:
         return 0
-    size = abs(value)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if Fraction(2) ** exponent > size:
+    above, below = abs(value.numerator), value.denominator
+    exponent = above.bit_length() - below.bit_length()
+    if (below << exponent if exponent >= 0 else below) > (above << max(-exponent, 0)):
         exponent -= 1
-    unit = Fraction(2) ** (max(exponent, least) - digits + 1)
-    rounded = round_integer(value / unit, mode) * unit
-    if rounded == 0:
-        return to_bits(math.copysign(0.0, value), of)
-    if abs(rounded) >= Fraction(2) ** (most + 1):
+    unit = max(exponent, least) - digits + 1
+    units, rest = divmod(above << max(-unit, 0), below << max(unit, 0))
+    sign = 1 if value > 0 else -1
+    if mode in ("rn", "rni"):
+        doubled = 2 * rest - (below << max(unit, 0))
+        units += doubled > 0 or (doubled == 0 and units % 2)
+    elif rest and mode in (("rp", "rpi") if value > 0 else ("rm", "rmi")):
+        units += 1
+    if units.bit_length() + unit > most + 1:
         to_zero = mode in ("rz", "rzi") or mode == ("rm" if value > 0 else "rp")
-        largest = (Fraction(2) - Fraction(2) ** (1 - digits)) * Fraction(2) ** most
-        rounded = largest if value > 0 else -largest
-        infinite = math.inf if value > 0 else -math.inf
-        return to_bits(float(rounded) if to_zero else infinite, of)
-    return to_bits(float(rounded), of)
+        largest = math.ldexp((1 << digits) - 1, most - digits + 1)
+        return to_bits(sign * (largest if to_zero else math.inf), of)
+    return to_bits(sign * math.ldexp(units, unit), of)
 
 
 def least(a: float, b: float) -> float:

@@ -20,6 +20,8 @@ from launch_kernels import RandomLaunch, facts_file, random_launch
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.claims import AssumptionState, Refusal
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.launch_bound import LaunchBound, kinds_of_blocks
@@ -33,6 +35,9 @@ from ptxwcet.flow.walk.path import Path as WarpPath
 from ptxwcet.flow.walk.path import PathLoop, PathRepeat, PathUnordered, Visit
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.assumptions import BREADTH_FIRST
+from ptxwcet.opened.opening import Launched, RefusedKernel, open_request
+from ptxwcet.opened.request import Request
+from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_prepared
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import (
@@ -44,11 +49,6 @@ from ptxwcet.simulator.grid import (
 )
 from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.policies import Jitter, Policy
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.opening import Launched, RefusedKernel, open_request
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.whole_launch import Wishes, with_launch_bound
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.validate.containment import find_departure

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from kernel_suite import entries
 
-from ptxwcet.studies.launch_run import RunRequest, run_file
+from ptxwcet.commands.run.study import RunRequest, run_file
 
 Values = Mapping[str, Any]
 Results = dict[str, Any]

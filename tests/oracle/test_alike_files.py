@@ -8,8 +8,8 @@ import pytest
 from answers import only_answer, only_refusal
 from places import CRASHES, UNSOUND
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from answers import only_answer
 from places import ROOT
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.bound.text import render_text
+from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import load_machine, machine_names
-from ptxwcet.report.build import build_report
-from ptxwcet.report.text import render_text
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 KEY = "alone-on-its-sm"
 LAUNCH = """\

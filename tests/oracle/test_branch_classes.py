@@ -12,14 +12,14 @@ from executions import distinct_steps
 from parsing import parse_file
 from places import ROOT, SAMPLES
 
-from ptxwcet.cli.cfg import cfg as command
+from ptxwcet.commands.cfg.command import cfg as command
+from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
+from ptxwcet.commands.run.study import emulated, read_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.paths.branch_kinds import BranchClass
-from ptxwcet.studies.flow_notes import DescribedKernel, describe_flow
-from ptxwcet.studies.launch_run import emulated, read_launch
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 TOTALS = str(ROOT / "tests" / "data" / "flow" / "totals.ptx")
 UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)

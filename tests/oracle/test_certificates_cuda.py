@@ -14,12 +14,12 @@ from answers import only_answer, only_refusal
 from parsing import parse_file
 from places import DATA
 
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.certificates.report import recheck
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
-from ptxwcet.report.build import build_report
-from ptxwcet.report.rechecking import recheck
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 FOLDER = DATA / "certificates"
 ENDLESS = [kernel.name for kernel in parse_file(FOLDER / "endless.ptx").kernels]

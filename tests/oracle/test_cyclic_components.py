@@ -30,3 +30,9 @@ def test_long_chains_need_no_recursion() -> None:
     size = 20_000
     ring = [[(vertex + 1) % size] for vertex in range(size)]
     assert cyclic_components(ring) == (frozenset(range(size)),)
+
+
+def test_a_long_chain_is_not_searched_for_each_component() -> None:
+    size = 100_000  # a minute if what is open is searched whenever a component is closed
+    chain = [[vertex + 1] for vertex in range(size - 1)] + [[]]
+    assert cyclic_components(chain) == ()

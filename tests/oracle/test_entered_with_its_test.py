@@ -13,7 +13,7 @@ from places import ROOT
 from random_variants import bounds_of_kernel
 
 from ptxwcet.flow.walk.path import Visit, loop_entries
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 HEAD = """.version 8.0
 .target sm_80

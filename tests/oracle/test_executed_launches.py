@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from random_launches import KINDS, load, random_launch
 
+from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.launch import Launch
@@ -21,9 +22,8 @@ from ptxwcet.flow.walk.path import (
 )
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.validate.containment import Departure, find_departure, length
+from ptxwcet.validate.inputs import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 BY_NAME = {kind.name: kind for kind in KINDS}

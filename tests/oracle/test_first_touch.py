@@ -11,16 +11,16 @@ from places import SAMPLES
 from server_attack import ATTACKED, CROWDED, Kept, attack_kept, claimed_kept, longest
 from server_machine import Served, ServedGrid
 
+from ptxwcet.commands.run.study import emulated, read_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions, ObservedAccess
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.memory import BASE
 from ptxwcet.flow.launch import Launch
 from ptxwcet.memory.arrays import accesses_kept
+from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
-from ptxwcet.studies.launch_run import emulated, read_launch
-from ptxwcet.studies.request import Request
 
 LATENCY = 60
 

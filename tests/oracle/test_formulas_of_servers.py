@@ -15,11 +15,11 @@ from answers import only_answer
 from places import SAMPLES
 
 from ptxwcet.bounds.grid import CoRunner, MemoryServer, SetAside
+from ptxwcet.commands.bound.formula import bound_symbolic
+from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.formula import bound_symbolic
-from ptxwcet.studies.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 MACHINES = ("titan-v", "jetson-agx-orin")
 

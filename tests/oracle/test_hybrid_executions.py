@@ -16,12 +16,12 @@ from refusals import refusal_of
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.hybrid.concurrency import observe_concurrency
-from ptxwcet.hybrid.constraints import holding, loop_constraints, side_constraints
-from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths
-from ptxwcet.hybrid.ipg import Ipg, build_ipg
-from ptxwcet.hybrid.observations import Observations, observe
-from ptxwcet.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.concurrency import observe_concurrency
+from ptxwcet.methods.hybrid.constraints import holding, loop_constraints, side_constraints
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
+from ptxwcet.methods.hybrid.observations import Observations, observe
+from ptxwcet.methods.hybrid.slicing import slice_trace
 
 SEEDS = st.integers(0, 2**32)
 POINTS = st.one_of(st.none(), st.sets(st.integers(0, 7)))

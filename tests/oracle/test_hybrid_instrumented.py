@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from places import SAMPLES
 
+from ptxwcet.commands.trace.study import TraceOptions
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.hybrid_estimate import HybridAnswer, HybridRequest, study_trace
-from ptxwcet.studies.launch_trace import TraceOptions
-from ptxwcet.studies.recording import (
+from ptxwcet.methods.hybrid.study import HybridAnswer, HybridRequest, study_trace
+from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,
@@ -26,7 +26,7 @@ from ptxwcet.studies.recording import (
     write_dump,
     write_instrumented,
 )
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import write_trace
 
 LAUNCHES = (

@@ -19,9 +19,9 @@ from parsing import parse_file
 from scipy.linalg import eigvalsh_tridiagonal
 from scipy.stats import norm
 
+from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.input_validation import validate_inputs
-from ptxwcet.studies.launch_run import RunRequest, run_file
+from ptxwcet.validate.inputs import validate_inputs
 
 KERNELS = {kernel.kernel: kernel for kernel in hybrid_kernels()}
 MACHINE = load_machine("orin-ecrts2025")

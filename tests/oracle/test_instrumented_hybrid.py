@@ -18,15 +18,13 @@ from parsing import parse_file
 from refusals import refusals_of
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
+from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.hybrid.estimate import HybridEstimate, estimate_kernel
-from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.instrument.sidecar import Sidecar, read_sidecar
-from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
-from ptxwcet.studies.opening import file_digest
-from ptxwcet.studies.recording import (
+from ptxwcet.methods.hybrid.estimate import HybridEstimate, estimate_kernel
+from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,
@@ -34,7 +32,9 @@ from ptxwcet.studies.recording import (
     record_launch,
     write_instrumented,
 )
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.instrument.sidecar import Sidecar, read_sidecar
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.events import TimedTrace
 
 

@@ -22,15 +22,13 @@ from refusals import refusals_of
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
 
+from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.registers import special_registers
 from ptxwcet.flow.launch import Launch
-from ptxwcet.instrument.buffers import prepare_buffer
-from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.instrument.rewriting import instrument_module
-from ptxwcet.instrument.sidecar import build_sidecar
-from ptxwcet.studies.launch_run import RunRequest, run_file
-from ptxwcet.studies.recording import (
+from ptxwcet.methods.instrument.buffers import prepare_buffer
+from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
     RecordRequest,
@@ -40,6 +38,8 @@ from ptxwcet.studies.recording import (
     write_dump,
     write_instrumented,
 )
+from ptxwcet.methods.instrument.rewriting import instrument_module
+from ptxwcet.methods.instrument.sidecar import build_sidecar
 from ptxwcet.support.diagnostics import PtxwcetError
 
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes

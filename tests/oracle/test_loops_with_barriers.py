@@ -6,8 +6,8 @@ import pytest
 from answers import only_answer, only_refusal
 from places import UNSOUND
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 
 @pytest.mark.parametrize("name", ["barrier_apart", "barrier_lanes"])

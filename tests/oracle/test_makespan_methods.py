@@ -10,25 +10,25 @@ import pytest
 from makespan_search import longest_by_search
 from places import ROOT
 
-from ptxwcet.makespan.closed_form import build_schedule, segment_bounds, upper_makespan
-from ptxwcet.makespan.ilp_model import Constraints, build_program
-from ptxwcet.makespan.pessimistic import (
+from ptxwcet.methods.makespan.closed_form import build_schedule, segment_bounds, upper_makespan
+from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
+from ptxwcet.methods.makespan.pessimistic import (
     is_pessimistic_proved,
     pessimistic_makespan,
     waiting_makespan,
 )
-from ptxwcet.makespan.play import play_longest
-from ptxwcet.makespan.schedule import check_schedule
-from ptxwcet.makespan.states import (
+from ptxwcet.methods.makespan.play import play_longest
+from ptxwcet.methods.makespan.schedule import check_schedule
+from ptxwcet.methods.makespan.states import (
     _choices,
     _most_choices,
     count_reachable,
     fill_table,
     rank_table,
 )
-from ptxwcet.makespan.strings import shape_of
-from ptxwcet.makespan.two_warps import longest_of_two
-from ptxwcet.makespan.witness import longest_schedule
+from ptxwcet.methods.makespan.strings import shape_of
+from ptxwcet.methods.makespan.two_warps import longest_of_two
+from ptxwcet.methods.makespan.witness import longest_schedule
 from ptxwcet.support.ilp import SolverStatus
 
 EXPERIMENTS = ROOT / "docs" / "experiments"

@@ -17,7 +17,7 @@ from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.input_validation import validate_input
+from ptxwcet.validate.inputs import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 

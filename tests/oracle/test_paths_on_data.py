@@ -18,8 +18,8 @@ from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.inputs import validate_input
 from ptxwcet.warp.program import Scoreboard
 
 MACHINE = load_machine("orin-ecrts2025")

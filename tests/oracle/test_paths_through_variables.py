@@ -25,8 +25,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
 from ptxwcet.ir.kernel import Module
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.inputs import validate_input
 
 WRITES = re.compile(r"(@!?%p\d+ )?(?!st|bra|bar|setp)[a-z0-9.]+ (%r\d+), [^;]*;")
 

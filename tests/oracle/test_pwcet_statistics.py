@@ -10,27 +10,32 @@ import pytest
 from pwcet_validation import PARTS, max_autoregressive
 from scipy import stats
 
-from ptxwcet.pwcet.distributions import Family, Floats, Law, sample
-from ptxwcet.pwcet.errors import parameter_errors
-from ptxwcet.pwcet.estimation import (
+from ptxwcet.methods.pwcet.distributions import Family, Floats, Law, sample
+from ptxwcet.methods.pwcet.errors import parameter_errors
+from ptxwcet.methods.pwcet.estimation import (
     Estimator,
     fit_law,
     fit_rows,
     l_moments,
     log_likelihood,
 )
-from ptxwcet.pwcet.extremal import extremal_index, extremogram
-from ptxwcet.pwcet.goodness import assess_fit, edf_statistics, likelihood_ratio
-from ptxwcet.pwcet.intervals import Interval, level_intervals, profile_interval, profile_intervals
-from ptxwcet.pwcet.profile_likelihood import best_laws, fitted_parameters
-from ptxwcet.pwcet.series import (
+from ptxwcet.methods.pwcet.extremal import extremal_index, extremogram
+from ptxwcet.methods.pwcet.goodness import assess_fit, edf_statistics, likelihood_ratio
+from ptxwcet.methods.pwcet.intervals import (
+    Interval,
+    level_intervals,
+    profile_interval,
+    profile_intervals,
+)
+from ptxwcet.methods.pwcet.profile_likelihood import best_laws, fitted_parameters
+from ptxwcet.methods.pwcet.series import (
     autoregressive_orders,
     bridge_square_survival,
     rescaled_range,
     rescaled_range_survival,
     serial_dependence,
 )
-from ptxwcet.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.tail import Extremes, Tail
 
 LAWS = [(family, xi) for family in (Family.GEV, Family.GPD) for xi in (-0.3, 0.0, 0.25)]
 PLAIN = [(Family.GUMBEL, 0.0), (Family.EXPONENTIAL, 0.0)]

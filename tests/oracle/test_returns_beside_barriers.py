@@ -55,7 +55,6 @@ WORKING = {
     "known lanes": (
         f"setp.lt.u32 %p3, %r1, 40; @%p3 bra ON; {WORK} ret; ON: bar.sync 0; {WORK} ret;"
     ),
-    "others come to the same work": f"@%p2 bra GONE; bar.sync 0; GONE: {WORK} ret;",
     "two works": (
         "@%p2 bra GONE; ld.global.nc.u32 %r4, [%rd2+32]; setp.gt.s32 %p3, %r4, 7; @%p3 bra LEFT;"
         f" bar.sync 0; {WORK} bar.sync 0; ret; GONE: {WORK} ret; LEFT: {WORK} {WORK} ret;"
@@ -99,6 +98,15 @@ def test_what_has_ended_before(body: str) -> None:
         assert not run.findings
         assert checker.check(run, given) is None
         assert checker.check_time(run, given) is None
+
+
+def test_work_to_which_the_others_come_as_well_is_refused() -> None:
+    """Compilers let lanes wait there for one another, which those at the barrier never do."""
+    body = f"@%p2 bra GONE; bar.sync 0; GONE: {WORK} ret;"
+    kernel = parse_module(SourceFile("k.ptx", KERNEL.replace("BODY", body))).kernels[0]
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_kernel(kernel, LAUNCH, machine())
+    assert {one.code for one in caught.value.diagnostics} == {"PW222"}
 
 
 def test_work_may_be_done_before_a_barrier_and_behind_it() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from places import LAUNCHES, SAMPLES
 
-from ptxwcet.studies.launch_run import RunRequest, run_file
+from ptxwcet.commands.run.study import RunRequest, run_file
 
 Values = Mapping[str, Any]
 Results = dict[str, np.ndarray[Any, Any]]

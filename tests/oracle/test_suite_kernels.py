@@ -23,11 +23,11 @@ from kernel_suite import (
 )
 from larger_launches import enlarged
 
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.facts.study import facts_template
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.facts_template import facts_template
-from ptxwcet.studies.input_validation import InputValidation, validate_inputs
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
+from ptxwcet.validate.inputs import InputValidation, validate_inputs
 
 INPUTS = 2
 MACHINE = load_machine("orin-ecrts2025")

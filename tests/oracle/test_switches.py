@@ -13,8 +13,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.studies.input_validation import validate_input
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.inputs import validate_input
 
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = """.version 8.0

@@ -12,8 +12,8 @@ from answers import only_answer
 from effort import counted
 from places import SAMPLES
 
-from ptxwcet.studies.formula import SymbolicAnswer, bound_symbolic
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.formula import SymbolicAnswer, bound_symbolic
+from ptxwcet.opened.request import Request
 
 COUNTED = (
     "loop_up",

@@ -20,18 +20,18 @@ from places import FLOW
 from refusals import refusal_of
 
 from ptxwcet.bounds.explanation import explain_safe
+from ptxwcet.commands.bound.formula import bound_symbolic
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.formula import bound_symbolic
-from ptxwcet.studies.input_validation import validate_input
-from ptxwcet.studies.opening import state_facts
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import state_facts
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.phases import profile_warp
+from ptxwcet.validate.inputs import validate_input
 
 TOTALS = FLOW / "totals.ptx"
 MACHINE = load_machine("orin-ecrts2025")

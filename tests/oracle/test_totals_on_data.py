@@ -20,6 +20,7 @@ from test_paths_on_data import MACHINE, WORDS, DataWriter
 from ptxwcet.bounds.analysis import WarpSection, analyse_block
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.compose.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -31,7 +32,6 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.studies.executed_paths import prepare_executed
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import build_workload

@@ -16,6 +16,9 @@ from places import ROOT, UNSOUND
 from refusals import refusal_of
 from true_facts import Case, problems_of, suite_problems
 
+from ptxwcet.commands.bound.executed import bound_executed
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.facts.stated import (
@@ -29,12 +32,9 @@ from ptxwcet.flow.facts.stated import (
 )
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.executed_bound import bound_executed
-from ptxwcet.studies.executed_paths import prepare_executed
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 MACHINE = load_machine("orin-ecrts2025")

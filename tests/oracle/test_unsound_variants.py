@@ -10,10 +10,10 @@ from parsing import parse_kernel
 from places import DATA
 from random_variants import bounds_of_kernel
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ptxwcet.flow.launch import BoundOrigin, Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.studies.input_validation import validate_input
+from ptxwcet.validate.inputs import validate_input
 
 DATA = (
     ("ld.global.u32", "%r8"),

@@ -11,7 +11,7 @@ import pytest
 from answers import only_refusal
 from places import FLOW
 
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 KERNELS = sorted((FLOW / "endless").glob("*.ptx"))
 

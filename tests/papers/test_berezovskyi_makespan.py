@@ -7,19 +7,19 @@ from fractions import Fraction
 import pytest
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.makespan.effort import Effort
-from ptxwcet.makespan.extrapolation import extrapolate
-from ptxwcet.makespan.methods import METHODS
-from ptxwcet.makespan.pessimistic import (
+from ptxwcet.methods.makespan.effort import Effort
+from ptxwcet.methods.makespan.extrapolation import extrapolate
+from ptxwcet.methods.makespan.methods import METHODS
+from ptxwcet.methods.makespan.pessimistic import (
     is_pessimistic_proved,
     pessimistic_makespan,
     waiting_makespan,
 )
-from ptxwcet.makespan.problem import MakespanProblem, build_problem
-from ptxwcet.makespan.schedule import Schedule, Slot, check_schedule
-from ptxwcet.makespan.states import count_reachable, fill_table
-from ptxwcet.makespan.strings import shape_of
-from ptxwcet.studies.kernel_makespan import MakespanOptions, makespan_of_string
+from ptxwcet.methods.makespan.problem import MakespanProblem, build_problem
+from ptxwcet.methods.makespan.schedule import Schedule, Slot, check_schedule
+from ptxwcet.methods.makespan.states import count_reachable, fill_table
+from ptxwcet.methods.makespan.strings import shape_of
+from ptxwcet.methods.makespan.study import MakespanOptions, makespan_of_string
 
 HALF = Fraction(1, 2)
 

@@ -9,18 +9,18 @@ from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.hybrid.concurrency import (
+from ptxwcet.methods.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,
     hybrid_estimate,
     observe_concurrency,
 )
-from ptxwcet.hybrid.constraints import loop_constraints
-from ptxwcet.hybrid.ipet import WorstCounts, enumerate_paths
-from ptxwcet.hybrid.ipg import Ipg, build_ipg
-from ptxwcet.hybrid.observations import Observations, observe
-from ptxwcet.hybrid.slicing import slice_trace
-from ptxwcet.hybrid.tree import tree_wcet
+from ptxwcet.methods.hybrid.constraints import loop_constraints
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
+from ptxwcet.methods.hybrid.observations import Observations, observe
+from ptxwcet.methods.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
 
 # i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end

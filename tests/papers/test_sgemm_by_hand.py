@@ -13,9 +13,9 @@ the others use, so c_w(j) = init(j), and a section's bound is L + 31 * (sum of i
 import pytest
 from places import ROOT
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing.phases import trace_issue
 
 # The last section, after the second barrier of the second step: (opcode, issue, dispatch, done).

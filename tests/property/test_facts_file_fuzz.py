@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 PTX = ROOT / "samples/mandelbrot.ptx"

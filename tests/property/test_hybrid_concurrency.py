@@ -11,17 +11,17 @@ from hybrid_graphs import Event, graph, ipg_of, trace_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.hybrid import profiles
-from ptxwcet.hybrid.concurrency import (
+from ptxwcet.methods.hybrid import profiles
+from ptxwcet.methods.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,
     observe_blocks,
     observe_concurrency,
     rounds_estimate,
 )
-from ptxwcet.hybrid.observations import TransitionTimes, observe
-from ptxwcet.hybrid.profiles import path_distribution
-from ptxwcet.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.observations import TransitionTimes, observe
+from ptxwcet.methods.hybrid.profiles import path_distribution
+from ptxwcet.methods.hybrid.slicing import slice_trace
 
 CFG = graph([[1]])
 IPG = ipg_of(CFG)

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.pwcet.distributions import Family, Law
-from ptxwcet.pwcet.estimation import Estimator, fit_law
-from ptxwcet.pwcet.extraction import (
+from ptxwcet.methods.pwcet.distributions import Family, Law
+from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
+from ptxwcet.methods.pwcet.extraction import (
     block_maxima,
     maxima_of,
     mean_excess,
@@ -16,7 +16,7 @@ from ptxwcet.pwcet.extraction import (
     resolution_of,
     spread_ties,
 )
-from ptxwcet.pwcet.extremal import (
+from ptxwcet.methods.pwcet.extremal import (
     by_blocks,
     by_intervals,
     by_runs,
@@ -24,9 +24,9 @@ from ptxwcet.pwcet.extremal import (
     cluster_maxima,
     extremogram,
 )
-from ptxwcet.pwcet.outcomes import Gate, GateState, TestOutcome, Verdict, judge_gates
-from ptxwcet.pwcet.results import Sample
-from ptxwcet.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.outcomes import Gate, GateState, TestOutcome, Verdict, judge_gates
+from ptxwcet.methods.pwcet.results import Sample
+from ptxwcet.methods.pwcet.tail import Extremes, Tail
 from ptxwcet.trace.measurements import ClockPairs, times_of_pairs
 
 FAMILIES = st.sampled_from(list(Family))

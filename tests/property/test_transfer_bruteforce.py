@@ -246,6 +246,9 @@ def check(
     form: Form, operands: list[Known | int], symbols: list[Symbol], active: np.ndarray
 ) -> bool:
     """Whether the transfer answered; fails when the answer is wrong anywhere on the region."""
+    if form.text.startswith("bfe"):  # literals of places and lengths have eight bits
+        places = (one & 255 if isinstance(one, int) else one for one in operands[1:])
+        operands = [operands[0], *places]
     literals = tuple(one if isinstance(one, int) else None for one in operands)
     transfer = compiled(form, literals)
     registers: dict[str, Value] = {}

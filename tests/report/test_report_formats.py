@@ -7,12 +7,12 @@ import pytest
 from places import ROOT
 
 from ptxwcet.cli.output import json_text
-from ptxwcet.report.build import build_report
-from ptxwcet.report.model import Report
-from ptxwcet.report.schema import schema_of
-from ptxwcet.report.text import render_text
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import Report
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.bound.text import render_text
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.opened.request import Request
 
 SCHEMA = schema_of("report")
 KERNELS = "tests/data/reference-sim/ptx/kernels.ptx"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.flow_graph import Work
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 
 
 def only_answer(request: Request) -> KernelAnalysis:

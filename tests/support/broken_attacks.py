@@ -20,8 +20,8 @@ from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.campaign import attacks as package
-from ptxwcet.campaign.attacks import Attack, Seen
+from ptxwcet.sweeps import attacks as package
+from ptxwcet.sweeps.attacks import Attack, Seen
 from ptxwcet.validate.checks import Bounds
 
 SOURCES = ("../../benchmarks", "../oracle")
@@ -53,12 +53,12 @@ def grids(seed: int) -> Seen:
 @contextmanager
 def _half_a_bound() -> Iterator[None]:
     """What is said of a kernel is half of its bound."""
-    from ptxwcet.studies import input_validation
+    from ptxwcet.validate import inputs as input_validation
 
     right = input_validation.safe_cycles
     with (
-        patch("ptxwcet.studies.input_validation.safe_cycles", lambda piece: right(piece) // 2),
-        patch("ptxwcet.studies.attacks.safe_cycles", lambda piece: right(piece) // 2),
+        patch("ptxwcet.validate.inputs.safe_cycles", lambda piece: right(piece) // 2),
+        patch("ptxwcet.validate.launches.safe_cycles", lambda piece: right(piece) // 2),
     ):
         yield
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import ptxwcet.pipeline
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.memory.analysis import AnalysedAccess, KernelAccesses, analyse_accesses
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import open_request
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import open_request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 SAMPLES = Path(__file__).parents[2] / "samples"

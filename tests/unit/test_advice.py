@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from places import ROOT
 
 from ptxwcet.cli.main import commands
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.facts_template import facts_template
-from ptxwcet.studies.opening import file_digest
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.facts.study import facts_template
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.request import Request
 
 SAMPLES, FLOW = ROOT / "samples", ROOT / "tests/data/flow"
 SUITE, CORPUS = ROOT / "benchmarks/kernels/suite", ROOT / "tests/corpus/ptx"

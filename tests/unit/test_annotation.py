@@ -13,17 +13,17 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.bounds.explanation import PaidCycles
-from ptxwcet.report.annotation import (
+from ptxwcet.commands.annotate.report import (
     NO_INSTRUCTION,
     AnnotatedKernel,
     AnnotatedLine,
     AnnotationReport,
     build_annotation,
 )
-from ptxwcet.report.annotation_text import render_annotation_text
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.explained_bound import explain_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.annotate.study import explain_file
+from ptxwcet.commands.annotate.text import render_annotation_text
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.opened.request import Request
 
 HISTOGRAM = Request(str(SAMPLES / "histogram.ptx"), block="256", grid="8", parameters=("n=100000",))
 SAMPLES_TO_LIST = (

@@ -22,20 +22,20 @@ import numpy as np
 import pytest
 from places import ROOT, SAMPLES
 
-from ptxwcet.campaign.kernel_work import bound_unit, kernel_unit
+from ptxwcet.commands.bound.answers import answer_kernel
+from ptxwcet.commands.check.cached_answers import answer_keyed
+from ptxwcet.commands.check.study import read_plan
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
-from ptxwcet.report.answers import answer_kernel
-from ptxwcet.report.cached_answers import answer_keyed
-from ptxwcet.studies import inputs, recent
-from ptxwcet.studies.check_plan import read_plan
-from ptxwcet.studies.inputs import ChangedFile, Inputs, read_unchanged
-from ptxwcet.studies.request import Request
+from ptxwcet.opened import inputs, recent
+from ptxwcet.opened.inputs import ChangedFile, Inputs, read_unchanged
+from ptxwcet.opened.request import Request
 from ptxwcet.support import input_files
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
 from ptxwcet.support.plugins import BOUND_METHODS, Plugin
+from ptxwcet.sweeps.kernel_work import bound_unit, kernel_unit
 
 KERNEL = """.version 8.0
 .target sm_80
@@ -254,9 +254,9 @@ PARTS = 12  # of the launches
 OPENS = """
 import json, os, sys
 from ptxwcet.machine.loader import machine_files
-from ptxwcet.report.answers import answer_kernel
-from ptxwcet.report.cached_answers import answer_keyed
-from ptxwcet.studies.inputs import KeyedRequest, read_unchanged
+from ptxwcet.commands.bound.answers import answer_kernel
+from ptxwcet.commands.check.cached_answers import answer_keyed
+from ptxwcet.opened.inputs import KeyedRequest, read_unchanged
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs
 from ptxwcet.support.plugins import BOUND_METHODS, Plugin

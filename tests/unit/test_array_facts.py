@@ -9,6 +9,7 @@ import pytest
 from parsing import parse_kernel, parse_text
 from refusals import refusal_of, refusals_of
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
@@ -17,9 +18,8 @@ from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import file_digest
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 HEAD = """.version 8.3

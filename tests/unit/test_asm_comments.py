@@ -11,6 +11,7 @@ from parsing import parse_text
 from places import FLOW
 from refusals import refusal_of
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
@@ -19,8 +20,7 @@ from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 MARKED = FLOW / "marked.ptx"

@@ -18,18 +18,18 @@ from pages import code_blocks
 from places import DOCS, ROOT, SAMPLES
 from programs import run_program
 
-import ptxwcet.campaign.attacks as package
-from ptxwcet.campaign.attack_file import read_attack_file
-from ptxwcet.campaign.attack_run import AttackPlan, run_attacks
-from ptxwcet.campaign.attacks import ATTACKS, Attack, Seen
-from ptxwcet.campaign.engine import embedded_cluster
-from ptxwcet.report.schema import schema_of
+import ptxwcet.sweeps.attacks as package
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.sweeps.attack_file import read_attack_file
+from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
+from ptxwcet.sweeps.attacks import ATTACKS, Attack, Seen
+from ptxwcet.sweeps.engine import embedded_cluster
 
 BROKEN = ROOT / "tests" / "support" / "broken_attacks.py"
 BENCHMARKS = ROOT / "benchmarks" / "attacks.py"
 QUICK = """
 from collections import Counter
-from ptxwcet.campaign.attacks import Attack, Seen, Witness
+from ptxwcet.sweeps.attacks import Attack, Seen, Witness
 
 def quick(seed):
     seen = Seen(1, 2, counts=Counter(odd=seed % 2))
@@ -150,7 +150,7 @@ def test_a_changed_source_is_imported_anew(tmp_path: Path) -> None:
     file.write_text(
         "import sys\nsys.path.insert(0, __file__.rpartition('/')[0])\n"
         "from oracle import CASES\n"
-        "from ptxwcet.campaign.attacks import Attack, Seen\n"
+        "from ptxwcet.sweeps.attacks import Attack, Seen\n"
         "ATTACKS = (Attack('counted', 'nothing', lambda seed: Seen(CASES)),)\n"
         "SOURCES = ('oracle.py',)\n"
     )

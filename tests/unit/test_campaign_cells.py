@@ -16,9 +16,9 @@ import bad_units
 import pytest
 from loopback import PATIENCE, await_that, is_alive
 
-from ptxwcet.campaign import cell
-from ptxwcet.campaign.cell import close_cells, run_units
-from ptxwcet.campaign.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps import cell
+from ptxwcet.sweeps.cell import close_cells, run_units
+from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits of Linux")
 DIED, DONE, RAISED = Ending.DIED, Ending.DONE, Ending.RAISED
@@ -170,8 +170,8 @@ def test_nothing_is_imported_from_the_working_directory(
 _PARENT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from ptxwcet.campaign.cell import run_units
-from ptxwcet.campaign.work import Limits, Unit
+from ptxwcet.sweeps.cell import run_units
+from ptxwcet.sweeps.work import Limits, Unit
 units = [Unit(0, ("state", None), {}), Unit(1, (sys.argv[2], None), {})]
 for result in run_units("bad_units:work", units, Limits()):
     print(json.dumps(result.value), flush=True)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from parsing import parse_kernel
 
-from ptxwcet.cli.cfg import cfg as command
+from ptxwcet.commands.cfg.command import cfg as command
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, EdgeStanding
 from ptxwcet.flow.paths.dot import draw_cfg

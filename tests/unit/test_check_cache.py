@@ -15,12 +15,13 @@ import pytest
 from places import SAMPLES
 from programs import Ended, run_program
 
-from ptxwcet.report import answers, cached_answers
-from ptxwcet.report.answers import KeptAnswer, answer_kernel
-from ptxwcet.report.cached_answers import answer_keyed
+from ptxwcet.commands.bound import answers
+from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel
+from ptxwcet.commands.check import cached_answers
+from ptxwcet.commands.check.cached_answers import answer_keyed
+from ptxwcet.opened.inputs import Inputs
+from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import NotAReport
-from ptxwcet.studies.inputs import Inputs
-from ptxwcet.studies.request import Request
 from ptxwcet.support import answer_store
 from ptxwcet.support.answer_store import STORE
 

@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from ptxwcet.cli.bound import bound
-from ptxwcet.cli.check_certificates import check_certificates
+from ptxwcet.commands.bound.command import bound
+from ptxwcet.commands.certificates.command import check_certificates
 
 KERNEL = """.version 8.0
 .target sm_80

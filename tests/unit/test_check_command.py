@@ -17,11 +17,11 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.report import answers
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies import workers
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.workers import run_each
+from ptxwcet.commands.bound import answers
+from ptxwcet.commands.check import workers
+from ptxwcet.commands.check.workers import run_each
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.opened.request import Request
 
 FORKS = pytest.mark.skipif(
     multiprocessing.get_start_method() != "fork", reason="the processes have not what is patched"
@@ -177,7 +177,7 @@ def alive(process: int) -> bool:
 SLOW = """
 import os, pathlib, sys, time
 from ptxwcet.cli.main import main
-from ptxwcet.report import check_model
+from ptxwcet.commands.check import report as check_model
 
 def work(request):
     pathlib.Path(f"worker-{os.getpid()}").touch()

@@ -15,11 +15,11 @@ import pytest
 from places import DATA, SAMPLES
 from programs import run_program
 
-from ptxwcet.report.check_github import github_commands
-from ptxwcet.report.check_junit import junit_xml
-from ptxwcet.report.check_model import CheckReport, run_plan
-from ptxwcet.report.check_sarif import sarif_log
-from ptxwcet.studies.check_plan import read_plan
+from ptxwcet.commands.check.github import github_commands
+from ptxwcet.commands.check.junit import junit_xml
+from ptxwcet.commands.check.report import CheckReport, run_plan
+from ptxwcet.commands.check.sarif import sarif_log
+from ptxwcet.commands.check.study import read_plan
 
 SARIF = json.loads((DATA / "sarif" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
 ODD = "we%ird, a:b \n\x1b[1m\ud83d.ptx".encode("utf-8", "surrogatepass").decode("utf-8", "replace")

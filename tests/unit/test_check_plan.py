@@ -11,7 +11,7 @@ from programs import run_program
 from refusals import refusals_of
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.studies.check_plan import Plan, read_plan
+from ptxwcet.commands.check.study import Plan, read_plan
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ONE = '[[check]]\nfiles = "{samples}/vector_add.ptx"\nblock = 256\nparams = { n = 1000 }\n'

@@ -6,11 +6,11 @@ import pytest
 from answers import with_steps
 from places import ROOT
 
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import BoundedKernel
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.flow_graph import MOST_STEPS_TOGETHER, MOST_WALK_STEPS
-from ptxwcet.report.build import build_report
-from ptxwcet.report.model import BoundedKernel
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 FAULTS = ROOT / "tests" / "data" / "faults"
 CORPUS = ROOT / "tests" / "corpus" / "ptx"

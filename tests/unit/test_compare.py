@@ -13,7 +13,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.cli.paths import split_kernel
-from ptxwcet.report.schema import schema_of
+from ptxwcet.commands.schema.report import schema_of
 
 TRANSPOSE = ("--block", "32x8", "--param", "width=1024", "--param", "height=1024")
 REDUCE = ("--block", "256", "--param", "n=10000", "--grid", "16")

@@ -12,7 +12,7 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.studies.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 
 CUDA = 'extern "C" __global__ void add(float* a, int n) { if (threadIdx.x < n) *a = 1; }'

@@ -18,11 +18,11 @@ from places import ROOT, SAMPLES
 from programs import run_program
 from refusals import refusal_of
 
-from ptxwcet.report.check_model import CheckReport, run_plan
-from ptxwcet.report.difference import read_results
+from ptxwcet.commands.check.report import CheckReport, run_plan
+from ptxwcet.commands.check.study import read_plan
+from ptxwcet.commands.compare.report import read_results
+from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.report.reading import read_as
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.check_plan import read_plan
 from ptxwcet.support.diagnostics import PtxwcetError
 
 LAUNCH = ("--block", "256", "--grid", "8", "--param", "n=1000", "--registers", "16")
@@ -39,7 +39,9 @@ def result() -> dict[str, Any]:
 
 
 def written(path: Path, data: object) -> Path:
-    path.write_text(json.dumps({key: one for key, one in data.items() if key != "digest"}))
+    rows = data if isinstance(data, list) else [data]
+    unsealed = [{key: one for key, one in row.items() if key != "digest"} for row in rows]
+    path.write_text(json.dumps(unsealed if isinstance(data, list) else unsealed[0]))
     return path
 
 

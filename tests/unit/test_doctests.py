@@ -20,7 +20,7 @@ NAMES = sorted(
 
 
 def test_there_are_examples() -> None:
-    assert "ptxwcet.studies.block_bound" in NAMES
+    assert "ptxwcet.commands.bound.study" in NAMES
     assert len(NAMES) >= 10
 
 

@@ -21,33 +21,32 @@ from programs import run_program
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.output import json_text
-from ptxwcet.machine.loader import load_machine
-from ptxwcet.report.attack_rows import attack_rows
-from ptxwcet.report.build import build_report
-from ptxwcet.report.dossier_model import (
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import Report
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.dossier.page import render_dossier
+from ptxwcet.dossier.report import (
     Circumstances,
     DossierKernel,
     DossierReport,
     SelfTestPart,
     build_dossier,
 )
-from ptxwcet.report.model import Report
-from ptxwcet.report.page.dossier import render_dossier
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.files_read import files_of
+from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import read_as
-from ptxwcet.report.schema import schema_of
-from ptxwcet.report.selftest_model import SelfTestReport, build_selftest_report
-from ptxwcet.studies import path_selftest
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.files_read import files_of
-from ptxwcet.studies.opening import read_module
-from ptxwcet.studies.request import Request
 from ptxwcet.support import installation
 from ptxwcet.support.installation import Digest, describe_installation
-from ptxwcet.validate import selftest
+from ptxwcet.validate import path_selftest, selftest
 from ptxwcet.validate.attack import Tally
+from ptxwcet.validate.attack_rows import attack_rows
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import GridTally
 from ptxwcet.validate.selftest import SelfTest
+from ptxwcet.validate.selftest_report import SelfTestReport, build_selftest_report
 
 SAXPY = (SAMPLES / "saxpy.ptx", "--block", "256", "--grid", "4", "--param", "n=1000")
 MADE = Circumstances("ptxwcet dossier", datetime(2026, 1, 2, tzinfo=UTC), ())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 
-from ptxwcet.instrument.buffers import (
+from ptxwcet.methods.instrument.buffers import (
     CHUNK_BYTES,
     MOST_CHUNKS,
     identity_of,
@@ -20,8 +20,8 @@ from ptxwcet.instrument.buffers import (
     unpack_header,
     written_part,
 )
-from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.instrument.sidecar import Sidecar, SidecarKernel, read_sidecar, sidecar_text
+from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel, read_sidecar, sidecar_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 

@@ -9,7 +9,7 @@ from places import ROOT
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 EFFORT = ROOT / "tests" / "data" / "effort"
 

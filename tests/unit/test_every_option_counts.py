@@ -18,7 +18,10 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.cli import dossier, pwcet, report, sweep_report
+from ptxwcet.commands.page import command as report
+from ptxwcet.dossier import command as dossier
+from ptxwcet.methods.pwcet import command as pwcet
+from ptxwcet.sweeps.results import command as sweep_report
 
 Words = Mapping[str, str | None]
 """Options and their values; None for one that is left out. Arguments go by capitals."""

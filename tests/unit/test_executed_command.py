@@ -8,9 +8,9 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.executed import bound_executed
 from ptxwcet.flow.walk.path import visited_blocks
-from ptxwcet.studies.executed_bound import bound_executed
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 
 def request(name, **more):

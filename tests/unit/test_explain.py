@@ -3,7 +3,7 @@ import re
 from click.testing import CliRunner
 from places import PACKAGE
 
-from ptxwcet.cli.explain import explain
+from ptxwcet.commands.explain.command import explain
 from ptxwcet.support.explanations import explanations
 
 

@@ -18,12 +18,12 @@ from places import ROOT
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, explain_safe
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.cli.bound import bound
+from ptxwcet.commands.bound.command import bound
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing import attribution
 from ptxwcet.timing.attribution import attribute_warp
 from ptxwcet.timing.wait_log import CycleParts

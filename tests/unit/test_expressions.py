@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxwcet.campaign.expressions import (
+from ptxwcet.sweeps.expressions import (
     LEAST,
     MOST,
     ExpressionError,

@@ -107,7 +107,11 @@ def test_barrier_behind_a_branch_on_data() -> None:
     assert paths(guarded)
     assert paths(FLOAT_BRANCH + "bar.sync 0;")
     works = FLOAT_BRANCH.replace("ret;", "membar.gl; ret;") + "bar.sync 0;"
-    assert refusal(works).code == "PW222"
+    assert paths(works)
+    loops = FLOAT_BRANCH.replace(
+        "ret;", "K: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 5; @%p2 bra K; ret;"
+    )
+    assert refusal(loops + "bar.sync 0;").code == "PW222"
     to_the_end = DATA_BRANCH.replace("membar.cta", "bar.sync 0").replace("membar.gl;", "")
     assert paths(to_the_end)
     assert paths(to_the_end.replace("[%d1]", "[%d3]"))  # whole warps end, and count as arrived

@@ -12,7 +12,7 @@ from places import ROOT
 from refusals import refusal_of
 
 from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 MARKED = ROOT / "tests/data/flow/marked.ptx"
@@ -293,7 +293,7 @@ def test_facts_about_branches(tmp_path: Path, text: str, key: str, least: float)
 
 
 def test_executed_paths_take_no_facts(tmp_path: Path) -> None:
-    from ptxwcet.studies.executed_bound import bound_executed
+    from ptxwcet.commands.bound.executed import bound_executed
 
     request = replace(SAX, block=None, grid=None, launch_file=str(LAUNCH))
     refusal = refusal_of(bound_executed, with_facts(request, tmp_path, f"[parameters]\nn = {N}"))

@@ -13,9 +13,9 @@ from places import FLOW, ROOT
 from programs import run_program
 
 from ptxwcet.cli.main import commands
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.facts_template import facts_template
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.facts.study import facts_template
+from ptxwcet.opened.request import Request
 
 # file, kernel, block, parameters, grid: questions by table
 ROUND_TRIPS = [
@@ -180,10 +180,9 @@ def test_values_are_tried_within_a_range_that_is_stated() -> None:
     assert 'mode = "?"' in facts_template(right).text
 
 
-def test_the_weaker_agreement_is_asked_for() -> None:
-    text = facts_template(Request(str(FLOW / "open.ptx"), ("part",), block="64")).text
-    assert 'uniform = "?"  # write "warp" if they do, or "block"' in text
-    text = facts_template(Request(str(FLOW / "open.ptx"), ("agreed",), block="64")).text
+@pytest.mark.parametrize("kernel", ["part", "agreed"])
+def test_the_agreement_that_helps_is_asked_for(kernel: str) -> None:
+    text = facts_template(Request(str(FLOW / "open.ptx"), (kernel,), block="64")).text
     assert 'uniform = "?"  # write "block" if they do' in text
 
 

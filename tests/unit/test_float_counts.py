@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from places import ROOT
 
-from ptxwcet.report.build import build_report
-from ptxwcet.report.model import BoundedKernel
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import BoundedKernel
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 FILE = ROOT / "tests" / "data" / "flow" / "float_counts.ptx"
 

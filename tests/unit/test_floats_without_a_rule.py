@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from answers import only_refusal
 
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 TEXT = """.version 8.8
 .target sm_100

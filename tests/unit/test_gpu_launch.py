@@ -20,9 +20,9 @@ from refusals import refusal_of, refusals_of
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.instrument import gpu
-from ptxwcet.instrument.dumps import RawDump, read_dumps
-from ptxwcet.studies import recording
+from ptxwcet.methods.instrument import recording
+from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.support import gpu
 
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 

@@ -11,17 +11,18 @@ import pytest
 
 from ptxwcet.claims import Refusal
 from ptxwcet.cli.main import main
+from ptxwcet.commands.run.study import emulated, execute_recorded
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies import grid_validation, input_validation
-from ptxwcet.studies.grid_validation import plan, validate_grid
-from ptxwcet.studies.input_validation import analysed_launch, validate_input
-from ptxwcet.studies.launch_run import emulated, execute_recorded
-from ptxwcet.studies.opening import read_module
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.request import Request
+from ptxwcet.validate import grid_study as grid_validation
+from ptxwcet.validate import inputs as input_validation
+from ptxwcet.validate.grid_study import plan, validate_grid
+from ptxwcet.validate.inputs import analysed_launch, validate_input
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = str(SAMPLES / "saxpy.ptx"), str(SAMPLES / "launches/saxpy.toml")  # four blocks

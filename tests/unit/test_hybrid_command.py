@@ -16,20 +16,20 @@ from parsing import parse_file
 from places import ROOT
 from refusals import refusal_of, refusals_of
 
-from ptxwcet.cli.hybrid import hybrid
 from ptxwcet.cli.output import json_text
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.hybrid.claims import Contradiction, claim_estimates
-from ptxwcet.hybrid.estimate import estimate_kernel
-from ptxwcet.report.hybrid_model import build_hybrid_report
-from ptxwcet.report.hybrid_text import render_hybrid_text
-from ptxwcet.report.ipg_dot import draw_ipg
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.hybrid_estimate import HybridRequest, plan_waves, study_trace
-from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
-from ptxwcet.studies.opening import file_digest
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.hybrid.claims import Contradiction, claim_estimates
+from ptxwcet.methods.hybrid.command import hybrid
+from ptxwcet.methods.hybrid.estimate import estimate_kernel
+from ptxwcet.methods.hybrid.picture import draw_ipg
+from ptxwcet.methods.hybrid.report import build_hybrid_report
+from ptxwcet.methods.hybrid.study import HybridRequest, plan_waves, study_trace
+from ptxwcet.methods.hybrid.text import render_hybrid_text
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
@@ -126,6 +126,7 @@ def test_traced_here_and_from_its_file_are_the_same(tmp_path: Path) -> None:
     first = json.loads(made.output)
     assert first["trace"].pop("file") == ""
     assert again["trace"].pop("file") == saved
+    assert first.pop("digest") != again.pop("digest")
     assert first == again
 
 

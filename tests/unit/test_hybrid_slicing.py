@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 
-from ptxwcet.hybrid.ipg import Ipg
-from ptxwcet.hybrid.slicing import slice_trace
-from ptxwcet.hybrid.sorting import group_starts, stable_order
+from ptxwcet.methods.hybrid.ipg import Ipg
+from ptxwcet.methods.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.sorting import group_starts, stable_order
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.csv_format import write_csv
 from ptxwcet.trace.files import read_trace

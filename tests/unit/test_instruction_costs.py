@@ -13,7 +13,7 @@ from refusals import refusals_of
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.cost import (
     Cost,

@@ -13,11 +13,11 @@ from parsing import parse_file, parse_kernel, parse_text
 from places import ROOT
 from refusals import refusals_of
 
-from ptxwcet.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
-from ptxwcet.instrument.rewriting import InstrumentedModule, instrument_module
-from ptxwcet.instrument.sidecar import text_digest
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import verify_kernel
+from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
+from ptxwcet.methods.instrument.rewriting import InstrumentedModule, instrument_module
+from ptxwcet.methods.instrument.sidecar import text_digest
 
 FILES = sorted(
     [

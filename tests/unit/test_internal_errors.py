@@ -15,20 +15,20 @@ from parsing import parse_file
 from programs import run_program
 from ptx_printer import print_module
 
-import ptxwcet.cli.makespan as makespan_command
-import ptxwcet.report.build as report_build
-import ptxwcet.report.text as report_text
+import ptxwcet.commands.bound.build as report_build
+import ptxwcet.commands.bound.text as report_text
+import ptxwcet.methods.makespan.command as makespan_command
+from ptxwcet.commands.cfg import text as flow_text
 from ptxwcet.flow.facts import asm_comments
 from ptxwcet.flow.facts import files as facts_files
 from ptxwcet.flow.graph import cfg as flow_cfg
 from ptxwcet.flow.graph.cfg import _block_starts
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.opened.opening import file_digest
 from ptxwcet.ptx import items as ptx_items
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.functions import lower_head
-from ptxwcet.report import flow_text
-from ptxwcet.studies.opening import file_digest
 from ptxwcet.support.diagnostics import PtxwcetError
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -149,7 +149,7 @@ def test_an_error_of_the_report_costs_its_row(
 def test_an_error_that_is_no_kernels_is_reported_too(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptxwcet.studies.opening.parse_module", lambda text: 1 / 0)
+    monkeypatch.setattr("ptxwcet.opened.opening.read_program", lambda *files: 1 / 0)
     code, out, err = run_program(file, *LAUNCH)
     assert (code, out) == (1, "")
     assert "error[PW901]: internal error at" in err

@@ -42,6 +42,7 @@ def run(folder: Path, owner: str = "") -> str:
     if not module.exists():
         module.write_text(MODULE.replace("OWNER", "exec(os.environ.get('OWNER', ''))"))
     variables = {"PTXWCET_CACHE_DIR": str(folder / "cache"), "OWNER": owner}
+    variables["PYTHONDONTWRITEBYTECODE"] = "1"  # files change within a second
     environment = {**os.environ, **variables}
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run(
@@ -92,3 +93,33 @@ def test_a_link_or_an_open_folder(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert not is_private(tmp_path / "open")
+
+
+def test_a_change_in_any_file_of_the_group(tmp_path: Path) -> None:
+    (tmp_path / "factors.py").write_text("FACTOR = 2\n")
+    (tmp_path / "shared.py").write_text(
+        "from factors import FACTOR\n"
+        "from ptxwcet.support.jit import compiled, one_of, unsigned\n"
+        "@compiled\ndef scaled(x):\n    return FACTOR * x\n"
+        "@compiled\ndef negated(x):\n    return -x\n"
+        "chosen = one_of((scaled, negated))\n"
+        "@compiled\ndef halved(x):\n    return int(unsigned(x) >> unsigned(1))\n"
+    )
+    (tmp_path / "kept_code.py").write_text(
+        "from shared import chosen, halved, scaled, compiled\n"
+        "@compiled\ndef entry(x):\n    return scaled(x) + 1000 * chosen(1, x) + halved(-2)\n"
+        "print(entry(3))\n"
+        "try:\n    chosen(2, 3)\nexcept ValueError:\n    print('loud')\n"
+    )
+    half = (1 << 63) - 1
+    assert run(tmp_path) == f"{half - 2994}\nloud\n"
+    (entry,) = (tmp_path / "cache").rglob("kept_code.entry*.nbi")
+    first = entry.stat().st_mtime_ns
+    assert run(tmp_path) == f"{half - 2994}\nloud\n"
+    assert entry.stat().st_mtime_ns == first, "it was kept"
+
+    (tmp_path / "factors.py").write_text("FACTOR = 5\n")
+    assert run(tmp_path) == f"{half - 2985}\nloud\n", "a number of a file without compiled code"
+    shared = (tmp_path / "shared.py").read_text()
+    (tmp_path / "shared.py").write_text(shared.replace("FACTOR * x", "FACTOR + x"))
+    assert run(tmp_path) == f"{half - 2992}\nloud\n", "a compiled function of another file"

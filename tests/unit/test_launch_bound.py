@@ -16,7 +16,7 @@ from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
 from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 
 MANY = "orin-ecrts2025-16sm"
 

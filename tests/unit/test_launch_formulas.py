@@ -21,12 +21,12 @@ from ptxwcet.bounds.grid import (
     bounds_by_residency,
 )
 from ptxwcet.claims import Refusal
+from ptxwcet.commands.bound.formula import bound_symbolic
+from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.formula import bound_symbolic
-from ptxwcet.studies.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 
 MANY = "orin-ecrts2025-16sm"
 

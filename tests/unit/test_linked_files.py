@@ -11,9 +11,9 @@ from programs import run_program
 from refusals import refusal_of, refusals_of
 
 import ptxwcet
-from ptxwcet.campaign.sweep_plan import read_sweep_plan
 from ptxwcet.ptx.linking import read_program
 from ptxwcet.support.source import SourceFile
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 MAIN = f"""{HEAD}.extern .func (.param .b32 r) count(.param .b32 n);

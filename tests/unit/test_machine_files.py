@@ -11,7 +11,7 @@ from places import DATA, PACKAGE, ROOT
 from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState
-from ptxwcet.cli.machine import machine as machine_command
+from ptxwcet.commands.machine.command import machine as machine_command
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import (
     ALONE,

@@ -12,11 +12,11 @@ from places import FLOW, SAMPLES
 from programs import run_program
 from refusals import refusal_of
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.makespan.programs import sections_of
-from ptxwcet.makespan.strings import unrolled
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.makespan.programs import sections_of
+from ptxwcet.methods.makespan.strings import unrolled
+from ptxwcet.opened.request import Request
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

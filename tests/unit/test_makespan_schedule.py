@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxwcet.machine.loader import load_machine, machine_names
-from ptxwcet.makespan.schedule import Schedule, ScheduleError, Slot, check_schedule
+from ptxwcet.methods.makespan.schedule import Schedule, ScheduleError, Slot, check_schedule
 
 A_RUN = (Slot((0,), ()), Slot((1,), (0,)), Slot((), (1,)))
 """Two warps of LC, one a slot."""

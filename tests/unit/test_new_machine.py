@@ -17,6 +17,7 @@ from places import DOCS, ROOT
 from programs import run_program
 
 from ptxwcet.claims import AssumptionState
+from ptxwcet.commands.machine import study as microbenchmark_runs
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.ir.kernel import unknown_instructions
@@ -25,7 +26,6 @@ from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.machine.microbenchmarks import SHORT, microbenchmarks
 from ptxwcet.machine.model import Evidence, OpTiming
 from ptxwcet.machine.results import COLUMNS, MeasuredOp, read_results, results_template
-from ptxwcet.studies import microbenchmark_runs
 
 sys.path.insert(0, str(ROOT / "tests" / "corpus"))
 from cubin import PTXAS, assemble, sections

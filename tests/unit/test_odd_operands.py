@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from parsing import parse_text
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 HEAD = """.version 9.0

@@ -10,8 +10,8 @@ import re
 import pytest
 from places import ROOT
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 FOLDER = ROOT / "benchmarks" / "kernels" / "plain"
 BOUNDED = {

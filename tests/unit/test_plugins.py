@@ -1,8 +1,10 @@
 """Machines and bound methods of other packages, found by their entry points."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from places import ROOT
 from programs import run_program
 from refusals import refusals_of
 
-from ptxwcet.bounds.methods import METHODS, all_methods
+from ptxwcet.bounds import methods
+from ptxwcet.bounds.methods import METHODS, SAFE, all_methods, names_to_report
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.support.plugins import plugins
 
@@ -107,3 +110,20 @@ def test_what_another_package_says_rests_on_it() -> None:
     code, _, err = run_program(*VECTOR_ADD, "--method", "raising")
     assert code == 1
     assert "error[PW536]: method raising gives no bound" in err
+
+
+def test_a_row_of_the_registry_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "METHODS", (*METHODS, replace(SAFE, name="tighter")))
+    assert "tighter" in names_to_report()
+    assert not {"gub", "lower"} & set(names_to_report())
+    done = run_program("bound", *VECTOR_ADD, "--method", "tighter")
+    assert done.code == 0
+
+
+def test_names_load_no_method() -> None:
+    code = (
+        "import sys; from ptxwcet.bounds.methods import names_to_report; names_to_report();"
+        "print(sorted({'numpy', 'ptxwcet.bounds.safe', 'ptxwcet.timing'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

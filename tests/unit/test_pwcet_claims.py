@@ -14,22 +14,22 @@ import pytest
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.output import json_text
-from ptxwcet.pwcet.distributions import Family, Floats
-from ptxwcet.pwcet.settings import Extraction, Settings, Shape
-from ptxwcet.pwcet.study import Study, make_sample, study_sample
-from ptxwcet.report.page.parts import Made
-from ptxwcet.report.pwcet_curves import draw_exceedance
-from ptxwcet.report.pwcet_html import render_pwcet_html
-from ptxwcet.report.pwcet_model import build_pwcet_report
-from ptxwcet.report.pwcet_text import aligned, format_time, render_pwcet_text
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.pwcet import (
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.methods.pwcet.curves import draw_exceedance
+from ptxwcet.methods.pwcet.distributions import Family, Floats
+from ptxwcet.methods.pwcet.page import render_pwcet_html
+from ptxwcet.methods.pwcet.report import build_pwcet_report
+from ptxwcet.methods.pwcet.sample_study import Study, make_sample, study_sample
+from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
+from ptxwcet.methods.pwcet.study import (
     PwcetAnswer,
     condition_findings,
     findings,
     study_measurements,
     with_stated_bounds,
 )
+from ptxwcet.methods.pwcet.text import aligned, format_time, render_pwcet_text
+from ptxwcet.report.page.parts import Made
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 SCHEMA = schema_of("pwcet")

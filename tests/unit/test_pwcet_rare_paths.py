@@ -10,9 +10,9 @@ import pytest
 from programs import run_program
 from scipy.stats import binom
 
-from ptxwcet.pwcet.extraction import LEAST_EXTREMES
-from ptxwcet.pwcet.rare_paths import rare_paths
-from ptxwcet.report.pwcet_text import format_pwcet
+from ptxwcet.methods.pwcet.extraction import LEAST_EXTREMES
+from ptxwcet.methods.pwcet.rare_paths import rare_paths
+from ptxwcet.methods.pwcet.text import format_pwcet
 
 
 @pytest.mark.parametrize("runs", [40, 1_000, 2_000, 10**6])

@@ -11,21 +11,21 @@ from pwcet_validation import max_autoregressive
 from refusals import refusal_of
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.study import RunRequest, run_file
+from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.pwcet.comparison import Order, compare, compare_all, envelope
-from ptxwcet.pwcet.distributions import Floats
-from ptxwcet.pwcet.estimation import Estimator
-from ptxwcet.pwcet.hypotheses import halves_test
-from ptxwcet.pwcet.outcomes import Gate, GateState
-from ptxwcet.pwcet.series import independent_gap
-from ptxwcet.pwcet.settings import Extraction, Settings, Shape
-from ptxwcet.pwcet.study import Study, make_sample, study_sample
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.launch_run import RunRequest, run_file
-from ptxwcet.studies.launch_trace import TraceOptions, trace_launch
-from ptxwcet.studies.pwcet import study_measurements
-from ptxwcet.studies.pwcet_runs import DrawOptions, draw_runs
-from ptxwcet.studies.request import Request
+from ptxwcet.methods.pwcet.comparison import Order, compare, compare_all, envelope
+from ptxwcet.methods.pwcet.distributions import Floats
+from ptxwcet.methods.pwcet.estimation import Estimator
+from ptxwcet.methods.pwcet.hypotheses import halves_test
+from ptxwcet.methods.pwcet.outcomes import Gate, GateState
+from ptxwcet.methods.pwcet.runs import DrawOptions, draw_runs
+from ptxwcet.methods.pwcet.sample_study import Study, make_sample, study_sample
+from ptxwcet.methods.pwcet.series import independent_gap
+from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
+from ptxwcet.methods.pwcet.study import study_measurements
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 SAXPY = Request(

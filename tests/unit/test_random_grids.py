@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, GridBound, bound_grid
-from ptxwcet.cli import selftest as command
 from ptxwcet.cli.main import main
+from ptxwcet.validate import selftest_command as command
 from ptxwcet.validate.checks import Bounds, Check
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import attack_grids, bound_case, random_grid

@@ -8,7 +8,7 @@ import pytest
 from programs import run_program
 
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
-from ptxwcet.studies.budgets import too_weak
+from ptxwcet.opened.budgets import too_weak
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(ROOT / "samples" / "saxpy.ptx")

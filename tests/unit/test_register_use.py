@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.opening import RefusedKernel
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 ROOT = Path(__file__).parents[2]

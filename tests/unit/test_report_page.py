@@ -16,17 +16,17 @@ from big_kernels import big_kernel
 from places import PACKAGE, SAMPLES
 from programs import run_program
 
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.page.graph import GraphData, Region
+from ptxwcet.commands.page.layout import lay_out
+from ptxwcet.commands.page.render import render_page
+from ptxwcet.commands.page.report import KernelPage, Page, build_page
+from ptxwcet.commands.page.study import study_kernels
 from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.opened.files_read import files_of
+from ptxwcet.opened.request import Request
 from ptxwcet.report.listing import CodeLine
-from ptxwcet.report.page.graph import GraphData, Region
-from ptxwcet.report.page.layout import lay_out
-from ptxwcet.report.page.model import KernelPage, Page, build_page
 from ptxwcet.report.page.parts import Made
-from ptxwcet.report.page.render import render_page
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.files_read import files_of
-from ptxwcet.studies.kernel_page import study_kernels
-from ptxwcet.studies.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import PACKAGES_OF_EXTRAS
 
@@ -338,8 +338,9 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_the_page_is_in_the_package() -> None:
-    for name in ("page.html", "page.js", "style.css", "kernel.css"):
-        assert (PACKAGE / "report" / "page" / name).is_file()
+    for name in ("page.html", "page.js", "kernel.css"):
+        assert (PACKAGE / "commands" / "page" / name).is_file()
+    assert (PACKAGE / "report" / "page" / "style.css").is_file()
 
 
 def test_the_graph_of_a_kernel_without_a_way_out(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.campaign.results.sweep_text import seconds_text
-from ptxwcet.report.launch_text import time_text
-from ptxwcet.studies.budgets import parse_budget
+from ptxwcet.commands.bound.launch_text import time_text
+from ptxwcet.opened.budgets import parse_budget
 from ptxwcet.support.rounding import microseconds_of, percent_of, seconds_of
+from ptxwcet.sweeps.results.sweep_text import seconds_text
 
 CYCLES = st.integers(1, 10**18) | st.integers(1, 10**5)
 CLOCKS = st.integers(1, 100_000)

@@ -4,8 +4,8 @@ import pytest
 from answers import only_answer
 from places import SAMPLES
 
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.opened.request import Request
 
 # file, block, grid, parameters -> bounded kernels (all others refuse with the code given)
 CASES = [

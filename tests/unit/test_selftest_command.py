@@ -13,9 +13,9 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
-from ptxwcet.cli import selftest as command
-from ptxwcet.report.schema import schema_of
+from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.validate import selftest
+from ptxwcet.validate import selftest_command as command
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.corpus import CORPUS
 from ptxwcet.validate.generator import FAMILIES

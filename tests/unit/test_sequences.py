@@ -13,12 +13,12 @@ import pytest
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.sequence.study import bound_sequence
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.launch_sequence import bound_sequence
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -12,14 +12,14 @@ from places import PACKAGE, SAMPLES
 from programs import run_program
 
 from ptxwcet.claims import AssumptionState
+from ptxwcet.commands.bound.formula import bound_symbolic
+from ptxwcet.commands.bound.formula_search import LaunchFormula
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.memory.arrays import accesses_kept, require_accessed
-from ptxwcet.studies.formula import bound_symbolic
-from ptxwcet.studies.formula_search import LaunchFormula
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 CACHE, MEMORY, ROOM = 22, 79, 1 << 22

@@ -11,10 +11,10 @@ import pytest
 from places import SAMPLES
 from sgemm_variants import build
 
-from ptxwcet.campaign.sweep_plan import read_sweep_plan
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.launch_run import RunRequest, run_file
-from ptxwcet.studies.request import Request
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.study import RunRequest, run_file
+from ptxwcet.opened.request import Request
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
 VARIANTS = list(build.variants())
 needs_nvcc = pytest.mark.skipif(

@@ -32,10 +32,10 @@ from loopback import (
 from places import PACKAGE, ROOT, SAMPLES
 from programs import Ended, run_program
 
-from ptxwcet.campaign import engine, sweep_run
-from ptxwcet.campaign.cell import close_cells
-from ptxwcet.studies.inputs import Inputs
+from ptxwcet.opened.inputs import Inputs
 from ptxwcet.support.version import VERSION
+from ptxwcet.sweeps import engine, sweep_run
+from ptxwcet.sweeps.cell import close_cells
 
 PLAN = """
 machines = ["titan-v"]
@@ -199,7 +199,7 @@ def test_a_worker_of_another_version_joins_later(
     """One that knows of campaigns is refused; one that is too old ends at its first batch."""
     env = older(plan.parent, "0.0.1")
     if not has_campaigns:
-        shutil.rmtree(plan.parent / "other-0.0.1" / "ptxwcet" / "campaign")
+        shutil.rmtree(plan.parent / "other-0.0.1" / "ptxwcet" / "sweeps")
     good = cluster.add_worker()
     write_plan(plan.parent, blocks=str(list(range(1, 60))))
     command = [sys.executable, "-m", "ptxwcet", "sweep", "-q", str(plan)]

@@ -14,10 +14,10 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.campaign import engine
-from ptxwcet.campaign.results.results_file import read_results
-from ptxwcet.campaign.tables import CSV, EFFORT, PARQUET
-from ptxwcet.report import cached_answers
+from ptxwcet.commands.check import cached_answers
+from ptxwcet.sweeps import engine
+from ptxwcet.sweeps.results.results_file import read_results
+from ptxwcet.sweeps.tables import CSV, EFFORT, PARQUET
 
 PLAN = """
 [[sweep]]

@@ -35,7 +35,7 @@ def test_the_same_as_of_csv(path: Path, tmp_path: Path) -> None:
     assert reports[0]["plan"] == "sweep.toml"
     assert reports[0]["plan_sha256"] is not None
     for report in reports:
-        for name in ("file", "sha256", "plan", "plan_sha256"):
+        for name in ("file", "sha256", "plan", "plan_sha256", "digest"):
             del report[name]
     assert reports[0] == reports[1]
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from places import DOCS
 from refusals import refusals_of
 
-from ptxwcet.campaign.axes import Product
-from ptxwcet.campaign.sweep_plan import Limits, SweepPlan, read_sweep_plan
-from ptxwcet.campaign.sweep_values import LIMITS, TABLE_KEYS
-from ptxwcet.studies.opening import read_module
+from ptxwcet.opened.opening import read_module
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
+from ptxwcet.sweeps.axes import Product
+from ptxwcet.sweeps.sweep_plan import Limits, SweepPlan, read_sweep_plan
+from ptxwcet.sweeps.sweep_values import LIMITS, TABLE_KEYS
 
 KERNEL = ".visible .entry {name}() {{ ret; }}\n"
 HEADER = ".version 8.0\n.target sm_86\n.address_size 64\n"
@@ -289,7 +289,7 @@ def test_files_are_parsed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         read.append(Path(request.path).name)
         return read_module(request)
 
-    monkeypatch.setattr("ptxwcet.campaign.sweep_tables.read_module", noted)
+    monkeypatch.setattr("ptxwcet.sweeps.sweep_tables.read_module", noted)
     table = '[[sweep]]\nfiles = "*.ptx"\nblock = "{a}"\n' + AXES + "a = [1, 2, 3]\n"
     plan_of(folder, table + table)
     assert sorted(read) == ["braces{}.ptx", "k.ptx", "letter.ptx", "two.ptx"]
@@ -558,7 +558,7 @@ def test_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(ONE + "params = { " + ", ".join(f"p{n} = 1" for n in range(1001)) + " }\n")
     (problem,) = refusals_of(read_sweep_plan, str(path))
     assert "more than 1,000 names" in problem.message
-    monkeypatch.setattr("ptxwcet.campaign.sweep_checking._MOST_EFFORT", 1_000)
+    monkeypatch.setattr("ptxwcet.sweeps.sweep_checking._MOST_EFFORT", 1_000)
     three = ", ".join(f'p{n} = "{{a}}"' for n in range(3))
     path.write_text(ONE + f"params = {{ {three} }}\n{AXES}a = {thousand}\n")
     (problem,) = refusals_of(read_sweep_plan, str(path))

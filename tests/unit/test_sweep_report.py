@@ -14,11 +14,11 @@ import pytest
 from programs import Ended, run_program
 from sweeps import Row, csv_bytes, sgemm_sweep
 
-from ptxwcet.campaign.results.results_file import read_results
-from ptxwcet.campaign.results.sweep_build import build_sweep_report
-from ptxwcet.campaign.results.sweep_model import SweepReport
-from ptxwcet.campaign.results.sweep_text import digits, seconds_text, times_text
-from ptxwcet.report.schema import schema_of
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.sweeps.results.results_file import read_results
+from ptxwcet.sweeps.results.sweep_build import build_sweep_report
+from ptxwcet.sweeps.results.sweep_model import SweepReport
+from ptxwcet.sweeps.results.sweep_text import digits, seconds_text, times_text
 
 ROWS = sgemm_sweep((16, 32, 64, 128), (8, 16), (2, 4, 8))
 NOTHING = dict.fromkeys(("of", "cycles", "seconds", "guarantee", "assumptions"))

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from places import ROOT
 
 from ptxwcet.bounds.formula import FormulaRow
-from ptxwcet.cli.bound import bound
-from ptxwcet.report.formula_text import row_text
-from ptxwcet.report.schema import schema_of
+from ptxwcet.commands.bound.command import bound
+from ptxwcet.commands.bound.formula_text import row_text
+from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.support.diagnostics import USAGE_CODES
 
 LOOPS = str(ROOT / "samples/loops.ptx")

@@ -9,6 +9,7 @@ import pytest
 from parsing import parse_file
 from places import FLOW
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -26,8 +27,7 @@ from ptxwcet.flow.walk.path import (
     WarpPath,
 )
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.limits import find_limits
 from ptxwcet.timing.phases import profile_warp

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.cli.trace import trace as trace_command
+from ptxwcet.commands.trace.command import trace as trace_command
+from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.studies.launch_trace import TraceOptions, trace_kernel
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import read_trace
 
 SCAN = str(SAMPLES / "scan.ptx")

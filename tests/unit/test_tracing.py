@@ -11,15 +11,15 @@ from parsing import parse_file
 from places import PACKAGE, SAMPLES
 from refusals import refusal_of, refusals_of
 
+from ptxwcet.commands.run.study import execute_recorded, open_launch
+from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
+from ptxwcet.commands.trace.study import TracedLaunch, TraceOptions, trace_kernel, trace_launch
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import BlockRuns
-from ptxwcet.studies.launch_run import execute_recorded, open_launch
-from ptxwcet.studies.launch_trace import TracedLaunch, TraceOptions, trace_kernel, trace_launch
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.simulated_run import SimulationOptions, simulate_file
 from ptxwcet.support.diagnostics import PtxwcetError
 
 LAUNCHES = (

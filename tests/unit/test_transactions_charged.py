@@ -10,13 +10,13 @@ from places import SAMPLES
 
 import ptxwcet
 from ptxwcet.cli.main import commands
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.op_classes import OpClass, Space
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.launch_costs import kernel_accesses

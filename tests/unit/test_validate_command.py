@@ -87,7 +87,7 @@ def test_a_wrong_bound_fails_with_a_witness(monkeypatch: pytest.MonkeyPatch) -> 
         }
         return right(name, analysis, smaller, effort, resolve_workload)
 
-    monkeypatch.setattr("ptxwcet.cli.validate.validate_block", halved)
+    monkeypatch.setattr("ptxwcet.validate.command.validate_block", halved)
     file = str(SAMPLES / "vector_add.ptx")
     options = (
         file,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from parsing import parse_text
 
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.ir.operands import Register, WholeVector
-from ptxwcet.studies.block_bound import bound_file
-from ptxwcet.studies.request import Request
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 HEAD = ".version 9.0\n.target sm_90\n.address_size 0x40\n"

@@ -12,13 +12,13 @@ from answers import only_answer
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
-from ptxwcet.report.schema import schema_of
-from ptxwcet.studies.request import Request
-from ptxwcet.studies.what_if import bound_variants
+from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
 BASE = "orin-ecrts2025-16sm"

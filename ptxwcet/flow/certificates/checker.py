@@ -143,8 +143,8 @@ def _answer(
     """What the solver says of doubts, and a state in which they are right.
 
     It is asked about all claims together, and about each alone if it does not find that: what is
-    easy takes one question, and what is not is easier in parts, or linear. Each part may rest on
-    those before it.
+    easy takes one question, and what is not is easier in parts, or linear. A part that is not
+    settled may rest on those before it: more is known then, and more to be looked at.
     """
     claims = all_of(doubts.claims)
     answer, state = asked(narrowed, contents, [*doubts.given, ~claims], TOGETHER, effort)
@@ -152,10 +152,12 @@ def _answer(
         return answer, state
     given = list(doubts.given)
     for claim in dict.fromkeys(doubts.claims):
-        truths = [*given, ~claim]
+        truths = [*doubts.given, ~claim]
         answer, state = asked(narrowed, contents, truths, SOON, effort)
         if answer is Answer.UNKNOWN and is_impossible(truths, effort):
             answer = Answer.IMPOSSIBLE
+        if answer is Answer.UNKNOWN and len(given) > len(doubts.given):
+            answer, state = asked(narrowed, contents, [*given, ~claim], SOON, effort)
         if answer is Answer.UNKNOWN:
             answer, state = asked(narrowed, contents, truths, EFFORT, effort)
         if answer is not Answer.IMPOSSIBLE:

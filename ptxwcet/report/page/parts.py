@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 
-from ptxwcet.studies.opening import ReadFile
+from ptxwcet.opened.opening import ReadFile
 
 # what matplotlib draws in these colours takes those of the page
 _THEME = {

@@ -55,7 +55,7 @@ extern "C" __global__ void twice(const int* next, int* y) {
 extern "C" __global__ void part(int* y) {
   if (y[threadIdx.x] > 0) {
     __syncthreads();
-    y[threadIdx.x] = 1; return;
+    y[threadIdx.x] = 1;
   } __threadfence_block();
 }
 

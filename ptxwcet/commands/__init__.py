@@ -1,0 +1,1 @@
+"""One folder a command: what it asks, what it reports, its text, its options."""

@@ -1,0 +1,1 @@
+"""``ptxwcet annotate``: the source with what each line costs."""

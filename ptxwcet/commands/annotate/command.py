@@ -1,0 +1,45 @@
+"""``ptxwcet annotate FILE``: the code with the cycles of each line, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.annotate.report import build_annotation
+from ptxwcet.commands.annotate.study import explain_file
+from ptxwcet.commands.annotate.text import render_annotation_text
+from ptxwcet.support.diagnostics import Diagnostic
+
+
+@click.command(
+    cls=Command,
+    example="ptxwcet annotate kernel.ptx --block 256 --grid 16 --param n=4096",
+)
+@options.analysis_options
+@options.gpu_options
+@click.option("--ptx", "wants_ptx", is_flag=True, help="List PTX, even where its source is there.")
+@options.report_options
+def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
+    """List the code of the kernels in FILE, with what each line pays of the bound and why.
+
+    The code is the CUDA source if the PTX has line numbers (nvcc -lineinfo) and the source lies
+    beside it or is named, else PTX. All lines add up to the bound of a block, and with a grid to
+    that of the launch in a column of its own.
+
+    Exit code: 0 shown; 1 a kernel is refused; 2 usage.
+    """
+    request = request_from(**given)
+    answer = explain_file(request)
+    failures: list[Diagnostic] = []
+    report = build_annotation(answer, failures, source=request.source, wants_ptx=wants_ptx)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_annotation_text(report), nl=False)
+    failures += [one for refused in answer.refused for one in refused.diagnostics]
+    return finish(failures, is_partial=bool(answer.answered))

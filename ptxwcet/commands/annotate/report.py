@@ -1,0 +1,218 @@
+"""Code with what each of its lines pays of the bound, and why: as data. Schema number 1.
+
+Every cycle of the bound of a block is on one line, so that lines add up to it, and so do those of
+the bound of a launch (:mod:`ptxwcet.bounds.explanation`, :mod:`ptxwcet.compose.launch_explanation`
+say how cycles are charged). What no line that is shown pays is ``elsewhere``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Annotated, Literal
+
+from ptxwcet.bounds.explanation import PaidCycles
+from ptxwcet.commands.annotate.study import ExplainedKernel
+from ptxwcet.commands.bound.build import bounded_row
+from ptxwcet.commands.bound.report import BoundedKernel
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.opened.opening import Answer
+from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
+from ptxwcet.report.listing import CodeFile, build_listing
+from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.diagnostics import Diagnostic
+
+SOURCE: Literal["source"] = "source"
+PTX: Literal["ptx"] = "ptx"
+LAUNCHER_GAPS = "between the starts of blocks"
+OVERHEAD = "overhead of a launch"
+NO_INSTRUCTION = "of no instruction: none takes time"
+
+
+class Part(Enum):
+    """What cycles of a bound are: the slowest warp issues an instruction, waits for its result or
+    for its unit, or stands back while other warps execute it.
+    """
+
+    ISSUE = "issue"
+    RESULT = "result"
+    UNIT = "unit"
+    OTHER_WARPS = "other-warps"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What most of the cycles of a line are: one part of them, by instructions of one opcode."""
+
+    part: Annotated[str, Part]
+    opcode: str
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedLine:
+    """A line of code; ``line`` is None for what is no line, which ``text`` names.
+
+    ``cycles`` of the bound of a block are the sum of four parts (docs/explain.md), None for a line
+    without instructions. ``launch_cycles`` are of the bound of the launch, None without one.
+    ``cause`` is the largest of the four parts and the opcode that has most of it, None if nothing
+    is paid.
+    """
+
+    line: int | None
+    text: str
+    cycles: int | None = None
+    share_percent: float | None = None
+    issue: int = 0
+    waiting_for_result: int = 0
+    waiting_for_unit: int = 0
+    interference: int = 0
+    launch_cycles: int | None = None
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedFile:
+    """The lines of a file near those with instructions, in order."""
+
+    name: str
+    lines: tuple[AnnotatedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedKernel:
+    """A kernel's code with its bound shared out: all lines and ``elsewhere`` add up to it.
+
+    ``bound`` is the kernel's row of the main report. ``code`` is ``source``, or ``ptx`` where that
+    is asked for or no source is at hand; ``missing`` are source files that are not.
+    """
+
+    bound: BoundedKernel
+    code: Annotated[str, (SOURCE, PTX)]
+    missing: tuple[str, ...]
+    files: tuple[AnnotatedFile, ...]
+    elsewhere: tuple[AnnotatedLine, ...]
+    status: Literal["annotated"] = "annotated"
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationReport(MachineHead):
+    """The kernels of a file, each with its code or its refusal."""
+
+    kernels: tuple[AnnotatedKernel | Refused, ...]
+
+
+def build_annotation(
+    answer: Answer[ExplainedKernel],
+    failures: list[Diagnostic],
+    *,
+    source: str | None = None,
+    wants_ptx: bool = False,
+) -> AnnotationReport:
+    """The annotated code of each kernel; deterministic for equal input.
+
+    ``source`` is the path of the CUDA source if it does not lie beside the PTX file. An internal
+    error in a kernel's row makes a refusal of it, and is added to ``failures``. Cost: linear in the
+    lines.
+    """
+    row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    return AnnotationReport(*machine_head(answer), rows)
+
+
+def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) -> AnnotatedKernel:
+    paid = bounded.explained.paid
+    totals = {index: one.total for index, one in paid.items()}
+    listing = build_listing(bounded.kernel, None, totals, files)
+    at_hand = tuple(one for one in listing.sources if one.lines)
+    is_source = bool(at_hand) and not wants_ptx
+    shown = at_hand if is_source else (listing.ptx, *listing.linked)
+    bound = bounded_row(None, None, bounded.analysis)
+    sums = _Sums(bounded, paid)
+    named = {index for file in shown for line in file.lines for index in line.instructions}
+    return AnnotatedKernel(
+        bound,
+        SOURCE if is_source else PTX,
+        () if wants_ptx else tuple(one.name for one in listing.sources if not one.lines),
+        tuple(AnnotatedFile(file.name, tuple(_lines(file, sums))) for file in shown),
+        (
+            *_rest(sums, (paid.keys() | (bounded.launch or {}).keys()) - named),
+            *_of_launch_alone(bounded),
+        ),
+    )
+
+
+def _lines(file: CodeFile, sums: _Sums) -> Iterator[AnnotatedLine]:
+    for line in file.lines:
+        if line.instructions:
+            yield sums.of(line.number, line.text, line.instructions)
+        elif not line.left_out:
+            yield AnnotatedLine(line.number, line.text)
+
+
+def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
+    """What instructions of no shown line pay, summed by their places; the most first."""
+    by_place: dict[str, list[int]] = {}
+    for index in sorted(indices):
+        by_place.setdefault(place(sums.row.kernel, index), []).append(index)
+    found = [sums.of(None, where, group) for where, group in by_place.items()]
+    return sorted(found, key=lambda one: (-(one.cycles or 0), one.text))
+
+
+def _of_launch_alone(bounded: ExplainedKernel) -> Iterator[AnnotatedLine]:
+    """Cycles of the launch's bound that belong to no instruction."""
+    launched = bounded.analysis.launched
+    if not isinstance(launched, LaunchBound) or bounded.launch is None:
+        return
+    own = {
+        LAUNCHER_GAPS: launched.bound.launcher_cycles,
+        OVERHEAD: launched.overhead_cycles,
+    }
+    shared = sum(one.total for one in bounded.launch.values()) + sum(own.values())
+    for text, cycles in (*own.items(), (NO_INSTRUCTION, launched.claim.cycles - shared)):
+        if cycles:
+            yield AnnotatedLine(None, text, launch_cycles=cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What several instructions pay together."""
+
+    row: ExplainedKernel
+    paid: Mapping[int, PaidCycles]
+
+    def of(self, number: int | None, text: str, indices: Iterable[int]) -> AnnotatedLine:
+        """The row of a line with these instructions."""
+        cycles_of_bound, launch = self.row.explained.cycles, self.row.launch
+        total = PaidCycles()
+        by_cause: Counter[tuple[int, str]] = Counter()
+        launch_cycles = None if launch is None else 0
+        for index in indices:
+            paid = self.paid.get(index, PaidCycles())
+            total = total.plus(paid)
+            opcode = self.row.kernel.instructions[index].mnemonic
+            for part, cycles in enumerate(paid):
+                by_cause[part, opcode] += cycles
+            if launch is not None and launch_cycles is not None and index in launch:
+                launch_cycles += launch[index].total
+        share = round(100 * total.total / cycles_of_bound, 2) if cycles_of_bound else 0.0
+        return AnnotatedLine(
+            number, text, total.total, share, *total, launch_cycles, _cause(by_cause)
+        )
+
+
+def _cause(by_cause: Counter[tuple[int, str]]) -> Cause | None:
+    """The part with most cycles, and the opcode with most of that part."""
+    parts: Counter[int] = Counter()
+    for (part, _), cycles in by_cause.items():
+        parts[part] += cycles
+    part = min(parts, key=lambda one: (-parts[one], one), default=0)
+    if not parts[part]:
+        return None
+    opcodes = {opcode: cycles for (one, opcode), cycles in by_cause.items() if one == part}
+    opcode = min(opcodes, key=lambda one: (-opcodes[one], one))
+    return Cause(list(Part)[part].value, opcode, opcodes[opcode])

@@ -1,0 +1,1 @@
+"""``ptxwcet FILE``: the bounds of the kernels of a file."""

@@ -1,0 +1,257 @@
+"""From the analysis to the report: gathers, counts and names, computes no bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TypeVar
+
+from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
+from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
+from ptxwcet.bounds.outcome import BlockBound, SectionBound
+from ptxwcet.claims import Refusal
+from ptxwcet.commands.bound.certificate_rows import CertificateRow, certificate_row
+from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
+from ptxwcet.commands.bound.report import (
+    BoundedKernel,
+    BoundRow,
+    LaunchRow,
+    LineRow,
+    LoopRow,
+    Report,
+    SectionRow,
+    WarpRow,
+    assumption_rows,
+    citation_texts,
+)
+from ptxwcet.commands.bound.study import FileAnswer
+from ptxwcet.commands.bound.verdicts import with_verdict
+from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.flow.facts.places import loop_control
+from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.walk.path import PathLoop, loop_entries
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.opened.budgets import Checks
+from ptxwcet.report.head import kernel_rows, machine_head, name_rows
+from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.rounding import microseconds_of, percent_of
+from ptxwcet.timing.shares import initiations_by_instruction
+
+_COSTLIEST_LINES = 5
+
+Row = TypeVar("Row")
+
+_LEAST_OF_A_TYPE = 2**15 - 1
+"""Iterations from which on it is said that only a type limits them."""
+_LARGEST_STEP = 1024
+
+
+def build_report(
+    answer: FileAnswer,
+    failures: list[Diagnostic] | None = None,
+    *,
+    explain: bool = False,
+    source: str | None = None,
+    checks: Checks | None = None,
+) -> Report:
+    """The report of a run; deterministic for equal input.
+
+    ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
+    does not lie beside the PTX file, ``checks`` has the budget that bounds are held against. An
+    internal error in a kernel's row makes a refusal of the row
+    and is added to ``failures``.
+    """
+    sources = SourceLines(answer.path, source) if explain else None
+    row_of = partial(bounded_row, sources, checks)
+    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of, failures)
+    return Report(*machine_head(answer), kernels)
+
+
+def bounded_row(
+    sources: SourceLines | None, checks: Checks | None, analysis: KernelAnalysis
+) -> BoundedKernel:
+    """The row of a bounded kernel; with ``sources`` it has the lines that pay the bound."""
+    worst = analysis.worst
+    explained = _explain(analysis)
+    claim = worst.bound.claim
+    titles = {method.name: method.title for method in all_methods()}
+    titles[SCHEDULED] = "known schedule"
+    order = sorted(worst.outcomes, key=lambda name: name != worst.reported)
+    bounds = tuple(_bound_row(worst, name, titles[name]) for name in order)
+    lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
+    pessimism = percent_of(claim.cycles - lower, lower) if lower else None
+    row = BoundedKernel(
+        kernel=analysis.kernel.name,
+        readable=analysis.kernel.readable,
+        block=analysis.launch.block,
+        grid=analysis.launch.grid,
+        parameters=tuple(sorted(analysis.launch.parameters.items())),
+        parameter_names=name_rows(analysis.launch),
+        warp_count=analysis.launch.warps,
+        bound_cycles=claim.cycles,
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
+        guarantee=claim.guarantee.value,
+        assumptions=assumption_rows(claim),
+        bounds=bounds,
+        largest_pessimism_percent=pessimism,
+        block_ranges=len(analysis.pieces),
+        worst_block_first=worst.paths.first,
+        worst_block_last=worst.paths.last,
+        warps=_warp_rows(worst),
+        sections=tuple(_section_row(analysis.kernel, section) for section in _safe(worst).sections),
+        loops=_loop_rows(analysis),
+        costliest_lines=_line_rows(analysis),
+        worst_path=() if isinstance(explained, Refusal) else path_rows(analysis, explained),
+        explanation=None
+        if sources is None or isinstance(explained, Refusal)
+        else explanation_row(analysis, explained, sources),
+        not_explained=explained.reason if isinstance(explained, Refusal) else "",
+        launch=_launch_row(analysis, analysis.launched, sources)
+        if isinstance(analysis.launched, LaunchBound)
+        else None,
+        launch_not_bounded=analysis.launched.reason
+        if isinstance(analysis.launched, Refusal)
+        else "",
+    )
+    return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)
+
+
+def _launch_row(
+    analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines | None
+) -> LaunchRow:
+    claim, bound, residency = launched.claim, launched.bound, launched.residency
+    return LaunchRow(
+        cycles=claim.cycles,
+        microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
+        guarantee=claim.guarantee.value,
+        blocks=launched.blocks,
+        sms=launched.sms,
+        resident_blocks=bound.resident_blocks,
+        least_resident=residency.least,
+        most_resident=residency.most,
+        limited_by=residency.limited_by,
+        open=residency.open,
+        least_cycles=launched.least_cycles,
+        form=bound.form.value,
+        work_cycles=bound.work_cycles,
+        slack_cycles=bound.slack_cycles,
+        tail_cycles=bound.tail_cycles,
+        launcher_cycles=bound.launcher_cycles,
+        memory_cycles=bound.memory_cycles,
+        overhead_cycles=launched.overhead_cycles,
+        assumptions=assumption_rows(claim),
+        lines=None if sources is None else launch_line_rows(analysis, launched, sources),
+        citations=citation_texts(claim),
+    )
+
+
+def _explain(row: KernelAnalysis) -> BoundExplanation | Refusal:
+    try:
+        return explain_safe(row.worst.analysis)
+    except PtxwcetError as error:
+        return Refusal(error.diagnostics[0].message)
+
+
+def _safe(piece: AnalysedPiece) -> BlockBound:
+    """The first method's answer: the one that has sections, and is always given."""
+    outcome = piece.outcomes[SAFE.name]
+    assert isinstance(outcome, BlockBound)
+    return outcome
+
+
+def _bound_row(piece: AnalysedPiece, name: str, title: str) -> BoundRow:
+    outcome = piece.outcomes[name]
+    if isinstance(outcome, BlockBound):
+        claim = outcome.claim
+        cited = citation_texts(claim)
+        return BoundRow(name, title, outcome.cycles, claim.guarantee.value, cited, outcome.note)
+    return BoundRow(name, title, None, None, (), outcome.reason)
+
+
+def _warp_rows(piece: AnalysedPiece) -> tuple[WarpRow, ...]:
+    return tuple(
+        WarpRow(
+            *(path.warps, section.length_cycles, section.profile.execution_cycles),
+            section.waits_behind_units,
+        )
+        for path, section in zip(piece.paths.warps, piece.analysis.uncut, strict=True)
+    )
+
+
+def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
+    origin = section.barrier_origin
+    if origin is None:
+        return SectionRow(section.multiplicity, section.cycles, "end of the kernel")
+    return SectionRow(section.multiplicity, section.cycles, place(kernel, origin))
+
+
+def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
+    most: dict[int, PathLoop] = {}
+    certificates: dict[int, dict[CertificateRow, None]] = {}
+    for piece in analysis.pieces:
+        for warp in piece.paths.warps:
+            for entry in loop_entries(warp.nodes):
+                if entry.proof is not None:
+                    reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
+                    certificates.setdefault(entry.loop, {})[reported] = None
+                earlier = most.get(entry.loop)
+                if earlier is None or entry.iterations.base > earlier.iterations.base:
+                    most[entry.loop] = entry
+    loop_rows = []
+    for loop in analysis.forest.loops:
+        entry_or_none = most.get(loop.id)
+        if entry_or_none is None:
+            continue
+        start = analysis.cfg.blocks[loop.header].start
+        control = loop_control(analysis.kernel, analysis.cfg, analysis.forest, loop)
+        loop_rows.append(
+            LoopRow(
+                analysis.cfg.name(loop.header),
+                place(analysis.kernel, start) if control is None else control.place,
+                entry_or_none.iterations.base,
+                entry_or_none.obtained,
+                _reason(analysis, entry_or_none),
+                tuple(certificates.get(loop.id, ())),
+            )
+        )
+    return tuple(loop_rows)
+
+
+def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
+    """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
+    reason = " ".join(entry.reason.split())
+    if entry.origin is BoundOrigin.USER:
+        reason = row.facts.loop_sources.get(entry.loop, reason)
+    if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
+        block = row.cfg.name(row.forest.loops[entry.loop].header)
+        reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
+    for total in row.facts.totals:
+        if total.loop == entry.loop:
+            reason += f"; {total.most:,} in a run of a warp ({total.source})"
+    return reason
+
+
+def _is_all_of_a_type(count: int) -> bool:
+    """Whether a loop would run so often if its counter took all values of a type, in some steps."""
+    if count < _LEAST_OF_A_TYPE:
+        return False
+    steps = ((bits, round(2**bits / count)) for bits in (15, 16, 31, 32, 63, 64))
+    return any(
+        1 <= step <= _LARGEST_STEP and abs(count * step - 2**bits) <= step for bits, step in steps
+    )
+
+
+def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
+    shares: Counter[str] = Counter()
+    by_instruction = initiations_by_instruction(row.worst.analysis.workload)
+    for index, cycles in by_instruction.items():
+        shares[place(row.kernel, index)] += cycles
+    total = sum(shares.values())
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        LineRow(where, cycles, round(100 * cycles / total, 2))
+        for where, cycles in ordered[:_COSTLIEST_LINES]
+    )

@@ -1,0 +1,180 @@
+"""The worst path and the lines that pay the bound, as rows: groups and names, computes no bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.commands.bound.report import (
+    Explanation,
+    PaidByLaunchRow,
+    PaidRow,
+    PaidSectionRow,
+    PathRow,
+)
+from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.report.access_rows import access_rows
+from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import SourceLines, ptx_text
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.timing.launch_costs import kernel_accesses
+
+_END = "end of the kernel"
+_WAITING = "no barrier: waiting at the memory path and the memory, altogether"
+
+
+def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[PathRow, ...]:
+    """How often each block is executed on the path that the bound charges, in program order.
+
+    A block counts by the first of its instructions that takes time, so that one that a barrier cuts
+    counts once.
+    """
+    by_class = explained.executions()
+    timed = frozenset[int]().union(*by_class.values())
+    path = []
+    for block in analysis.cfg.blocks[:-1]:
+        first = next((i for i in range(block.start, block.end) if i in timed), None)
+        if first is None:
+            continue
+        for warp_class, executions in sorted(by_class.items()):
+            if executions[first]:
+                warps = analysis.worst.analysis.workload.classes[warp_class].warps
+                lines = source_range(analysis.kernel, range(block.start, block.end))
+                path.append(PathRow(analysis.cfg.name(block.id), lines, executions[first], warps))
+    return tuple(path)
+
+
+def source_range(kernel: Kernel, indices: range) -> str:
+    """The source lines of a block in the file where most of it comes from, first to last."""
+    located: dict[str, list[int]] = {}
+    for index in indices:
+        location = kernel.instructions[index].location
+        if location is not None and location.line:
+            located.setdefault(location.place.rpartition(":")[0], []).append(location.line)
+    if located:
+        name, lines = max(located.items(), key=lambda item: len(item[1]))
+        prefix = f"{name}:"
+    else:
+        prefix = "PTX line "
+        lines = [kernel.instructions[index].span.line for index in indices]
+    first, last = min(lines), max(lines)
+    shown = "" if located else kernel.instructions[indices[0]].span.shown_line
+    of = shown.removeprefix(str(lines[0]))
+    return f"{prefix}{first}{of}" if first == last else f"{prefix}{first}-{last}{of}"
+
+
+def explanation_row(
+    analysis: KernelAnalysis, explained: BoundExplanation, sources: SourceLines
+) -> Explanation:
+    """The explanation as plain data; rows with the largest totals first."""
+    kernel = analysis.kernel
+    cycles, paid = explained.cycles, explained.paid
+
+    def by_line(part: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
+        return _paid_rows(
+            part.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), part.cycles
+        )
+
+    def opcode(index: int) -> str:
+        return kernel.instructions[index].mnemonic
+
+    def op_class(index: int) -> str:
+        kind = kernel.instructions[index].op_class
+        return opcode(index).partition(".")[0] if kind is None else kind.value
+
+    def by_kind(name: Callable[[int], str]) -> tuple[PaidRow, ...]:
+        number = Counter(map(name, paid))
+        counts = {one: f"{n} instruction{'s' * (n > 1)}" for one, n in number.items()}
+        return _paid_rows(paid, name, lambda i: counts[name(i)], cycles)
+
+    def ptx_line(index: int) -> str:
+        return f"PTX line {kernel.instructions[index].span.shown_line}"
+
+    return Explanation(
+        "safe",
+        cycles,
+        by_line(explained),
+        by_kind(opcode),
+        _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
+        tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
+        access_rows(
+            kernel,
+            kernel_accesses(kernel, analysis.launch),
+            sources,
+            {index: one.total for index, one in paid.items()},
+            cycles,
+        ),
+        by_kind(op_class),
+    )
+
+
+def _section_row(
+    analysis: KernelAnalysis, section: SectionExplanation, lines: tuple[PaidRow, ...]
+) -> PaidSectionRow:
+    interference = sum(paid.interference for paid in section.paid.values())
+    origin = section.barrier_origin
+    warp_class = section.warp_class
+    classes = analysis.worst.analysis.workload.classes
+    return PaidSectionRow(
+        section.multiplicity,
+        section.cycles,
+        section.cycles - interference,
+        interference,
+        _WAITING
+        if section.is_waiting
+        else _END
+        if origin is None
+        else place(analysis.kernel, origin),
+        () if warp_class is None else classes[warp_class].warps,
+        lines,
+    )
+
+
+def launch_line_rows(
+    analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines
+) -> tuple[PaidByLaunchRow, ...] | None:
+    """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
+    pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+    try:
+        paid = explain_launch(launched, pieces)
+    except PtxwcetError:
+        return None
+    sums: dict[str, LaunchCycles] = {}
+    texts: dict[str, str | None] = {}
+    for origin in sorted(paid):
+        where = place(analysis.kernel, origin)
+        sums[where] = sums.get(where, LaunchCycles()).plus(paid[origin])
+        texts.setdefault(where, sources.text(analysis.kernel, origin))
+    cycles = launched.claim.cycles
+    paying = [
+        PaidByLaunchRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
+        for where, pay in sums.items()
+        if pay.total
+    ]
+    return tuple(sorted(paying, key=lambda line: (-line.total, line.place)))
+
+
+def _paid_rows(
+    paid: Mapping[int, PaidCycles],
+    name: Callable[[int], str],
+    text: Callable[[int], str | None],
+    cycles: int,
+) -> tuple[PaidRow, ...]:
+    """A row for all instructions with the same name; none for those that pay nothing."""
+    sums: dict[str, PaidCycles] = {}
+    texts: dict[str, str | None] = {}
+    for origin in sorted(paid):
+        where = name(origin)
+        sums[where] = sums.get(where, PaidCycles()).plus(paid[origin])
+        if where not in texts:
+            texts[where] = text(origin)
+    paying = [
+        PaidRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
+        for where, pay in sums.items()
+        if pay.total
+    ]
+    return tuple(sorted(paying, key=lambda line: (-line.total, line.place)))

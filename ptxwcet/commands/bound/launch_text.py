@@ -1,0 +1,75 @@
+"""The bound of a whole launch as lines of the report for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow
+from ptxwcet.support.rounding import text_above
+
+_MARGIN = " " * 11
+
+
+def launch_lines(kernel: BoundedKernel) -> list[str]:
+    """The bound of the launch, what it is made of, and what would make it smaller; none without."""
+    launch = kernel.launch
+    if launch is None:
+        reason = kernel.launch_not_bounded
+        return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
+    what = f"{plural(launch.blocks, 'block')} on {plural(launch.sms, 'SM')}"
+    lines = [
+        f"KERNEL     <= {launch.cycles:,} cycles for all {what} "
+        f"({time_text(launch.microseconds)})   {launch.guarantee}",
+        f"{_MARGIN}{_parts(launch)}",
+    ]
+    if launch.open and launch.least_cycles < launch.cycles:
+        lines.append(
+            f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
+            f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"
+        )
+    return lines
+
+
+def _parts(launch: LaunchRow) -> str:
+    """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
+    parts = [f"work {launch.work_cycles:,}", f"latency {launch.slack_cycles:,}"]
+    for name, cycles in (
+        ("tail", launch.tail_cycles),
+        ("launcher", launch.launcher_cycles),
+        ("memory", launch.memory_cycles),
+        ("overhead", launch.overhead_cycles),
+    ):
+        if cycles:
+            parts.append(f"{name} {cycles:,}")
+    is_limit = not launch.open and launch.resident_blocks == launch.most_resident
+    limits = f" ({', '.join(launch.limited_by)})" if is_limit else ""
+    return f"{' + '.join(parts)}; {plural(launch.resident_blocks, 'block')} an SM{limits}"
+
+
+def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
+    """The assumptions, a line each: those of both bounds, then those of the block's or launch's."""
+    if launch is None:
+        return [_shown(one) for one in own]
+    both = [one for one in own if one in launch]
+    return [
+        *(_shown(one) for one in both),
+        *(_shown(one, "of the block: ") for one in own if one not in both),
+        *(_shown(one, "of the kernel: ") for one in launch if one not in both),
+    ]
+
+
+def _shown(assumption: AssumptionRow, whose: str = "") -> str:
+    return f"  - {whose}{assumption.text} [{assumption.state}]"
+
+
+def time_text(microseconds: float) -> str:
+    """A time in the unit that suits it, rounded up."""
+    if microseconds < 1_000:
+        return f"{microseconds:,} us"
+    return f"{text_above(math.ceil(microseconds) / 1000, 3)} ms"
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """A number of things."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -1,0 +1,302 @@
+"""The report as plain data: what every format shows, in field order. Schema number 1.
+
+Cycle counts come with their claim; what is not given is None with a reason beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
+from ptxwcet.commands.bound.certificate_rows import CertificateRow
+from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
+from ptxwcet.report.access_rows import AccessRow
+from ptxwcet.report.head import MachineHead, Refused
+
+ORIGINS = ("analysis", "certificate", "user")
+"""Who says how often a loop's body is executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssumptionRow:
+    """An assumption: stable key, sentence, state, who states it."""
+
+    key: str
+    text: str
+    state: Annotated[str, AssumptionState]
+    source: str
+
+
+def citation_texts(claim: TimingClaim) -> tuple[str, ...]:
+    """Where the method of a claim comes from: papers and proofs."""
+    return tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations)
+
+
+def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
+    """What a claim rests on."""
+    return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """A method's total for a block, in cycles, with its claim; or why there is none."""
+
+    method: str
+    title: str
+    cycles: int | None
+    guarantee: Annotated[str, Guarantee] | None
+    citations: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRow:
+    """A barrier section, executed ``multiplicity`` times, ``cycles`` each; ends at a PTX line."""
+
+    multiplicity: int
+    cycles: int
+    ends_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRow:
+    """A loop with the largest number of body executions of an entry, and who says so.
+
+    ``source_line`` is the one at which ``--loop-bound`` finds the loop, else that of its first
+    block; of two loops that stand on one line only the labels tell.
+    ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` or
+    ``user``. ``certificates`` has one for each bound of entries that rests on one.
+    """
+
+    block: str
+    source_line: str
+    iterations: int
+    origin: Annotated[str, ORIGINS]
+    reason: str
+    certificates: tuple[CertificateRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """A source line with the initiation cycles of its instructions over all warps."""
+
+    place: str
+    cycles: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """How often a warp of ``warps`` executes a block on the path that the bound charges.
+
+    ``lines`` are the block's source lines. Sections count where such a warp determines them.
+    """
+
+    block: str
+    lines: str
+    executions: int
+    warps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PaidRow:
+    """What a line pays of a bound, in cycles; ``text`` is the line, None if it is not at hand.
+
+    ``issue``: the determining warp issues its instructions; ``waiting_for_result``,
+    ``waiting_for_unit``: it waits for their results, for them in the queues of their units;
+    ``interference``: other warps execute them meanwhile. ``total`` is the sum.
+    """
+
+    place: str
+    text: str | None
+    issue: int
+    waiting_for_result: int
+    waiting_for_unit: int
+    interference: int
+    total: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class PaidSectionRow:
+    """A section of a bound: what lines pay for one execution, ``cycles`` in sum.
+
+    ``alone_cycles`` is the isolated length of the determining warp, one of ``warps``;
+    ``interference_cycles`` is what other warps add.
+    """
+
+    multiplicity: int
+    cycles: int
+    alone_cycles: int
+    interference_cycles: int
+    ends_at: str
+    warps: tuple[int, ...]
+    lines: tuple[PaidRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Which lines pay the ``cycles`` of the bound of ``method``, every cycle of it once.
+
+    ``lines`` by source line, PTX line where there is none; ``opcodes`` by opcode with modifiers,
+    ``text`` being how many instructions have it; ``ptx_lines`` by PTX line. ``accesses`` to memory,
+    in program order. ``op_classes`` by what the machine times alike, control by its opcode.
+    """
+
+    method: str
+    cycles: int
+    lines: tuple[PaidRow, ...]
+    opcodes: tuple[PaidRow, ...]
+    ptx_lines: tuple[PaidRow, ...]
+    sections: tuple[PaidSectionRow, ...]
+    accesses: tuple[AccessRow, ...]
+    op_classes: tuple[PaidRow, ...] = ()
+
+
+WITHOUT_WAITING = " (without waiting at the memory path and the memory)"
+"""What the length of a warp alone leaves out where it ``waits_behind_units``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpRow:
+    """Warps that execute the same path: isolated length L and execution time E, in cycles.
+
+    ``waits_behind_units``: L leaves out waiting at the memory path and the memory, where a warp
+    alone waits behind its own accesses.
+    """
+
+    warps: tuple[int, ...]
+    isolated_cycles: int
+    execution_cycles: int | None
+    waits_behind_units: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PaidByLaunchRow:
+    """What a line pays of the bound of a launch, in cycles; ``text`` as in :class:`PaidRow`.
+
+    ``work`` and ``tail`` in proportion to its initiations in all blocks, ``latency`` to what the
+    slowest warp of a block waits for it, ``memory`` to its sectors. ``total`` is the sum.
+    """
+
+    place: str
+    text: str | None
+    work: int
+    latency: int
+    tail: int
+    memory: int
+    total: int
+    share_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRow:
+    """How long the whole launch takes at most: ``cycles``, the sum of six parts.
+
+    ``work_cycles`` are issued and initiated before the last block starts, ``slack_cycles`` latency
+    of the blocks that pass through one slot, ``tail_cycles`` work that may be left when the last
+    block starts, ``launcher_cycles`` gaps between starts, ``memory_cycles`` waiting at the memory
+    of the GPU; ``overhead_cycles`` is that of a launch.
+    ``form`` is the form of the theorem that gave it (docs/methods/grid.md), for
+    ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
+    ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
+    are; then the bound is between ``least_cycles`` and ``cycles``. ``lines`` pay all but gaps and
+    overhead, None unless that is asked for.
+    """
+
+    cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    blocks: int
+    sms: int
+    resident_blocks: int
+    least_resident: int
+    most_resident: int
+    limited_by: tuple[str, ...]
+    open: tuple[str, ...]
+    least_cycles: int
+    form: str
+    work_cycles: int
+    slack_cycles: int
+    tail_cycles: int
+    launcher_cycles: int
+    memory_cycles: int
+    overhead_cycles: int
+    assumptions: tuple[AssumptionRow, ...]
+    lines: tuple[PaidByLaunchRow, ...] | None
+    citations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """A budget, and what the bound ``of`` a block or of the kernel's launch says of it.
+
+    ``budget`` as it was given, ``cycles`` the most within it. Only ``within`` is proved, under the
+    assumptions of the bound; ``guarantee`` is that of the bound, None if there is none.
+    """
+
+    budget: str
+    cycles: int
+    of: Annotated[str, (BLOCK, KERNEL)]
+    verdict: Annotated[str, Verdict]
+    guarantee: Annotated[str, Guarantee] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedKernel:
+    """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
+
+    ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
+    as people know them. ``bound_cycles`` holds under ``assumptions``, among them that the block is
+    alone on its SM.
+    ``largest_pessimism_percent`` is (bound / lower bound - 1) * 100, None without a lower bound.
+    ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
+    ``not_explained`` says why neither can be given, empty if they can. ``launch`` bounds the whole
+    launch, None without a grid; ``launch_not_bounded`` says why there is none though there is one.
+    ``budget`` is None unless one is given.
+    """
+
+    kernel: str
+    readable: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+    parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: tuple[tuple[str, str], ...]
+    warp_count: int
+    bound_cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    assumptions: tuple[AssumptionRow, ...]
+    bounds: tuple[BoundRow, ...]
+    largest_pessimism_percent: float | None
+    block_ranges: int
+    worst_block_first: tuple[int, int, int]
+    worst_block_last: tuple[int, int, int]
+    warps: tuple[WarpRow, ...]
+    sections: tuple[SectionRow, ...]
+    loops: tuple[LoopRow, ...]
+    costliest_lines: tuple[LineRow, ...]
+    worst_path: tuple[PathRow, ...]
+    explanation: Explanation | None
+    not_explained: str = ""
+    launch: LaunchRow | None = None
+    launch_not_bounded: str = ""
+    budget: BudgetRow | None = None
+    status: Literal["bounded"] = "bounded"
+
+
+def merged_assumptions(row: BoundedKernel) -> list[tuple[str, str, str, str, str]]:
+    """Key, text, state, evidence, and which bounds rest on it."""
+    launch = () if row.launch is None else row.launch.assumptions
+    whose = dict.fromkeys(row.assumptions, "block")
+    for one in launch:
+        whose[one] = "block, launch" if one in whose else "launch"
+    return [(one.key, one.text, one.state, one.source, of) for one, of in whose.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Report(MachineHead):
+    """Everything about one run of the main job."""
+
+    kernels: tuple[BoundedKernel | Refused, ...]

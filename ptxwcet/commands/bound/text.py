@@ -1,0 +1,262 @@
+"""The report as text for people: a line, a screen or all that is known of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from functools import partial
+from typing import Protocol, TypeVar
+
+from ptxwcet.commands.bound.explanation_text import explanation_lines, launch_explanation_lines
+from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
+from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, LoopRow, Report
+from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
+from ptxwcet.report.places import number_ranges
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.rounding import percent_of
+
+_MOST_ROWS = 8
+_MOST_BLOCKS = 16
+_MOST_LOOPS = 5
+_USER = "user"
+_AUXILIARY = ("gub", "lower")  # bounds that are given beside the one that is asked for
+
+
+class Extent(Enum):
+    """How much is printed of a kernel."""
+
+    LINE = "name, cycles, guarantee"
+    SCREEN = "the bound, what it rests on, the loops that matter, the costliest lines, a next step"
+    DETAILS = "all that is known"
+
+
+class _Named(Protocol):
+    @property
+    def kernel(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+"""The row of a kernel that is bounded."""
+
+
+def render_text(
+    report: Report,
+    failures: list[Diagnostic] | None = None,
+    extent: Extent = Extent.DETAILS,
+) -> str:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart).
+
+    An internal error costs the text of its kernel alone, and is added to ``failures``.
+    """
+    if extent is Extent.LINE:
+        return "".join(map(_line, report.kernels))
+    text_of = partial(_bounded, extent=extent)
+    return "\n\n".join([head_text(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
+
+
+def _line(kernel: BoundedKernel | Refused) -> str:
+    """A line for a machine: name, cycles, guarantee; then cycles and guarantee of the launch."""
+    if isinstance(kernel, Refused):
+        return f"{kernel.kernel} refused {kernel.diagnostics[0].code}\n"
+    line = f"{kernel.kernel} {kernel.bound_cycles} {kernel.guarantee}"
+    if kernel.launch is not None:
+        line += f" {kernel.launch.cycles} {kernel.launch.guarantee}"
+    return f"{line}\n"
+
+
+def kernel_texts(
+    kernels: Iterable[Named | Refused],
+    text_of: Callable[[Named], str],
+    failures: list[Diagnostic] | None,
+) -> Iterator[str]:
+    """The text of each kernel; of one that is refused, or costs an internal error, a row."""
+    for kernel in map(as_people_know, kernels):
+        shown: str | Refused = (
+            kernel
+            if isinstance(kernel, Refused)
+            else row_or_refusal(kernel.kernel, partial(text_of, kernel), failures)
+        )
+        yield shown if isinstance(shown, str) else _refused(shown)
+
+
+def _refused(kernel: Refused) -> str:
+    first = kernel.diagnostics[0]
+    return f"kernel     {kernel.kernel}\nREFUSED    [{first.code}] {first.message}"
+
+
+def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
+    is_whole = extent is Extent.DETAILS
+    lines = [f"kernel     {kernel.kernel}", f"launch     {launch_text(kernel)}", ""]
+    lines += launch_lines(kernel)
+    lines.append(bound_line(kernel))
+    lines += _budget(kernel)
+    for bound in kernel.bounds[1:]:
+        if is_whole or bound.method not in _AUXILIARY:
+            lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
+    if kernel.largest_pessimism_percent is None:
+        lines.append("pessimism  not given: there is no lower bound")
+    else:
+        lines.append(
+            f"pessimism  at most {kernel.largest_pessimism_percent} % over the true worst case"
+        )
+    lines += ["", *_safe_under(kernel)]
+    if is_whole:
+        lines += _warps(kernel)
+        lines += _table(
+            "sections (times, cycles each, up to the barrier at)",
+            [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
+        )
+    lines += _table(
+        "loops (block, line, body executions an entry, origin)",
+        [
+            (loop.block, loop.source_line, f"{loop.iterations:,}", f"{loop.origin}: {loop.reason}")
+            for loop in (kernel.loops if is_whole else _by_weight(kernel))
+        ],
+        _MOST_ROWS if is_whole else _MOST_LOOPS,
+    )
+    if is_whole or kernel.not_explained:
+        lines += _worst_path(kernel)
+    if kernel.explanation is not None:
+        if kernel.launch is not None:
+            lines += launch_explanation_lines(kernel.launch)
+        lines += explanation_lines(kernel.explanation)
+    else:
+        lines += _table(
+            "costliest lines (initiation cycles of all warps)",
+            [
+                (line.place, f"{line.cycles:,}", f"{line.share_percent} %")
+                for line in kernel.costliest_lines
+            ],
+        )
+    if not is_whole:
+        lines += ["", f"next       {_next_step(kernel)}"]
+    return "\n".join(lines)
+
+
+def bound_line(kernel: BoundedKernel) -> str:
+    """The bound of a block with its guarantee."""
+    return (
+        f"BOUND      {kernel.bound_cycles:,} cycles for any one block alone on its SM "
+        f"({kernel.microseconds:,} us)   {kernel.guarantee}"
+    )
+
+
+def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
+    """The loops, those first that rest on the user's word, then those that run most often."""
+    executions = {row.block: row.executions for row in kernel.worst_path}
+    return sorted(
+        kernel.loops,
+        key=lambda loop: (loop.origin != _USER, -executions.get(loop.block, loop.iterations)),
+    )
+
+
+def _next_step(kernel: BoundedKernel) -> str:
+    """What is worth doing with this bound."""
+    stated = [loop.block for loop in kernel.loops if loop.origin == _USER]
+    if stated:
+        blocks = ", ".join(stated[:_MOST_LOOPS])
+        return (
+            f"try the bounds you stated ({blocks}) on data: ptxwcet validate --launch --inputs 20"
+        )
+    launch = kernel.launch
+    if launch is not None and launch.open and launch.least_cycles < launch.cycles:
+        return f"{launch.open[0]} may bring the launch to {launch.least_cycles:,} cycles"
+    if kernel.explanation is None and not kernel.not_explained:
+        return "--explain shows which lines pay the bound; --details all that is known"
+    return "--details shows warps, sections and the worst path"
+
+
+def _worst_path(kernel: BoundedKernel) -> list[str]:
+    if kernel.not_explained:
+        return ["", f"worst path and lines not given: {kernel.not_explained}"]
+    return _table(
+        "worst path (block, lines, executions by a warp that determines the bound, which warps)",
+        [
+            (row.block, row.lines, f"{row.executions:,} x", number_ranges(row.warps))
+            for row in kernel.worst_path
+        ],
+        _MOST_BLOCKS,
+    )
+
+
+def launch_text(kernel: BoundedKernel) -> str:
+    """The launch that a bound is for: block, grid, parameters."""
+
+    def dims(sizes: tuple[int, int, int]) -> str:
+        return "x".join(map(str, sizes))
+
+    grid = "any grid" if kernel.grid is None else f"grid {dims(kernel.grid)}"
+    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
+    plural = "" if kernel.warp_count == 1 else "s"
+    text = f"block {dims(kernel.block)} ({kernel.warp_count} warp{plural}), {grid}"
+    return f"{text}; {values}" if values else text
+
+
+def _budget(kernel: BoundedKernel) -> list[str]:
+    """The verdict, by which claim, and how much of the budget is taken; nothing without one."""
+    limit = kernel.budget
+    if limit is None:
+        return []
+    whose = "a block" if limit.of == "block" else "the launch"
+    if limit.guarantee is None:
+        return [f"BUDGET     {limit.verdict}: {limit.budget} is for {whose}, which has no bound"]
+    cycles = (
+        kernel.bound_cycles if limit.of == "block" or not kernel.launch else kernel.launch.cycles
+    )
+    return [
+        f"BUDGET     {limit.verdict}: {cycles:,} of {limit.cycles:,} cycles for {whose} "
+        f"({percent_of(cycles, limit.cycles, 1)} % of {limit.budget})   {limit.guarantee}"
+        if limit.cycles
+        else f"BUDGET     {limit.verdict}: {limit.budget} is less than a cycle"
+    ]
+
+
+def _bound_line(method: str, cycles: int | None, guarantee: str | None, note: str) -> str:
+    if cycles is None:
+        return f"{method:<10} not given: {note}"
+    remark = f" ({note})" if note else ""
+    return f"{method:<10} {cycles:,} cycles   {guarantee}{remark}"
+
+
+def _safe_under(kernel: BoundedKernel) -> list[str]:
+    """What the bound rests on; what the machine's definition makes true is named, not repeated."""
+    launch = None if kernel.launch is None else kernel.launch.assumptions
+    stated = rests_on(kernel.assumptions, launch)
+    if kernel.guarantee != "safe-bound":
+        return ["holds only if", *stated]
+    is_stated = "work-conserving" in {a.key for a in kernel.assumptions}
+    if kernel.bounds[0].method != "safe" or is_stated:
+        return ["safe under", *stated]
+    head = "safe under the machine's own definition: any work-conserving warp scheduler"
+    return [f"{head}; and if" if stated else head, *stated]
+
+
+def _warps(kernel: BoundedKernel) -> list[str]:
+    rows = []
+    for warp in kernel.warps:
+        execution = "not given" if warp.execution_cycles is None else f"{warp.execution_cycles:,}"
+        rows.append((number_ranges(warp.warps), f"L {warp.isolated_cycles:,}", f"E {execution}"))
+    without = WITHOUT_WAITING if any(warp.waits_behind_units for warp in kernel.warps) else ""
+    title = f"warps alone (isolated length L{without}, execution time E)"
+    if kernel.block_ranges > 1:
+        first, last = kernel.worst_block_first, kernel.worst_block_last
+        title += f", in blocks {first} to {last}, the worst of {kernel.block_ranges} kinds"
+    return _table(title, rows)
+
+
+def _table(title: str, table: Iterable[tuple[str, ...]], most: int = _MOST_ROWS) -> list[str]:
+    table = list(table)
+    if not table:
+        return []
+    shown = table[:most]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    lines = ["", title]
+    for texts in shown:
+        cells = [
+            cell.rjust(width) if cell[:1].isdigit() and i < len(texts) - 1 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(texts, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    if len(table) > len(shown):
+        lines.append(f"  and {len(table) - len(shown)} more (--format json lists all)")
+    return lines

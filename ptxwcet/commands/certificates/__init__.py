@@ -1,0 +1,1 @@
+"""``ptxwcet check-certificates``: the proofs of a report, checked again."""

@@ -1,0 +1,61 @@
+"""``ptxwcet check-certificates REPORT FILE``: the certificates of a report checked again."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import InputFile
+from ptxwcet.commands.certificates.report import NoReport, recheck
+from ptxwcet.flow.certificates.checker import Verdict
+from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.request import Request
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
+
+
+@click.command(
+    cls=Command,
+    example="ptxwcet check-certificates report.json kernel.ptx",
+    name="check-certificates",
+)
+@click.argument("report", type=InputFile())
+@click.argument("file", type=InputFile())
+@options.LINKS
+@options.report_options
+def check_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
+    """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
+
+    Each is confirmed by the solver alone, without the search that found it; what the report says is
+    known at the entry of a loop is taken as given. Exit code: 0 all are confirmed; 1 one is not; 2
+    usage.
+    """
+    try:
+        data = json.loads(read_text(report, MOST_TEXT_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
+    verdicts: list[dict[str, str]] = []
+    try:
+        for checked in recheck(data, read_module(Request(file, links=links))):
+            verdict = checked.verdict.value
+            verdicts.append(
+                {
+                    "kernel": checked.kernel,
+                    "readable": checked.readable,
+                    "block": checked.block,
+                    "verdict": verdict,
+                }
+            )
+            if form == "text":
+                echo(f"{checked.readable} {checked.block}: {verdict}")
+    except NoReport as error:
+        raise click.BadParameter(str(error)) from None
+    refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in verdicts)
+    if form == "json":
+        echo_json(verdicts)
+    else:
+        echo(f"{len(verdicts)} certificates, {refused} not confirmed")
+    return int(refused > 0)

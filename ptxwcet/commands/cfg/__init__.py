@@ -1,0 +1,1 @@
+"""``ptxwcet cfg``: the control-flow graph."""

@@ -1,0 +1,155 @@
+"""``ptxwcet cfg``: the control-flow graph of kernels as DOT text, as a picture, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
+from ptxwcet.commands.cfg.text import render_flow_text
+from ptxwcet.flow.graph.divergent_sets import DivergentSet
+from ptxwcet.flow.paths.dot import Drawing, draw_cfg
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.printable import printable_picture
+from ptxwcet.timing.block_costs import block_costs
+
+_SET = "divergent_set"
+_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
+
+
+@click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
+@options.launch_options
+@options.written_to(
+    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]"
+)
+@click.option(
+    "--divergent/--no-divergent",
+    default=True,
+    help="Show branch-divergent edges.  [default: shown]",
+)
+@click.option(
+    "--divergent-set",
+    type=click.Choice([DivergentSet.COMPLETE.value, DivergentSet.PUBLISHED.value]),
+    default=DivergentSet.COMPLETE.value,
+    show_default=True,
+    help="All that a warp can take and no others, or those of Betts and Donaldson.",
+)
+@options.MACHINE_FILE
+@options.format_option(
+    "dot",
+    "text",
+    help_text="On standard output: the graph, or tables of branches, loops and divergent edges "
+    "(needs the launch).",
+)
+def cfg(
+    output: Path | None,
+    divergent: bool,
+    divergent_set: str,
+    machine: str,
+    form: str,
+    **given: Any,
+) -> int:
+    """Draw the control-flow graph of the kernels, or device functions, in FILE.
+
+    Loops are nested boxes, barriers are highlighted, T and F mark the taken edge and the
+    fall-through of a branch. Edges that only a diverged warp takes are dashed if they are in the
+    published set and dotted if they are missing there; a legend explains all lines. With a launch
+    (--block or --launch), each branch has its class (uniform over the block, over the warp,
+    divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
+    kernel refused, the others are drawn; 2 usage.
+    """
+    if output is not None:
+        require_graph_suffix(output, "'-o'")
+    if not divergent:
+        options.refuse_idle("says which divergent edges to show: it excludes --no-divergent", _SET)
+    if form == "text":
+        options.refuse_idle("is of the graph: --format text has no times", "machine")
+    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
+    launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
+    request = request_from(**given)
+    flows = describe_flow(request) if launched else ()
+    described = [row for row in flows if isinstance(row, DescribedKernel)]
+    diagnostics = [
+        one for row in flows if isinstance(row, RefusedKernel) for one in row.diagnostics
+    ]
+    if form == "text":
+        if output is not None or not launched:
+            raise click.UsageError("--format text needs the launch (--block 256), and no -o")
+        texts: list[str] = []
+        for flow in described:
+            try:
+                texts.append(render_flow_text(flow, shown))
+            except Exception as error:
+                diagnostics += refuse(flow.kernel, error).diagnostics
+        echo("\n".join(texts), nl=False)
+        return finish(diagnostics, is_partial=bool(texts))
+    kernels = tuple(one.kernel for one in described)
+    if not launched:
+        kernels = _select(read_module(request), request.kernels)
+    if output is not None and output.suffix in PICTURES and len(kernels) > 1:
+        names = ", ".join(kernel.readable for kernel in kernels)
+        raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
+    timings = load_machine(machine)
+    drawings: list[Drawing] = []
+    by_name = {one.kernel.name: one for one in described}
+    for kernel in kernels:
+        try:
+            drawings.append(_draw(kernel, by_name.get(kernel.name), shown, timings))
+        except Exception as error:
+            diagnostics += refuse(kernel, error).diagnostics
+    for drawing in drawings:
+        if drawing.warnings:
+            echo(render_all(drawing.warnings), err=True)
+    text = "".join(drawing.text for drawing in drawings)
+    if output is None:
+        echo(printable_picture(text), nl=False)
+    elif drawings:
+        write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
+    return finish(diagnostics, is_partial=bool(drawings))
+
+
+def _draw(
+    kernel: Kernel, described: DescribedKernel | None, shown: DivergentSet, machine: Machine
+) -> Drawing:
+    costs = block_costs(kernel, machine)
+    if described is None:
+        return draw_cfg(kernel, shown, costs)
+    return draw_cfg(kernel, shown, costs, described.notes)
+
+
+def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
+    """The named kernels or functions, or all kernels of the file."""
+    if not names:
+        if not module.kernels:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW232",
+                    f"{module.source.name} contains no kernel (.entry with a body)",
+                    help="name a device function with -k to draw it",
+                )
+            )
+        return module.kernels
+    everything = (*module.kernels, *module.functions)
+    by_name = {kernel.name: kernel for kernel in everything}
+    meant: dict[str, None] = {}
+    for name in names:
+        matches = names_meant(name, by_name)
+        if not matches:
+            contents = ", ".join(one.readable for one in everything) or "nothing"
+            message = f"no kernel '{name}' in {module.source.name}"
+            raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
+        meant |= dict.fromkeys(matches)
+    return tuple(by_name[name] for name in meant)

@@ -1,0 +1,134 @@
+"""What a launch makes of a kernel's control flow: classes of branches, bounds of loops.
+
+>>> from ptxwcet.opened.request import Request
+>>> from ptxwcet.commands.cfg.study import describe_flow
+>>> [len(one.forest.loops) for one in describe_flow(Request("samples/saxpy.ptx", block="256"))]
+[1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.diagnostics import OpenDecision
+from ptxwcet.flow.paths.dot import LoopNote, Notes
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph
+from ptxwcet.flow.values.condition_text import ConditionReader, place_of
+from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.opened.opening import (
+    Opened,
+    RefusedKernel,
+    open_request,
+)
+from ptxwcet.opened.request import Request
+from ptxwcet.pipeline import build_flow
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedKernel:
+    """A kernel with calls replaced, its graph, and what is known of branches and loops.
+
+    ``refusals`` say why there are no paths; then bounds of loops are not known.
+    """
+
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    notes: Notes
+    names: Mapping[str, str]
+    refusals: tuple[Diagnostic, ...] = ()
+
+
+def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ...]:
+    """The requested kernels, for the launch of the request, in file order.
+
+    A kernel that the launch or a fact does not fit is refused, the others are described. Raises
+    PtxwcetError for input that concerns no single kernel. Cost: a path extraction each.
+    """
+    opened = open_request(request)
+    return opened.each(
+        lambda kernel: describe_kernel(kernel, opened, opened.launch_of_paths(kernel))
+    )
+
+
+def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> DescribedKernel:
+    """What is known of a requested kernel. Raises PtxwcetError for a launch that does not fit."""
+    whole = opened.whole(kernel)
+    cfg, forest = build_flow(whole, launch)
+    placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
+    meetings = tuple(compute_postdominators(cfg).immediate)
+    graph = flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
+    pieces: tuple[BlockPaths, ...] | None = None
+    refusals: tuple[Diagnostic, ...] = ()
+    asked: int | None = None
+    try:
+        pieces = extract_on(graph, launch, placed)
+    except PtxwcetError as error:
+        refusals = error.diagnostics
+        asked = error.loop if isinstance(error, OpenDecision) else None
+    branches: dict[int, BranchKind] = {
+        branch.block: branch for branch in classify_branches(graph, placed, pieces)
+    }
+    loops: dict[int, LoopNote] = {}
+    if pieces is None:
+        loops = {
+            loop.id: LoopNote("not bounded: it asks for a bound" if loop.id == asked else "open")
+            for loop in forest.loops
+        }
+    else:
+        loops = loop_notes(forest, pieces, placed)
+    notes = Notes(branches, loops)
+    return DescribedKernel(whole, cfg, forest, notes, opened.names_of(kernel), refusals)
+
+
+def loop_notes(
+    forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
+) -> dict[int, LoopNote]:
+    """The largest bound of each loop over all warps, its origin and its reason."""
+    most: dict[int, PathLoop] = {}
+    for piece in pieces:
+        for warp in piece.warps:
+            for entry in loop_entries(warp.nodes):
+                earlier = most.get(entry.loop)
+                if earlier is None or entry.iterations.base > earlier.iterations.base:
+                    most[entry.loop] = entry
+    notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
+    for loop, entry in most.items():
+        reason = " ".join(entry.reason.split())
+        if entry.origin is BoundOrigin.USER:
+            reason = facts.loop_sources.get(loop, reason)
+        bound = f"at most {entry.iterations.base:,} ({entry.obtained})"
+        for total in facts.totals:
+            if total.loop == loop:
+                bound += f", {total.most:,} in a run of a warp ({total.source})"
+        notes[loop] = LoopNote(bound, reason)
+    return notes
+
+
+def branch_rows(described: DescribedKernel) -> list[tuple[str, str, str, str, str]]:
+    """For people: block, place, class, how it goes and the condition of each branch."""
+    reader = ConditionReader(described.kernel, described.names)
+    rows = []
+    for block, one in described.notes.branches.items():
+        instruction = described.kernel.instructions[described.cfg.blocks[block].end - 1]
+        condition = ""
+        if instruction.guard is not None:
+            condition = reader.condition(instruction.guard, holds=True)[0]
+        rows.append(_row(described, one, place_of(instruction), condition))
+    return rows
+
+
+def _row(
+    described: DescribedKernel, one: BranchKind, place: str, condition: str
+) -> tuple[str, str, str, str, str]:
+    return described.cfg.name(BlockId(one.block)), place, one.kind.value, one.how, condition

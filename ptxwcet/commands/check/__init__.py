@@ -1,0 +1,1 @@
+"""``ptxwcet check``: the kernels of a plan against their budgets."""

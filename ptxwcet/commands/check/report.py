@@ -1,0 +1,145 @@
+"""The report of a plan of checks, as plain data.
+
+Schema number 1. A row is a function of its job and of the answer to its request alone
+(:func:`judged`), whichever process analysed it, now or earlier; rows are in the order of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, died
+from ptxwcet.commands.bound.report import BoundedKernel
+from ptxwcet.commands.bound.verdicts import failed_of, with_verdict
+from ptxwcet.commands.check.cached_answers import cached_answers
+from ptxwcet.commands.check.study import CheckJob, Plan
+from ptxwcet.commands.check.workers import run_each
+from ptxwcet.report.head import (
+    DiagnosticRow,
+    Refused,
+    ReportHead,
+    diagnostic_row,
+    report_head,
+)
+from ptxwcet.support.diagnostics import Diagnostic
+
+
+class Outcome(Enum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"  # bounded, but over the budget or of too weak a guarantee
+    REFUSED = "refused"  # no bound
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedKernel:
+    """A kernel of a plan on a machine: its bound with the verdict on its budget, or its refusal.
+
+    ``check`` is the number of its table in the plan, ``line`` where that begins. ``launch`` is the
+    launch as the plan says it. ``required`` is the weakest guarantee that passes; ``failed`` are
+    the checks that a bounded kernel does not pass.
+    """
+
+    check: int
+    line: int | None
+    file: str
+    machine: str
+    launch: str
+    outcome: Annotated[str, Outcome]
+    required: Annotated[str, Guarantee]
+    answer: BoundedKernel | Refused
+    failed: tuple[DiagnosticRow, ...]
+
+    @property
+    def problems(self) -> tuple[DiagnosticRow, ...]:
+        """Why the check did not pass."""
+        return self.answer.diagnostics if isinstance(self.answer, Refused) else self.failed
+
+    @property
+    def name(self) -> str:
+        """What to call it: the kernel if that is known, launch and machine."""
+        kernel = self.answer.readable or self.file
+        return f"{kernel} [{self.launch or 'no launch'}] on {self.machine}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport(ReportHead):
+    """All checks of a plan, whose SHA-256 is in hexadecimal, in its order; how many ended how."""
+
+    plan: str
+    sha256: str
+    passed: int
+    failed: int
+    refused: int
+    checks: tuple[CheckedKernel, ...]
+
+
+def run_plan(
+    plan: Plan,
+    workers: int,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    cache: Path | None = None,
+) -> CheckReport:
+    """The report of a plan: the same for any number of ``workers``, which are processes.
+
+    ``cache`` is a folder of answers: what is there is not analysed, what is analysed is kept there;
+    the report is the same without it. ``progress`` is told how many checks are done, of how many.
+    Raises PtxwcetError (PW825) for a folder that cannot be used. Cost: that of a bound for each job
+    whose answer is not kept.
+    """
+    requests = [job.request for job in plan.jobs]
+    if cache is None:
+        answers = run_each(answer_kernel, requests, workers, progress)
+    else:
+        answers = cached_answers(requests, cache, workers, progress)
+    rows = tuple(
+        judged(job, died(job.request) if kept is None else kept)
+        for job, kept in zip(plan.jobs, answers, strict=True)
+    )
+    passed, failed, refused = (sum(row.outcome == one.value for row in rows) for one in Outcome)
+    return CheckReport(*report_head(), plan.path, plan.sha256, passed, failed, refused, rows)
+
+
+def judged(job: CheckJob, kept: KeptAnswer) -> CheckedKernel:
+    """The row of a job: the answer to its request, held against its budget and guarantee."""
+    answer, failed = kept.answer, []
+    if not isinstance(answer, Refused):
+        failed = [_placed(one, kept) for one in failed_of(answer, job.checks, kept.clock)]
+        answer = with_verdict(answer, job.checks, kept.clock)
+    is_refused = isinstance(answer, Refused)
+    outcome = Outcome.REFUSED if is_refused else Outcome.FAILED if failed else Outcome.PASSED
+    return CheckedKernel(
+        job.number,
+        job.line,
+        job.request.path,
+        job.request.machine,
+        _launch_text(job),
+        outcome.value,
+        job.checks.required.value,
+        answer,
+        tuple(failed),
+    )
+
+
+def _placed(problem: Diagnostic, kept: KeptAnswer) -> DiagnosticRow:
+    """A problem of a bounded kernel, where that is declared."""
+    row, place = diagnostic_row(problem), kept.place
+    if place is None:
+        return row
+    return replace(row, file=place.file, line=place.line, column=place.column)
+
+
+def _launch_text(job: CheckJob) -> str:
+    """The launch in a few words, as the plan has it."""
+    request = job.request
+    words = [f"block {request.block}" if request.block else ""]
+    words.append(f"grid {request.grid}" if request.grid else "")
+    words.append(request.launch_file or "")
+    words += request.parameters
+    return ", ".join(filter(None, words))

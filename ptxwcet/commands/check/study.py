@@ -1,0 +1,213 @@
+"""Plans of checks: a ``ptxwcet.toml`` with kernels, launches, machines and budgets of a project.
+
+TOML, a table ``[[check]]`` for each launch (docs/continuous-integration.md); paths are relative to
+the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
+each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
+such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each
+with its place; all of a plan are reported at once. A PTX file that cannot be read is no problem of
+the plan: its jobs are refused, the others are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
+from ptxwcet.opened.launch_tables import (
+    LAUNCH_KEYS,
+    LINK,
+    NUMBERS,
+    PATHS,
+    is_text,
+    launch_request,
+    value_problem,
+)
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
+from ptxwcet.opened.recent import recent_module
+from ptxwcet.opened.request import Request
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import locate_table
+
+PLAN = "ptxwcet.toml"
+"""The plan that is read unless another is named."""
+
+_TABLE = "check"
+_TOP = ("machines", "require", _TABLE)
+_LISTS = ("files", "kernels", "machines")
+_NUMBERS = {**NUMBERS, "sms": 1024}
+_KNOWN = (*_LISTS, "budget", "budget_of", "require", "sms", *LAUNCH_KEYS)
+_WORDS = {
+    "budget_of": (BLOCK, KERNEL),
+    "require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value),
+}
+_MOST_JOBS = 100_000
+_EXAMPLE = (
+    'for example [[check]] with files = "kernels/*.ptx", block = "256", grid = "64", '
+    'params = { n = 16384 }, budget = "2 ms"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """A kernel, its launch and machine, and what its bound has to pass: plain data.
+
+    ``request`` names one kernel; none where only its launch file says which, or the file cannot be
+    read. ``number`` is that of its table, from 1; ``line`` where the table begins, if it is known.
+    """
+
+    request: Request
+    checks: Checks
+    number: int
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The jobs of a plan, in its order; files of a pattern by name, kernels as in their file."""
+
+    path: str
+    sha256: str
+    jobs: tuple[CheckJob, ...]
+
+
+def read_plan(path: str) -> Plan:
+    """The jobs of a plan. Raises PtxwcetError with all problems found.
+
+    Cost: linear in the plan and in the PTX files, which are parsed.
+    """
+    file, data = open_plan(path)
+    jobs = _Reader(file).jobs(data)
+    return Plan(path, file_digest(path), jobs)
+
+
+class _Reader:
+    """Reads one plan and collects its problems."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self._file = file
+        self._problems = PlanProblems(file, _TABLE, _EXAMPLE)
+
+    def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
+        """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
+        problems = self._problems
+        problems.check_keys(data, None, _TOP, _value_problem)
+        tables = problems.tables(data, "launch")
+        defaults = {key: data[key] for key in ("machines", "require") if key in data}
+        for number, table in enumerate(tables):
+            problems.check_keys(table, number, _KNOWN, _value_problem)
+            if not table.get("files"):
+                problems.report("PW572", "files is missing: the PTX to check", "files", number)
+        problems.stop()
+        seen: dict[Request, CheckJob] = {}
+        for number, table in enumerate(tables):
+            for job in self._jobs_of(number, defaults | table):
+                self._add(job, seen)
+        problems.stop()
+        return tuple(seen.values())
+
+    def _add(self, job: CheckJob, seen: dict[Request, CheckJob]) -> None:
+        earlier = seen.setdefault(job.request, job)
+        if earlier is not job:
+            what = " of ".join((*job.request.kernels, job.request.path))
+            message = f"{what} is checked twice, with one launch on one machine"
+            remedy = f"leave it out here or in check {earlier.number}"
+            self._problems.report("PW574", message, "files", job.number - 1, remedy)
+        if len(seen) > _MOST_JOBS:
+            self._problems.report(
+                "PW572", f"more than {_MOST_JOBS:,} kernels", "files", job.number - 1
+            )
+            self._problems.stop()
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
+        paths = self._files_of(number, table)
+        names = self._kernels_of(number, table, paths)
+        self._require_beside(number, table)
+        budget = _budget_of(table.get("budget"))
+        required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
+        checks = Checks(budget, table.get("budget_of"), required)
+        header = locate_table(self._file, _TABLE, number)
+        line = None if header is None else header.line
+        for name in texts(table.get("machines", DEFAULT_MACHINE)):
+            machine = self._problems.machine(name, number)
+            for path in paths if machine is not None else ():
+                for kernel in names[path]:
+                    request = launch_request(
+                        path,
+                        kernel,
+                        table,
+                        self._problems.folder,
+                        machine or "",
+                        None,
+                        table.get("sms"),
+                    )
+                    yield CheckJob(request, checks, number + 1, line)
+
+    def _files_of(self, number: int, table: Mapping[str, Any]) -> list[str]:
+        """The PTX files, each once; PW573 for a name or pattern without any."""
+        files: dict[str, None] = {}
+        for pattern in texts(table["files"]):
+            files.update(dict.fromkeys(self._problems.files_of(pattern, number)))
+        return list(files)
+
+    def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
+        for key in (*PATHS, LINK):
+            for name in texts(row.get(key, ())):
+                self._problems.require_file(name, key, number)
+
+    def _kernels_of(
+        self, number: int, table: Mapping[str, Any], paths: list[str]
+    ) -> dict[str, list[str | None]]:
+        """The kernels of each file that are meant; None for a file that does not say its own."""
+        names = texts(table.get("kernels", []))
+        missing = dict.fromkeys(names)
+        by_file: dict[str, list[str | None]] = {}
+        in_files: list[str] = []
+        for path in paths:
+            try:
+                module = recent_module(Request(path))
+            except Exception:  # whoever bounds it will say why
+                by_file[path] = [*names] or [None]
+                missing = {}
+                continue
+            bodies = [kernel.name for kernel in module.kernels if kernel.has_body]
+            in_files += bodies
+            if not names:
+                by_file[path] = [None] if "launch" in table or not bodies else [*bodies]
+                continue
+            meant = {name: names_meant(name, bodies) for name in names}
+            by_file[path] = [kernel for name in names for kernel in meant[name]]
+            missing = {name: None for name in missing if not meant[name]}
+        for name in missing:
+            self._problems.report_kernel(name, in_files, number)
+        return by_file
+
+
+def _value_problem(key: str, value: object) -> str | None:
+    if key in _LISTS:
+        texts = value if isinstance(value, list) else [value]
+        return None if texts and all(map(is_text, texts)) else f"{key} is a text or a list of texts"
+    if key in _WORDS and value not in _WORDS[key]:
+        return f"{key} is {' or '.join(map(repr, _WORDS[key]))}, not {value!r}"
+    if key == "budget":
+        try:
+            _budget_of(value)
+        except NotABudget as error:
+            return str(error)
+    return value_problem(key, value, _NUMBERS)
+
+
+def _budget_of(value: object) -> Budget | None:
+    """The budget of a value of TOML. Raises NotABudget."""
+    if value is None:
+        return None
+    if type(value) is int or isinstance(value, str):
+        return parse_budget(str(value))
+    raise NotABudget(f'budget is a number of cycles, or a text as "2 ms", not {value!r}')

@@ -1,0 +1,1 @@
+"""``ptxwcet compare``, ``ptxwcet diff``: what a change of a kernel costs."""

@@ -1,0 +1,304 @@
+"""What changed between two results: of the main job, or of a plan of checks. Schema number 1."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, Explanation, Report
+from ptxwcet.commands.check.report import CheckReport
+from ptxwcet.commands.compare.payment import Change, Payment, changes_between, payment_of
+from ptxwcet.report.head import Refused, ReportHead, report_head
+from ptxwcet.report.reading import NotAReport, read_as
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
+from ptxwcet.support.seals import Changed
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChange:
+    """What changed of a kernel. ``status`` is ``new`` or ``gone`` if only one result has it.
+
+    ``about`` has changes of launch, machine, guarantee and refusals; ``bounds`` those of block,
+    launch and each method, in cycles; ``loops`` body executions an entry and who says so, by block;
+    ``assumptions`` states, by key; ``lines`` initiation cycles of the costliest lines. ``worse``
+    says why this kernel fails the comparison; empty if it does not. ``launch_parts`` are cycles of
+    the parts of the launch's bound; ``paid`` is None unless both results are explained.
+    """
+
+    kernel: str
+    file: str
+    machine: str
+    launch: str
+    status: Literal["changed", "same", "new", "gone"]
+    about: tuple[Change, ...] = ()
+    bounds: tuple[Change, ...] = ()
+    loops: tuple[Change, ...] = ()
+    assumptions: tuple[Change, ...] = ()
+    lines: tuple[Change, ...] = ()
+    worse: tuple[str, ...] = ()
+    launch_parts: tuple[Change, ...] = ()
+    paid: Payment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiffReport(ReportHead):
+    """Two results compared, kernels in the order of the new one, then those that are gone."""
+
+    old: str
+    new: str
+    threshold_percent: float
+    worse: int
+    kernels: tuple[KernelChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A kernel of a result: ``launch`` in a few words."""
+
+    file: str
+    machine: str
+    launch: str
+    answer: BoundedKernel | Refused
+
+
+def read_results(path: str) -> tuple[Result, ...]:
+    """The kernels of a file of JSON: a report of the main job, several of them, or one of checks.
+
+    Raises PtxwcetError (PW580).
+    """
+    try:
+        data = json.loads(read_text(path, MOST_DATA_BYTES), parse_constant=_no_number)
+        if isinstance(data, dict) and "checks" in data:
+            checks = read_as(CheckReport, data).checks
+            return tuple(Result(row.file, row.machine, row.launch, row.answer) for row in checks)
+        reports = data if isinstance(data, list) else [data]
+        return tuple(one for report in reports for one in results_of(read_as(Report, report)))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        what = "" if isinstance(error, NotAReport | Changed | OSError) else "it is no JSON: "
+        raise PtxwcetError(
+            Diagnostic(
+                "PW580",
+                f"'{path}' is no result that can be compared: {what}{reason}",
+                help="give what ptxwcet FILE or ptxwcet check wrote with --format json",
+            )
+        ) from None
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
+def results_of(report: Report) -> Iterator[Result]:
+    """The kernels of a report of the main job."""
+    for one in report.kernels:
+        launch = "" if isinstance(one, Refused) else _launch_text(one)
+        yield Result(report.file, report.machine.name, launch, one)
+
+
+def _launch_text(row: BoundedKernel) -> str:
+    words = [f"block {'x'.join(map(str, row.block))}"]
+    words += [] if row.grid is None else [f"grid {'x'.join(map(str, row.grid))}"]
+    names = dict(row.parameter_names)
+    words += [f"{names.get(name, name)}={value}" for name, value in row.parameters]
+    return ", ".join(words)
+
+
+# --- who is compared with whom --------------------------------------------------------------------
+
+_KEYS: tuple[Callable[[Result], Hashable], ...] = (
+    lambda one: (one.answer.kernel, one.file, one.machine, one.launch),
+    lambda one: (one.answer.kernel, one.machine, one.launch),
+    lambda one: (one.answer.kernel, one.file, one.machine),
+    lambda one: (one.answer.kernel, one.machine),
+    lambda one: (one.answer.kernel, one.file),
+    lambda one: (one.answer.kernel,),
+)
+"""What tells kernels apart, the closest first: builds may move files, plans may change launches."""
+
+
+def _pairs(
+    old: Sequence[Result], new: Sequence[Result], keys: Sequence[Callable[[Result], Hashable]]
+) -> dict[int, int]:
+    """The old kernel of each new one that has one, by their numbers."""
+    found: dict[int, int] = {}
+    for key_of in keys:
+        left = _by_key(old, set(found.values()), key_of)
+        right = _by_key(new, set(found), key_of)
+        for key, numbers in right.items():
+            others = left.get(key, [])
+            if len(others) == len(numbers):  # several alike: in their order
+                found |= dict(zip(numbers, others, strict=True))
+    return found
+
+
+def _by_key(
+    rows: Sequence[Result], taken: set[int], key_of: Callable[[Result], Hashable]
+) -> dict[Hashable, list[int]]:
+    found: dict[Hashable, list[int]] = {}
+    for number, row in enumerate(rows):
+        if number not in taken:
+            found.setdefault(key_of(row), []).append(number)
+    return found
+
+
+def compare(
+    paths: tuple[str, str],
+    old: Sequence[Result],
+    new: Sequence[Result],
+    threshold_percent: Fraction = Fraction(0),
+    *,
+    are_versions: bool = False,
+) -> DiffReport:
+    """The changes from one result to another; a bound that grew by more than the threshold fails.
+
+    So does a kernel that has no bound any more, or one of a weaker guarantee. ``are_versions``:
+    kernels without one of their name are taken for versions of each other, in their order, if there
+    are as many on both sides. Cost: linear.
+    """
+    pairs = _pairs(old, new, (*_KEYS, lambda _: ()) if are_versions else _KEYS)
+    changes = [
+        _compared(old[pairs[number]], result, threshold_percent)
+        if number in pairs
+        else KernelChange(*_names(result), status="new")
+        for number, result in enumerate(new)
+    ]
+    gone = set(range(len(old))) - set(pairs.values())
+    changes += [KernelChange(*_names(old[number]), status="gone") for number in sorted(gone)]
+    worse = sum(bool(row.worse) for row in changes)
+    return DiffReport(*report_head(), *paths, float(threshold_percent), worse, tuple(changes))
+
+
+def _names(row: Result) -> tuple[str, str, str, str]:
+    return row.answer.readable, row.file, row.machine, row.launch
+
+
+# --- one kernel -----------------------------------------------------------------------------------
+
+
+def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
+    about = [
+        Change(what, before, now)
+        for what, before, now in (
+            ("kernel", old.answer.readable, new.answer.readable),
+            ("file", old.file, new.file),
+            ("machine", old.machine, new.machine),
+            ("launch", old.launch, new.launch),
+            ("block", _guarantee(old), _guarantee(new)),
+            ("whole launch", _guarantee(old, of_launch=True), _guarantee(new, of_launch=True)),
+        )
+        if before != now
+    ]
+    bounds = changes_between(_bounds(old.answer), _bounds(new.answer))
+    changes = (
+        tuple(about),
+        bounds,
+        changes_between(_loops(old.answer), _loops(new.answer)),
+        changes_between(_assumptions(old.answer), _assumptions(new.answer)),
+        changes_between(_lines(old.answer), _lines(new.answer)),
+    )
+    worse = (*_weaker(old, new), *_grown(bounds, threshold))
+    rest = changes_between(_launch_parts(old.answer), _launch_parts(new.answer)), _payment(old, new)
+    status: Literal["changed", "same"] = "changed" if any((*changes, *rest)) else "same"
+    return KernelChange(*_names(new), status, *changes, worse, *rest)
+
+
+def _guarantee(row: Result, *, of_launch: bool = False) -> str | None:
+    answer = row.answer
+    if isinstance(answer, Refused) and of_launch:
+        return None
+    if isinstance(answer, Refused):
+        return f"refused [{', '.join(dict.fromkeys(one.code for one in answer.diagnostics))}]"
+    if of_launch:
+        return None if answer.launch is None else answer.launch.guarantee
+    return answer.guarantee
+
+
+def _weaker(old: Result, new: Result) -> Iterable[str]:
+    """Guarantees that are lost or weaker than before."""
+    if isinstance(old.answer, Refused):
+        return
+    if isinstance(new.answer, Refused):
+        yield f"it had a bound and is {_guarantee(new)} now"
+        return
+    for what, of_launch in (("block", False), ("launch", True)):
+        before, now = (_guarantee(one, of_launch=of_launch) for one in (old, new))
+        if before is not None and now is None:
+            yield f"the bound of the {what} is lost: {new.answer.launch_not_bounded or 'no grid'}"
+        elif before and now and Guarantee(now).rank > Guarantee(before).rank:
+            yield f"the bound of the {what} was a {before} and is only an {now} now"
+
+
+def _grown(bounds: Iterable[Change], threshold: Fraction) -> Iterable[str]:
+    for one in bounds:
+        if one.what not in ("block", "launch") or not (
+            isinstance(one.old, int) and isinstance(one.new, int)
+        ):
+            continue
+        if one.new > one.old * (1 + threshold / 100):
+            by = "" if one.growth_percent is None else f", by {one.growth_percent:.2f} %"
+            yield f"the bound of the {one.what} grew from {one.old} to {one.new} cycles{by}"
+
+
+def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    if isinstance(row, Refused):
+        return {}
+    found: dict[str, int | str | None] = {"block": row.bound_cycles}
+    if row.launch is not None:
+        found["launch"] = row.launch.cycles
+    return found | {f"method {one.method}": one.cycles for one in row.bounds}
+
+
+def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    launch = None if isinstance(kernel, Refused) else kernel.launch
+    if launch is None:
+        return {}
+    return {
+        "work": launch.work_cycles,
+        "latency": launch.slack_cycles,
+        "tail": launch.tail_cycles,
+        "launcher": launch.launcher_cycles,
+        "memory": launch.memory_cycles,
+        "overhead": launch.overhead_cycles,
+    }
+
+
+def _loops(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    found: dict[str, int | str | None] = {}
+    times: Counter[str] = Counter()
+    for loop in () if isinstance(row, Refused) else row.loops:
+        times[loop.block] += 1
+        again = f" ({times[loop.block]})" if times[loop.block] > 1 else ""
+        found[f"{loop.block}{again}"] = loop.iterations
+        found[f"{loop.block}{again} origin"] = loop.origin
+    return found
+
+
+def _assumptions(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    if isinstance(row, Refused):
+        return {}
+    launch = () if row.launch is None else row.launch.assumptions
+    return _states("block", row.assumptions) | _states("launch", launch)
+
+
+def _states(of: str, rows: Iterable[AssumptionRow]) -> dict[str, int | str | None]:
+    return {f"{one.key} (of the {of})": one.state for one in rows}
+
+
+def _lines(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
+    return {} if isinstance(row, Refused) else {r.place: r.cycles for r in row.costliest_lines}
+
+
+def _payment(old: Result, new: Result) -> Payment | None:
+    before, now = _explanation(old), _explanation(new)
+    return None if before is None or now is None else payment_of(before, now)
+
+
+def _explanation(one: Result) -> Explanation | None:
+    return None if isinstance(one.answer, Refused) else one.answer.explanation

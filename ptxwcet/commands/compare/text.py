@@ -1,0 +1,103 @@
+"""What changed between two results, as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxwcet.commands.bound.launch_text import plural
+from ptxwcet.commands.compare.payment import Change, LineChange, Payment, difference_of
+from ptxwcet.commands.compare.report import DiffReport, KernelChange
+from ptxwcet.support.printable import printable_line
+
+_KINDS = (
+    ("about", ""),
+    ("bounds", "bound: "),
+    ("launch_parts", "part of the launch: "),
+    ("loops", "loop "),
+    ("assumptions", "assumption "),
+    ("lines", "line "),
+)
+
+
+_MOST_ROWS = 12
+_MOST_TEXT = 60
+
+
+def render_difference(report: DiffReport) -> str:
+    """Each kernel that changed with its changes, then how many there are of which kind."""
+    head = f"{report.tool} {report.version}  {report.old} -> {report.new}"
+    lines = [printable_line(head), ""]
+    for change in report.kernels:
+        if change.status != "same":
+            lines += [*map(printable_line, _kernel(change)), ""]
+    counts = {"same": "the same", "changed": "changed", "new": "new", "gone": "gone"}
+    shown = [
+        f"{number} {word}"
+        for status, word in counts.items()
+        if (number := sum(change.status == status for change in report.kernels))
+    ]
+    lines.append(f"{plural(len(report.kernels), 'kernel')}: {', '.join(shown) or 'none'}")
+    return "\n".join(lines) + "\n"
+
+
+def _kernel(row: KernelChange) -> list[str]:
+    launch = f" [{row.launch}]" if row.launch else ""
+    head = "WORSE" if row.worse else row.status.upper()
+    lines = [f"{head:<8} {row.kernel}{launch} on {row.machine} ({row.file})"]
+    for kind, name in _KINDS:
+        if kind == "lines" and row.paid is not None:
+            continue  # what they pay is below, initiation is a part of it
+        lines += [f"  {name}{_change(one)}" for one in getattr(row, kind)]
+    return lines if row.paid is None else [*lines, *_payment(row.paid)]
+
+
+def _payment(paid: Payment) -> list[str]:
+    """Tables of what pays the difference of two bounds, the largest differences first."""
+    tables = (
+        ("part", paid.parts, [one.what for one in paid.parts]),
+        ("op class", paid.op_classes, [one.what for one in paid.op_classes]),
+        ("line", paid.lines, list(map(_line, paid.lines))),
+    )
+    lines = [f"  what pays the difference of {paid.difference:+,} cycles of a block"]
+    for title, rows, names in tables:
+        lines += _table(title, rows, names)
+    return lines
+
+
+def _table(title: str, changes: Sequence[Change | LineChange], names: Sequence[str]) -> list[str]:
+    cells = [
+        (_shown(row.old), _shown(row.new), f"{difference_of(row):+,}", name)
+        for row, name in zip(changes[:_MOST_ROWS], names, strict=False)
+    ]
+    if rest := changes[_MOST_ROWS:]:
+        left = sum(map(difference_of, rest))
+        cells.append(("", "", f"{left:+,}", f"{len(rest)} more (--format json has all)"))
+    if not cells:
+        return []
+    table = [("old", "new", "difference", title), *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
+    return [
+        "    "
+        + "  ".join(
+            [*(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]
+        )
+        for row in table
+    ]
+
+
+def _line(one: LineChange) -> str:
+    """Where a line is, in both if it has moved, and what it says."""
+    places = dict.fromkeys(filter(None, (one.old_place, one.new_place)))
+    text = " ".join((one.text or "").split())
+    if len(text) > _MOST_TEXT:
+        text = text[: _MOST_TEXT - 3] + "..."
+    return f"{' -> '.join(places)}  {text}".rstrip()
+
+
+def _change(one: Change) -> str:
+    growth = "" if one.growth_percent is None else f" ({one.growth_percent:+.2f} %)"
+    return f"{one.what}: {_shown(one.old)} -> {_shown(one.new)}{growth}"
+
+
+def _shown(value: int | str | None) -> str:
+    return "none" if value is None else value if isinstance(value, str) else f"{value:,}"

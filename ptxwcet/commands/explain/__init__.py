@@ -1,0 +1,1 @@
+"""``ptxwcet explain``: what a diagnostic means."""

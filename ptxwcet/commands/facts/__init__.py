@@ -1,0 +1,1 @@
+"""``ptxwcet facts``: a template of what is not known yet."""

@@ -1,0 +1,1 @@
+"""``ptxwcet machine``: machine files, listed, checked, made from measurements."""

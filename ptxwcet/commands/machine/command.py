@@ -1,0 +1,228 @@
+"""``ptxwcet machine``: machine files, their numbers and where these come from, and new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import CommandGroup
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import MACHINE, InputFile, OutputFolder
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
+from ptxwcet.machine.microbenchmarks import microbenchmark_files
+from ptxwcet.machine.model import (
+    CarveOutRules,
+    DispatchRules,
+    Machine,
+    MemoryRules,
+    OccupancyRules,
+    OpTiming,
+    RefusedOp,
+)
+from ptxwcet.machine.new_file import new_machine
+from ptxwcet.machine.results import read_results, results_template
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.whole_files import write_text
+
+
+@click.group(cls=CommandGroup)
+def machine() -> None:
+    """Show, check and begin machine files."""
+
+
+@machine.command("list", example="ptxwcet machine list")
+@options.report_options
+def list_machines(form: str) -> None:
+    """List the machine files that come with the tool."""
+    table = []
+    for name in machine_names():
+        described = load_machine(name)
+        mark = " (default)" if name == DEFAULT_MACHINE and form == "text" else ""
+        table.append((name + mark, described.description))
+    if form == "json":
+        names = machine_names()
+        echo_json(
+            [
+                {"machine": name, "description": texts[1]}
+                for name, texts in zip(names, table, strict=True)
+            ]
+        )
+        return
+    _print_table(("machine", "description"), table)
+
+
+@machine.command(example="ptxwcet machine show orin-ecrts2025")
+@click.argument("name", type=MACHINE, default=DEFAULT_MACHINE)
+@options.MEMORY_LATENCY
+@options.report_options
+def show(name: str, mem_latency: int | None, form: str) -> None:
+    """Show units, timings with evidence and source, and assumptions of machine NAME (or a file)."""
+    shown = load_machine(name, mem_latency)
+    if form == "json":
+        echo_json(shown)
+        return
+    echo(f"{shown.name}: {shown.description}")
+    for label, value in _facts(shown):
+        echo(f"  {label:<28} {value}")
+    echo("\nunits")
+    _print_table(
+        ("unit", "count", "makespan"),
+        [
+            (unit.name, str(unit.count), shown.makespan_letters.get(unit.name, "-"))
+            for unit in shown.units
+        ],
+    )
+    echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
+    timed, refused = _timing_rows(shown)
+    _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
+    if refused:
+        echo("\nrefused")
+        _print_table(("op class", "reason"), refused)
+    if shown.occupancy is not None:
+        echo("\noccupancy")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.occupancy)))
+    if shown.dispatch is not None:
+        echo("\ndispatch")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.dispatch)))
+    if shown.memory is not None:
+        echo("\nmemory")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.memory)))
+    if shown.carve_out is not None:
+        echo("\ncarve-out of the L2 cache")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.carve_out)))
+    echo("\nassumptions")
+    _print_table(
+        ("assumption", "state", "meaning", "source"),
+        [(a.key, a.state.value, a.text, a.source) for a in shown.satisfies],
+    )
+
+
+@machine.command(example="ptxwcet machine check my-gpu.toml")
+@click.argument("path", type=MACHINE)
+def check(path: str) -> None:
+    """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
+    checked = load_machine(path)
+    timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
+    refused = len(checked.timings) - timed
+    echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+
+
+@machine.command(example="ptxwcet machine new other-gpu --from titan-v")
+@click.argument("name")
+@click.option(
+    "--from",
+    "base",
+    type=MACHINE,
+    required=True,
+    metavar="MODEL",
+    help="The machine, or machine file, to begin with.",
+)
+@click.option(
+    "--measured",
+    type=InputFile(),
+    metavar="RESULTS",
+    help="Results of microbenchmarks, as CSV (ptxwcet machine microbenchmarks).",
+)
+@options.written_to("Write the machine file here.  [default: NAME.toml]")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def new(name: str, base: str, measured: str | None, output: Path | None, force: bool) -> int:
+    """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
+
+    Every assumption is doubtful in it, so that bounds are estimates (docs/new-machine.md).
+    """
+    written = new_machine(name, base, read_results(measured) if measured else None)
+    path = output or Path(f"{name}.toml")
+    if path.is_file() and not force:
+        message = f"'{path}' is there: a machine file is not overwritten"
+        raise PtxwcetError(Diagnostic("PW322", message, help="give --force or another -o"))
+    write_text(path, written.text, "PW233")
+    echo(f"{path}: {written.measured} figures measured, {written.copied} copied from {base}")
+    finish(written.warnings)
+    return 0
+
+
+@machine.command(example="ptxwcet machine measure -o results.csv")
+@options.written_to("Write the results here.", required=True)
+def measure(output: Path) -> int:
+    """Run the microbenchmarks on the first GPU and write their results (needs ptxwcet[gpu])."""
+    # here: only this command needs numpy and what drives a GPU
+    from ptxwcet.commands.machine.study import measure_on_gpu
+
+    text = measure_on_gpu()
+    write_text(output, text, "PW233")
+    echo(f"{output}: {text.count(chr(10)) - 1} results")
+    return 0
+
+
+@machine.command("microbenchmarks", example="ptxwcet machine microbenchmarks -o bench")
+@options.written_to(
+    "Write them into this folder; a results.csv that is there stays.",
+    required=True,
+    kind=OutputFolder(".ptx", ".toml", ".md"),
+)
+def write_microbenchmarks(output: Path) -> int:
+    """Write microbenchmarks in PTX, how to run them, and results.csv to enter what they give."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the folder '{output}': {error.strerror or error}"
+        raise PtxwcetError(Diagnostic("PW233", message)) from None
+    files = microbenchmark_files()
+    for file, text in files.items():
+        write_text(output / file, text, "PW233")
+    if not (output / "results.csv").exists():
+        write_text(output / "results.csv", results_template(), "PW233")
+    kernels = sum(file.endswith(".ptx") for file in files)
+    echo(f"{output}: {kernels} microbenchmarks, README.md, launch.toml, results.csv")
+    return 0
+
+
+def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
+    limits = shown.limits
+    yield "schema", str(shown.schema)
+    yield "timings", shown.timing_meaning.value
+    yield "schedulers per SM", str(shown.schedulers_per_sm)
+    yield "scoreboard", shown.scoreboard.value
+    yield "ret and exit are issued", "yes" if shown.issues_return else "no"
+    yield "taken-branch bubble", f"{shown.taken_branch_bubble_cycles} cycles"
+    yield "global-memory latency", f"{shown.memory_latency_cycles} cycles"
+    yield "clock", f"{shown.clock_mhz} MHz"
+    yield "threads per block / SM", f"{limits.threads_per_block} / {limits.threads_per_sm}"
+    yield "blocks per SM", str(limits.blocks_per_sm)
+    yield "registers per SM", str(limits.registers_per_sm)
+    yield (
+        "shared memory per block / SM",
+        f"{limits.shared_bytes_per_block} / {limits.shared_bytes_per_sm} bytes",
+    )
+
+
+def _figures(
+    rules: OccupancyRules | DispatchRules | MemoryRules | CarveOutRules,
+) -> Iterable[tuple[str, str, str, str]]:
+    for field in fields(rules):
+        figure = getattr(rules, field.name)
+        yield field.name, str(figure.value), figure.evidence.value, figure.source
+
+
+def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+    timed: list[Sequence[str]] = []
+    refused: list[Sequence[str]] = []
+    for op_class, row in shown.timings.items():
+        match row:
+            case OpTiming(unit, initiation, latency, evidence, source):
+                cells = (unit, str(initiation), str(latency), evidence.value, source)
+                timed.append((op_class.value, *cells))
+            case RefusedOp(reason):
+                refused.append((op_class.value, reason))
+    return timed, refused
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[k]) for row in (header, *rows)) for k in range(len(header))]
+    for row in (header, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        echo("  " + "  ".join(cells).rstrip())

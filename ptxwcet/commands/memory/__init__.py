@@ -1,0 +1,1 @@
+"""``ptxwcet memory``: the memory accesses of a kernel."""

@@ -1,0 +1,36 @@
+"""``ptxwcet memory FILE``: what each access to memory takes, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.memory.report import build_memory_report, render_memory_text
+from ptxwcet.commands.memory.study import study_accesses
+from ptxwcet.support.diagnostics import Diagnostic
+
+
+@click.command(cls=Command, example="ptxwcet memory kernel.ptx --block 32x8 --param n=1024")
+@options.analysis_options
+@options.report_options
+def memory(form: str, **given: Any) -> int:
+    """Show what each access of the kernels of FILE takes of memory: sectors, bank conflicts, why.
+
+    Nothing is run. What is said holds for every warp of every block; "<=" is the most that it may
+    be where something is not known. Exit code: 0 shown; 1 a kernel is refused; 2 usage.
+    """
+    request = request_from(**given)
+    answer = study_accesses(request)
+    diagnostics: list[Diagnostic] = []
+    report = build_memory_report(answer, request.source, diagnostics)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_memory_text(report), nl=False)
+    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
+    return finish(diagnostics, is_partial=bool(answer.answered))

@@ -1,0 +1,114 @@
+"""The report of a kernel's memory accesses, as plain data and as text. Schema number 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ptxwcet.commands.memory.study import StudiedAccesses
+from ptxwcet.opened.opening import Answer
+from ptxwcet.report.access_rows import AccessRow, access_lines, access_rows
+from ptxwcet.report.head import (
+    MachineHead,
+    Refused,
+    head_text,
+    kernel_rows,
+    machine_head,
+    name_rows,
+)
+from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.diagnostics import Diagnostic
+
+_MOST_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAccessesRow:
+    """The accesses of a kernel, by its instructions.
+
+    ``aligned_pointers`` are assumed to be multiples of 256 bytes, and ``stated`` is what else is
+    assumed, as it was said. ``bound_cycles`` is the bound of a block on the machine, None if there
+    is none.
+    """
+
+    kernel: str
+    readable: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+    parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: tuple[tuple[str, str], ...]
+    bound_cycles: int | None
+    aligned_pointers: tuple[str, ...]
+    stated: tuple[str, ...]
+    accesses: tuple[AccessRow, ...]
+    status: Literal["analysed"] = "analysed"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport(MachineHead):
+    """The accesses of the kernels of a file, in file order."""
+
+    kernels: tuple[KernelAccessesRow | Refused, ...]
+
+
+def build_memory_report(
+    answer: Answer[StudiedAccesses],
+    source: str | None,
+    failures: list[Diagnostic] | None = None,
+) -> MemoryReport:
+    """The report of an answer; ``source`` is the path of the CUDA source if it is known."""
+    lines = SourceLines(answer.path, source)
+    rows = kernel_rows(answer, lambda one: one.kernel, lambda one: _row(one, lines), failures)
+    return MemoryReport(*machine_head(answer), rows)
+
+
+def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
+    kernel, launch = studied.kernel, studied.launch
+    return KernelAccessesRow(
+        kernel.name,
+        kernel.readable,
+        launch.block,
+        launch.grid,
+        tuple(sorted(launch.parameters.items())),
+        name_rows(launch),
+        studied.bound_cycles,
+        tuple(map(launch.name_of, studied.accesses.pointers)),
+        tuple(_stated(studied)),
+        access_rows(kernel, studied.accesses, lines, studied.paid, studied.bound_cycles),
+    )
+
+
+def _stated(one: StudiedAccesses) -> Iterator[str]:
+    """What the launch says, beside numbers, and counts of accesses may rest on."""
+    name_of = one.launch.name_of
+    for name, (low, high) in one.launch.ranges.items():
+        yield f"{name_of(name)} in {low}..{high}"
+    for name in one.accesses.aligned:
+        yield f"{name_of(name)} is a multiple of {one.launch.alignments[name]} bytes"
+    for name in one.accesses.given:
+        yield f"{name_of(name)} has the bytes that the launch file says"
+
+
+def render_memory_text(report: MemoryReport) -> str:
+    """A table of accesses for each kernel, by source line; the costliest first."""
+    parts = [head_text(report)]
+    for row in report.kernels:
+        if isinstance(row, KernelAccessesRow):
+            parts += _kernel_lines(row)
+    return "\n".join(parts) + "\n"
+
+
+def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
+    yield ""
+    bound = "" if row.bound_cycles is None else f", bound {row.bound_cycles:,} cycles a block"
+    size = "x".join(map(str, row.block))
+    yield f"kernel     {row.readable}, block {size}{bound}"
+    if not row.accesses:
+        yield "           no access to memory"
+        return
+    yield from access_lines(row.accesses, _MOST_ROWS)
+    if row.aligned_pointers:
+        yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
+    if row.stated:
+        yield f"assumed: {'; '.join(row.stated)}"

@@ -1,0 +1,1 @@
+"""``ptxwcet report``: an HTML page about a kernel."""

@@ -1,0 +1,61 @@
+"""``ptxwcet report FILE``: the bounds of its kernels as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.made import command_line, page_time
+from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.requests import request_from
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.extras import require_extra
+from ptxwcet.support.whole_files import write_text
+
+
+@click.command(
+    cls=Command,
+    needs=("report",),
+    example="ptxwcet report kernel.ptx --block 256 --grid 16 --param n=4096 -o report.html",
+)
+@options.analysis_options
+@options.gpu_options
+@options.written_to("Write the page to this .html file.", required=True)
+@click.option(
+    "--simulate/--no-simulate",
+    "draws_runs",
+    default=True,
+    help="Run the block on the simulated machine, for pictures and curves.  [default: simulate]",
+)
+def report(output: Path, draws_runs: bool, **given: Any) -> int:
+    """Write a page about the bounds of the kernels in FILE: one file, which loads nothing.
+
+    It has the bounds and what they rest on, source, PTX and graph with the cycles of each line,
+    memory accesses, loops, a warp's phases, a run's beginning, and how the bound grows. What is
+    refused is said where it would stand. Exit code: 0 all bounded; 1 a kernel refused, the page
+    says why; 2 usage.
+    """
+    # here: an extra, and matplotlib, are no matter for other commands
+    from ptxwcet.commands.page.render import render_page
+    from ptxwcet.commands.page.report import build_page
+    from ptxwcet.commands.page.study import reasons, study_kernels
+    from ptxwcet.opened.files_read import files_of
+    from ptxwcet.report.page.parts import Made
+
+    if draws_runs:
+        require_extra("sim", "ptxwcet report without --no-simulate")
+    request = request_from(**given)
+    answer = study_kernels(request, draws_runs=draws_runs)
+    failures: list[Diagnostic] = []
+    made = Made(command_line(), page_time(), files_of(request, answer))
+    page = build_page(answer, request.source, made, failures)
+    write_text(output, render_page(page), "PW233")
+    refused = [one for row in answer.answered for one in reasons(row)]
+    refused += [one for row in answer.refused for one in row.diagnostics]
+    bounded = sum(one.bounded is not None for one in page.kernels)
+    echo(f"{output}: {bounded} of {len(answer.kernels)} kernels bounded")
+    return finish([*refused, *failures], is_partial=bool(bounded))

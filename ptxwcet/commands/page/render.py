@@ -1,0 +1,108 @@
+"""The page as one HTML file: the template filled in. Everything from outside is escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+from ptxwcet.commands.bound.certificate_rows import CertificateRow
+from ptxwcet.commands.bound.report import merged_assumptions
+from ptxwcet.commands.bound.text import launch_text
+from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
+from ptxwcet.commands.page.report import (
+    LAUNCH_PARTS,
+    PARTS,
+    KernelPage,
+    Page,
+    plain_name,
+)
+from ptxwcet.report.access_rows import grouped_accesses
+from ptxwcet.report.page.parts import page_file
+from ptxwcet.report.page.template import fill
+
+_PACKAGE = "ptxwcet.commands.page"
+_SECTIONS = (
+    ("made", "made of"),
+    ("rests", "rests on"),
+    ("code", "code and graph"),
+    ("memory", "memory"),
+    ("loops", "loops"),
+    ("phases", "warps in time"),
+    ("curves", "how it grows"),
+)
+
+
+def render_page(page: Page) -> str:
+    """The page. Cost: linear in what it shows, and a second for its pictures."""
+    # here: an extra, which only the page needs
+    from markupsafe import Markup
+
+    numbers = count()
+    script = page_file("page.js", _PACKAGE)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return fill(
+        "page.html",
+        package=_PACKAGE,
+        page=page,
+        title=plain_name(page),
+        style=Markup(page_file("style.css") + page_file("kernel.css", _PACKAGE)),
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",
+        python=platform.python_version(),
+        parts=_SECTIONS,
+        section_parts=PARTS,
+        launch_parts=LAUNCH_PARTS,
+        methods=METHODS,
+        assumptions=merged_assumptions,
+        launch_text=launch_text,
+        grouped=grouped_accesses,
+        loop_rows=_loop_rows,
+        certificate_text=_certificate_text,
+        graph_data=_graph_data,
+        phases_svg=lambda warp: Markup(phases_svg(warp)),
+        gantt_svg=lambda run: Markup(gantt_svg(run)),
+        curve_svg=lambda curve, axis: Markup(curve_svg(curve, axis, f"p{next(numbers)}-")),
+    )
+
+
+def _graph_data(one: KernelPage) -> dict[str, Any]:
+    """The graph as the script reads it."""
+    assert not isinstance(one.graph, str)
+    return {**asdict(one.graph), "id": one.anchor, "has_path": bool(one.bars)}
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopLine:
+    """A loop in the table."""
+
+    block: str
+    source_line: str
+    iterations: str
+    origin: str
+    reason: str
+    certificates: tuple[CertificateRow, ...] = ()
+
+
+def _loop_rows(kernel: KernelPage) -> list[_LoopLine]:
+    """The loops of a kernel: of one that is not bounded, what is known of them."""
+    if kernel.bounded is not None:
+        return [
+            _LoopLine(
+                *(loop.block, loop.source_line, f"{loop.iterations:,}", loop.origin, loop.reason),
+                loop.certificates,
+            )
+            for loop in kernel.bounded.loops
+        ]
+    if isinstance(kernel.graph, str):
+        return []
+    return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in kernel.graph.loops]
+
+
+def _certificate_text(row: CertificateRow) -> str:
+    """A certificate as the JSON report has it."""
+    return json.dumps(asdict(row))

@@ -1,0 +1,297 @@
+"""What the page shows of a kernel, as plain data: gathers and names, computes no bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ptxwcet.bounds.explanation import BoundExplanation
+from ptxwcet.claims import AssumptionState
+from ptxwcet.commands.bound.build import build_report
+from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, LaunchRow, PaidSectionRow
+from ptxwcet.commands.cfg.study import DescribedKernel
+from ptxwcet.commands.memory.study import StudiedAccesses
+from ptxwcet.commands.page.curves import Curve
+from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
+from ptxwcet.commands.page.study import KernelStudy, Reasons
+from ptxwcet.commands.simulate.study import KernelSimulation
+from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.divergent_sets import StandingEdges
+from ptxwcet.opened.opening import Answer, RefusedKernel
+from ptxwcet.report.access_rows import AccessRow, access_rows
+from ptxwcet.report.head import MachineHead, Refused, as_people_know
+from ptxwcet.report.listing import Listing, build_listing
+from ptxwcet.report.page.parts import Made
+from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
+
+PARTS = ("issue", "waits for results", "waits for units", "other warps")
+"""What the cycles of a section are made of, as the page calls it."""
+LAUNCH_PARTS = ("work", "latency", "tail", "launcher", "memory", "overhead")
+_MOST_BARS = 16
+_MOST_PHASES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stacked bar: cycles by part, of ``times`` executions together."""
+
+    label: str
+    times: int
+    cycles: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """The cycles of all parts together."""
+        return sum(self.cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBar:
+    """A phase of a warp alone; ``is_busy``: it initiates instructions."""
+
+    start: int
+    duration: int
+    is_busy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WarpPhases:
+    """The first phases of the warp with the longest isolated run, in cycles.
+
+    ``without`` says what its length leaves out, if anything.
+    """
+
+    warp: int
+    isolated: int
+    without: str
+    execution: int
+    phases: tuple[PhaseBar, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPage:
+    """A kernel on the page.
+
+    ``bounded`` is its row of the report, None if it is not bounded, for the reasons in
+    ``problems``. What is not there has a text in its place that says why.
+    """
+
+    anchor: str
+    name: str
+    readable: str
+    bounded: BoundedKernel | None
+    problems: str
+    bars: tuple[Bar, ...]
+    launch_bar: Bar | None
+    listing: Listing
+    graph: GraphData | str
+    accesses: tuple[AccessRow, ...] | str
+    charges_accesses: bool
+    phases: WarpPhases | str
+    run: KernelSimulation | str
+    over_warps: Curve
+    over_latency: Curve
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page about a file: ``head`` of the report, its kernels, how it was made.
+
+    ``by_definition`` are assumptions that the machine makes true: key, text, evidence.
+    """
+
+    head: MachineHead
+    kernels: tuple[KernelPage, ...]
+    by_definition: tuple[tuple[str, str, str], ...]
+    made: Made
+
+
+def build_page(
+    answer: Answer[KernelStudy],
+    source: str | None,
+    made: Made,
+    failures: list[Diagnostic],
+) -> Page:
+    """The data of the page; internal errors in a kernel's row are added to ``failures``.
+
+    ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
+    """
+    bounded = tuple(
+        study.analysis if isinstance(study.analysis, KernelAnalysis) else _refusal(study)
+        for study in answer.answered
+    )
+    analyses = Answer(answer.path, answer.sha256, answer.machine, bounded)
+    report = build_report(analyses, failures, explain=True, source=source)
+    lines = SourceLines(answer.path, source)
+    made_true = tuple(
+        (assumption.key, assumption.text, assumption.source)
+        for assumption in answer.machine.satisfies
+        if assumption.state is AssumptionState.BY_DEFINITION
+    )
+    kernels = tuple(
+        _kernel(f"k{number}", study, as_people_know(kernel), lines)
+        for number, (study, kernel) in enumerate(zip(answer.answered, report.kernels, strict=True))
+    )
+    return Page(report, kernels, made_true, made)
+
+
+def _refusal(study: KernelStudy) -> RefusedKernel:
+    assert isinstance(study.analysis, tuple)
+    return RefusedKernel(study.kernel, study.analysis)
+
+
+def _kernel(
+    anchor: str, study: KernelStudy, reported: BoundedKernel | Refused, lines: SourceLines
+) -> KernelPage:
+    paid = {}
+    if isinstance(study.explained, BoundExplanation):
+        paid = {index: one.total for index, one in study.explained.paid.items()}
+    flow = study.flow
+    cfg = flow.cfg if isinstance(flow, DescribedKernel) else None
+    bounded = reported if isinstance(reported, BoundedKernel) else None
+    problems = render_all(study.analysis) if isinstance(study.analysis, tuple) else ""
+    if bounded is None and not problems:
+        assert isinstance(reported, Refused)
+        problems = "\n".join(f"error[{one.code}]: {one.message}" for one in reported.diagnostics)
+    return KernelPage(
+        anchor,
+        study.kernel.name,
+        study.kernel.readable,
+        bounded,
+        problems,
+        () if bounded is None or bounded.explanation is None else _bars(bounded),
+        None if bounded is None or bounded.launch is None else _launch_bar(bounded.launch),
+        build_listing(study.kernel, cfg, paid, lines),
+        _graph(study, paid),
+        _accesses(study, lines),
+        isinstance(study.analysis, KernelAnalysis) and study.analysis.machine.memory is not None,
+        _phases(study),
+        study.beginning if isinstance(study.beginning, KernelSimulation) else _why(study.beginning),
+        study.over_warps,
+        study.over_latency,
+    )
+
+
+def _why(reasons: Reasons) -> str:
+    """Why something is not there, in a line."""
+    return "; ".join(f"[{one.code}] {one.message}" for one in reasons) or "not asked for"
+
+
+def _bars(bounded: BoundedKernel) -> tuple[Bar, ...]:
+    """The sections of the bound; of many, those that end at one barrier together."""
+    assert bounded.explanation is not None
+    bars = [_bar(one) for one in bounded.explanation.sections]
+    if len(bars) <= _MOST_BARS:
+        return tuple(bars)
+    by_end: dict[str, list[Bar]] = {}
+    for bar in bars:
+        by_end.setdefault(bar.label, []).append(bar)
+    merged = [_merged(label, same) for label, same in by_end.items()]
+    rest = merged[_MOST_BARS:]
+    return (*merged[:_MOST_BARS], *([_merged("others", rest)] if rest else []))
+
+
+def _merged(label: str, bars: Sequence[Bar]) -> Bar:
+    columns = zip(*(one.cycles for one in bars), strict=True)
+    return Bar(label, sum(one.times for one in bars), tuple(map(sum, columns)))
+
+
+def _bar(section: PaidSectionRow) -> Bar:
+    lines = section.lines
+    parts = (
+        sum(line.issue for line in lines),
+        sum(line.waiting_for_result for line in lines),
+        sum(line.waiting_for_unit for line in lines),
+        sum(line.interference for line in lines),
+    )
+    times = section.multiplicity
+    return Bar(section.ends_at, times, tuple(times * cycles for cycles in parts))
+
+
+def _launch_bar(launch: LaunchRow) -> Bar:
+    return Bar(
+        "launch",
+        1,
+        (
+            launch.work_cycles,
+            launch.slack_cycles,
+            launch.tail_cycles,
+            launch.launcher_cycles,
+            launch.memory_cycles,
+            launch.overhead_cycles,
+        ),
+    )
+
+
+def _graph(study: KernelStudy, paid: Mapping[int, int]) -> GraphData | str:
+    flow = study.flow
+    if not isinstance(flow, DescribedKernel):
+        return _why(flow)
+    executions: dict[int, int] = {}
+    if isinstance(study.explained, BoundExplanation):
+        by_class = study.explained.executions().values()
+        executions = {
+            block.id: max(
+                (one[index] for one in by_class for index in range(block.start, block.end)),
+                default=0,
+            )
+            for block in flow.cfg.blocks
+        }
+    divergent = study.divergent if isinstance(study.divergent, StandingEdges) else None
+    facts = PathFacts(_by_block(flow.cfg, paid), executions, study.worst_edges)
+    return build_graph(flow, divergent, facts)
+
+
+def _by_block(cfg: ControlFlowGraph, paid: Mapping[int, int]) -> dict[int, int]:
+    return {
+        block.id: sum(paid.get(index, 0) for index in range(block.start, block.end))
+        for block in cfg.blocks
+    }
+
+
+def _accesses(study: KernelStudy, lines: SourceLines) -> tuple[AccessRow, ...] | str:
+    one = study.accesses
+    if not isinstance(one, StudiedAccesses):
+        return _why(one)
+    return access_rows(one.kernel, one.accesses, lines, one.paid, one.bound_cycles)
+
+
+def _phases(study: KernelStudy) -> WarpPhases | str:
+    if not isinstance(study.analysis, KernelAnalysis):
+        return "there is no bound"
+    worst = study.analysis.worst
+    pairs = zip(worst.paths.warps, worst.analysis.uncut, strict=True)
+    path, alone = max(pairs, key=lambda pair: pair[1].length_cycles)
+    profile = alone.profile
+    if profile.phases is None or profile.execution_cycles is None:
+        return "the warp has no single known path"
+    phases = tuple(islice(_flat(profile.phases, 0), _MOST_PHASES + 1))
+    return WarpPhases(
+        path.warps[0],
+        alone.length_cycles,
+        WITHOUT_WAITING if alone.waits_behind_units else "",
+        profile.execution_cycles,
+        phases[:_MOST_PHASES],
+        len(phases) <= _MOST_PHASES,
+    )
+
+
+def _flat(items: Sequence[Phase | PhaseRepeat], offset: int) -> Iterator[PhaseBar]:
+    """The phases one after the other, each as often as it is repeated."""
+    for item in items:
+        if isinstance(item, Phase):
+            yield PhaseBar(item.start + offset, item.duration, item.kind is PhaseKind.EXECUTION)
+            continue
+        for time in range(item.count):
+            yield from _flat(item.phases, offset + time * item.period_cycles)
+
+
+def plain_name(page: Page) -> str:
+    """The title of the page: the first of its kernels."""
+    names = [one.readable for one in page.kernels]
+    return f"{', '.join(names[:3])}{' and more' * (len(names) > 3)}: bound"

@@ -1,0 +1,1 @@
+"""``ptxwcet phases``: the execution and idle phases of a warp."""

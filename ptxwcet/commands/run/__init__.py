@@ -1,0 +1,1 @@
+"""``ptxwcet run``: a launch executed by the emulator."""

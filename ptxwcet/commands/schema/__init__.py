@@ -1,0 +1,1 @@
+"""``ptxwcet schema``: the JSON schema of a report."""

@@ -1,0 +1,97 @@
+"""JSON schemas (draft 2020-12) of reports, made from the types of their data models.
+
+A dataclass is an object with exactly its fields; its docstring describes it. A report carries a
+digest of its content beside them (:mod:`ptxwcet.support.seals`). The reports have
+the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Mapping
+from enum import Enum, EnumMeta
+from importlib import import_module
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ptxwcet.support.seals import DIGEST
+
+REPORTS: Mapping[str, tuple[str, str]] = {
+    "report": ("ptxwcet.commands.bound.report", "Report"),
+    "check": ("ptxwcet.commands.check.report", "CheckReport"),
+    "diff": ("ptxwcet.commands.compare.report", "DiffReport"),
+    "symbolic": ("ptxwcet.commands.bound.symbolic", "SymbolicReport"),
+    "annotation": ("ptxwcet.commands.annotate.report", "AnnotationReport"),
+    "memory": ("ptxwcet.commands.memory.report", "MemoryReport"),
+    "hybrid": ("ptxwcet.methods.hybrid.rows", "HybridReport"),
+    "pwcet": ("ptxwcet.methods.pwcet.report", "PwcetReport"),
+    "sequence": ("ptxwcet.commands.sequence.report", "SequenceReport"),
+    "selftest": ("ptxwcet.validate.selftest_report", "SelfTestReport"),
+    "dossier": ("ptxwcet.dossier.report", "DossierReport"),
+    "what-if": ("ptxwcet.commands.what_if.report", "WhatIfReport"),
+    "sweep": ("ptxwcet.sweeps.results.sweep_model", "SweepReport"),
+    "simulation": ("ptxwcet.commands.simulate.report", "RunReport"),
+    "attack": ("ptxwcet.sweeps.attack_report", "AttackReport"),
+}
+"""Names of reports, and where their data models are; imported when they are asked for."""
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The schema of a report of :data:`REPORTS`. Cost: linear in its types."""
+    module, model = REPORTS[name]
+    root = getattr(import_module(module), model)
+    definitions: dict[str, Any] = {}
+    _reference(root, definitions)
+    definitions[model]["properties"][DIGEST] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    version = {"title": f"ptxwcet: {model}, schema 1"}
+    return {"$schema": _DRAFT, **version, "$ref": f"#/$defs/{model}", "$defs": definitions}
+
+
+def _reference(model: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the definition of a dataclass, which is added if it is new."""
+    name = model.__name__
+    if name not in definitions:
+        definitions[name] = {}  # it may refer to itself
+        hints = get_type_hints(model, include_extras=True)
+        names = [field.name for field in dataclasses.fields(model)]
+        definitions[name] = {
+            "type": "object",
+            "description": " ".join((inspect.getdoc(model) or "").split()),
+            "properties": {one: _schema(hints[one], definitions) for one in names},
+            "required": names,
+            "additionalProperties": False,
+        }
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type. Raises TypeError for one that JSON has no form of here."""
+    arguments = get_args(kind)
+    match get_origin(kind):
+        case None if dataclasses.is_dataclass(kind):
+            return _reference(kind, definitions)
+        case None if kind in _PLAIN:
+            return {"type": _PLAIN[kind]}
+        case found if found in (types.UnionType, Union):
+            return {"anyOf": [_schema(one, definitions) for one in arguments]}
+        case found if found is Literal:
+            return {"enum": list(arguments)}
+        case found if found is Annotated:  # a string, and all that it may be
+            _, names = arguments
+            if isinstance(names, EnumMeta):
+                members: Mapping[str, Enum] = names.__members__
+                names = [member.value for member in members.values()]
+            return {"enum": list(names)}
+        case found if found is tuple and arguments[-1:] == (Ellipsis,):
+            return {"type": "array", "items": _schema(arguments[0], definitions)}
+        case found if found is tuple:
+            size = len(arguments)
+            items = [_schema(one, definitions) for one in arguments]
+            return {"type": "array", "prefixItems": items, "minItems": size, "maxItems": size}
+        case found if found is not None and issubclass(found, Mapping):
+            return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
+    raise TypeError(f"no JSON form of {kind!r}")

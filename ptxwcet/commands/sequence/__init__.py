@@ -1,0 +1,1 @@
+"""``ptxwcet sequence``: launches one after another."""

@@ -1,0 +1,52 @@
+"""``ptxwcet sequence FILE``: launches one after the other."""
+
+from __future__ import annotations
+
+import click
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
+from ptxwcet.cli.paths import SequenceInput
+from ptxwcet.commands.sequence.report import build_sequence_report, render_sequence_text
+from ptxwcet.commands.sequence.study import bound_sequence
+from ptxwcet.opened.budgets import Budget, required_guarantee, too_weak
+from ptxwcet.support.diagnostics import Diagnostic
+
+
+@click.command(cls=Command, example="ptxwcet sequence frame.toml --budget 40000000")
+@click.argument("file", type=SequenceInput())
+@options.MACHINE_FILE
+@options.MEMORY_LATENCY
+@options.SMS
+@options.report_options
+@options.BUDGET
+@options.REQUIRE
+def sequence(
+    file: str,
+    machine: str,
+    mem_latency: int | None,
+    sms: int | None,
+    form: str,
+    budget: Budget | None,
+    require: str | None,
+) -> int:
+    """Bound launches one after the other, in one stream that has the GPU to itself.
+
+    FILE is TOML with a table [[launch]] for each (docs/sequences.md). Exit code: 0 bounded; 1 a
+    launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
+    """
+    bound = bound_sequence(file, machine, mem_latency, sms)
+    report = build_sequence_report(bound)
+    if form == "json":
+        echo_json(report)
+    elif is_quiet():
+        echo(f"{file} {report.cycles} {Guarantee(report.guarantee).value}")
+    else:
+        echo(render_sequence_text(report), nl=False)
+    failed = [too_weak(bound.claim, required_guarantee(budget, require), file)]
+    if budget is not None and report.cycles > budget.cycles(bound.machine.clock_mhz):
+        message = f"the bound of {report.cycles} cycles is over the budget of {budget.text}"
+        failed.append(Diagnostic("PW520", message))
+    return finish([one for one in failed if one is not None])

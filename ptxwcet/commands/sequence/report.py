@@ -1,0 +1,119 @@
+"""The report of launches one after the other, as plain data and as text. Schema number 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.launch_text import plural, rests_on, time_text
+from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
+from ptxwcet.opened.opening import Answer, file_digest
+from ptxwcet.report.head import MachineHead, head_text, machine_head
+from ptxwcet.support.rounding import microseconds_of
+
+_MOST_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class SequencedLaunch:
+    """A launch of the sequence, ``times`` in a row: bounds of one and of all of them."""
+
+    file: str
+    kernel: str
+    readable: str
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+    times: int
+    cycles: int
+    total_cycles: int
+    share_percent: float
+    guarantee: Annotated[str, Guarantee]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceReport(MachineHead):
+    """All launches of a sequence take at most ``cycles``, one after the other."""
+
+    launches: tuple[SequencedLaunch, ...]
+    cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    assumptions: tuple[AssumptionRow, ...]
+
+
+def build_sequence_report(bound: SequenceBound) -> SequenceReport:
+    """The report of a sequence; deterministic for equal input."""
+    claim = bound.claim
+    head: Answer[None] = Answer(bound.path, file_digest(bound.path), bound.machine, ())
+    return SequenceReport(
+        *machine_head(head),
+        tuple(_row(one, claim.cycles) for one in bound.launches),
+        claim.cycles,
+        microseconds_of(claim.cycles, bound.machine.clock_mhz),
+        claim.guarantee.value,
+        assumption_rows(claim),
+    )
+
+
+def _row(bounded: BoundedLaunch, cycles: int) -> SequencedLaunch:
+    launch, claim = bounded.row.launch, bounded.bound.claim
+    assert launch.grid is not None, "a bounded launch has a grid"
+    total = bounded.times * claim.cycles
+    return SequencedLaunch(
+        bounded.path,
+        bounded.row.kernel.name,
+        bounded.row.kernel.readable,
+        launch.block,
+        launch.grid,
+        bounded.times,
+        claim.cycles,
+        total,
+        round(100 * total / cycles, 2) if cycles else 0.0,
+        claim.guarantee.value,
+    )
+
+
+def render_sequence_text(report: SequenceReport) -> str:
+    """The launches in order, their sum, and what it rests on."""
+    launches = [
+        (
+            f"{launch.times:,} x",
+            f"{launch.cycles:,}",
+            f"{launch.total_cycles:,}",
+            f"{launch.share_percent:.1f} %",
+            f"{launch.readable}, grid {_size(launch.grid)}, block {_size(launch.block)} "
+            f"({launch.file})",
+        )
+        for launch in report.launches[:_MOST_ROWS]
+    ]
+    table = [("times", "cycles each", "total", "share", "launch"), *launches]
+    widths = [max(len(row[i]) for row in table) for i in range(4)]
+    lines = [
+        "  ".join([*(cell.rjust(widths[i]) for i, cell in enumerate(row[:4])), row[4]])
+        for row in table
+    ]
+    hidden = len(report.launches) - _MOST_ROWS
+    if hidden > 0:
+        lines.append(f"and {hidden:,} more (--format json lists all)")
+    head = "safe under" if report.guarantee == Guarantee.SAFE_BOUND.value else "holds only if"
+    return "\n".join(
+        [
+            head_text(report),
+            "",
+            f"SEQUENCE   <= {report.cycles:,} cycles for "
+            f"{plural(sum(row.times for row in report.launches), 'launch', 'launches')} "
+            f"({time_text(report.microseconds)})   {report.guarantee}",
+            "",
+            *lines,
+            "",
+            head,
+            *rests_on(report.assumptions, None),
+            "",
+        ]
+    )
+
+
+def _size(sizes: tuple[int, int, int]) -> str:
+    return "x".join(map(str, sizes))

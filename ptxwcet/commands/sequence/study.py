@@ -1,0 +1,238 @@
+"""Launches one after the other: the sum of their bounds, for a frame of an application.
+
+A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/sequences.md). The sum holds if
+a launch starts when the one before has ended, which is what one stream does; launches of different
+streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams), with their
+places; a launch without a bound has its own diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.launch_bound import METHOD, LaunchBound
+from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.launch_tables import (
+    LAUNCH_KEYS,
+    NUMBERS,
+    is_text,
+    launch_request,
+    value_problem,
+)
+from ptxwcet.opened.opening import RefusedKernel
+from ptxwcet.opened.request import Request
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, nearest, parse_toml
+
+IN_ORDER = Assumption(
+    "launches-in-order",
+    "each launch starts when the one before it has ended, and nothing else runs between them",
+    AssumptionState.ASSUMED,
+    "one stream",
+)
+"""What a sum of launches rests on."""
+
+_MOST_TIMES = 10**12
+_MOST_LAUNCHES = 10_000
+_TEXTS = ("file", "kernel", "stream")
+_NUMBERS = {"times": _MOST_TIMES, **NUMBERS}
+_KNOWN = (*_TEXTS, "times", *LAUNCH_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedLaunch:
+    """A launch of a sequence, ``times`` in a row; ``bound`` is for one."""
+
+    path: str
+    row: KernelAnalysis
+    bound: LaunchBound
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBound:
+    """The launches of a sequence, in order, and the claim of their sum."""
+
+    path: str
+    machine: Machine
+    launches: tuple[BoundedLaunch, ...]
+    claim: TimingClaim
+
+
+def bound_sequence(
+    path: str,
+    machine: str = DEFAULT_MACHINE,
+    memory_latency_cycles: int | None = None,
+    sms: int | None = None,
+) -> SequenceBound:
+    """Bounds all launches of a sequence file together.
+
+    Raises PtxwcetError: PW550, PW551, and every reason why a launch has no bound. Cost: that of
+    each different launch once, however often it is repeated.
+    """
+    loaded = load_machine(machine, memory_latency_cycles)
+    file = _read(path)
+    reader = _Reader(file, machine, memory_latency_cycles, sms)
+    bounds: dict[Request, BoundedLaunch] = {}
+    launches = []
+    problems: list[Diagnostic] = []
+    for number, (request, times) in enumerate(reader.launches()):
+        try:
+            if request not in bounds:
+                bounds[request] = _bounded(request, times, reader, number)
+            bound = bounds[request]
+            launches.append(BoundedLaunch(bound.path, bound.row, bound.bound, times))
+        except PtxwcetError as error:
+            problems += error.diagnostics
+    if problems:
+        raise PtxwcetError(dict.fromkeys(problems))
+    return SequenceBound(path, loaded, tuple(launches), _sum(launches))
+
+
+def _sum(launches: list[BoundedLaunch]) -> TimingClaim:
+    claims = [one.bound.claim for one in launches]
+    assumptions = dict.fromkeys(each for claim in claims for each in claim.assumptions)
+    if len(launches) > 1 or launches[0].times > 1:
+        assumptions[IN_ORDER] = None
+    return TimingClaim(
+        sum(one.times * one.bound.claim.cycles for one in launches),
+        Guarantee.weakest(claim.guarantee for claim in claims),
+        METHOD,
+        tuple(assumptions),
+        claims[0].citations,
+    )
+
+
+def _bounded(request: Request, times: int, reader: _Reader, number: int) -> BoundedLaunch:
+    """The bound of a launch. Raises PtxwcetError."""
+    answer = bound_file(request)
+    if len(answer.kernels) != 1:
+        names = ", ".join(row.kernel.readable for row in answer.kernels)
+        reader.fail(number, "kernel", f"{request.path} has {len(answer.kernels)} kernels: {names}")
+    (bounded,) = answer.kernels
+    if isinstance(bounded, RefusedKernel):
+        raise PtxwcetError(bounded.diagnostics)
+    if bounded.launched is None:
+        reader.fail(number, "grid", f"the grid of kernel {bounded.kernel.readable} is not known")
+    if isinstance(bounded.launched, Refusal):
+        why = bounded.launched.reason
+        reader.fail(number, "file", f"kernel {bounded.kernel.readable} is not bounded: {why}")
+    return BoundedLaunch(request.path, bounded, bounded.launched, times)
+
+
+def _read(path: str) -> SourceFile:
+    try:
+        return SourceFile(path, read_text(path, MOST_TOML_BYTES))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        message = f"cannot read sequence file '{path}': {reason}"
+        raise PtxwcetError(Diagnostic("PW550", message)) from None
+
+
+class _Reader:
+    """The launches of a file as requests; paths in it are relative to it."""
+
+    def __init__(
+        self, file: SourceFile, machine: str, memory_latency: int | None, sms: int | None
+    ) -> None:
+        self._file = file
+        self._machine, self._memory_latency, self._sms = machine, memory_latency, sms
+        self._folder = Path(file.name).parent
+
+    def launches(self) -> list[tuple[Request, int]]:
+        """Each launch, and how often in a row. Raises PtxwcetError (PW550, PW551)."""
+        try:
+            data = parse_toml(self._file)
+        except NotToml as problem:
+            message = f"not TOML: {problem.message}"
+            raise PtxwcetError(Diagnostic("PW550", message, problem.span)) from None
+        unknown = [key for key in data if key != "launch"]
+        if unknown:
+            message = f"unknown key {unknown[0]}"
+            span = locate_key(self._file, "", unknown[0]) or locate_table(self._file, unknown[0])
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW550", message, span, help=f"{nearest(unknown[0], ['launch'])}known: launch"
+                )
+            )
+        tables = data.get("launch")
+        if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
+            message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
+            raise PtxwcetError(
+                Diagnostic("PW550", message, help="write a table [[launch]] for each launch")
+            )
+        self._require_one_stream(tables)
+        return [self._launch(number, row) for number, row in enumerate(tables)]
+
+    def fail(self, number: int, key: str, message: str) -> NoReturn:
+        """Raises PtxwcetError (PW550) for a launch, at one of its keys if it has it."""
+        span = locate_key(self._file, "launch", key, number)
+        span = span or locate_table(self._file, "launch", number)
+        where = f"launch {number + 1}"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW550",
+                f"{where}: {message}",
+                span,
+                help='for example file = "kernel.ptx", kernel = "scale", block = "256", '
+                'grid = "64", params = { n = 16384 }; or launch = "launch.toml"',
+            )
+        )
+
+    def _require_one_stream(self, tables: list[Any]) -> None:
+        streams = dict.fromkeys(
+            str(table.get("stream", "")) for table in tables if isinstance(table, Mapping)
+        )
+        if len(streams) > 1:
+            number = next(
+                n
+                for n, row in enumerate(tables)
+                if str(row.get("stream", "")) != next(iter(streams))
+            )
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW551",
+                    f"launches of {len(streams)} streams may overlap: their bounds do not add up",
+                    locate_key(self._file, "launch", "stream", number)
+                    or locate_table(self._file, "launch", number),
+                    help="bound a sequence of one stream that has the GPU to itself",
+                )
+            )
+
+    def _launch(self, number: int, table: object) -> tuple[Request, int]:
+        if not isinstance(table, Mapping):
+            self.fail(number, "file", "a launch is a table")
+        for key, value in table.items():
+            self._check(number, key, value)
+        if "file" not in table:
+            self.fail(number, "file", "file is missing: the PTX of its kernel")
+        request = launch_request(
+            str(self._folder / table["file"]),
+            table.get("kernel"),
+            table,
+            str(self._folder),
+            self._machine,
+            self._memory_latency,
+            self._sms,
+        )
+        return request, table.get("times", 1)
+
+    def _check(self, number: int, key: str, value: object) -> None:
+        """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""
+        if key not in _KNOWN:
+            listed = f"{nearest(key, _KNOWN)}known: {', '.join(_KNOWN)}"
+            self.fail(number, key, f"unknown key {key}; {listed}")
+        if key in _TEXTS and not is_text(value):
+            self.fail(number, key, f"{key} is a text")
+        problem = value_problem(key, value, _NUMBERS)
+        if problem is not None:
+            self.fail(number, key, problem)

@@ -1,0 +1,1 @@
+"""``ptxwcet simulate``: a block on the simulated machine."""

@@ -1,0 +1,119 @@
+"""``ptxwcet simulate FILE``: run a block on the simulated machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.simulate.chrome_trace import render_trace
+from ptxwcet.commands.simulate.picture import draw_gantt
+from ptxwcet.commands.simulate.report import build_run_report
+from ptxwcet.commands.simulate.study import KernelSimulation, SimulationOptions, simulate_file
+from ptxwcet.commands.simulate.text import render_run_text
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.extras import require_extra
+from ptxwcet.support.whole_files import write_text
+
+_PICTURES = (".png", ".svg")
+_TIMELINE_EVENTS = 200_000
+_GANTT_EVENTS = 200
+
+
+@click.command(
+    cls=Command,
+    needs=("sim",),
+    example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
+)
+@options.analysis_options
+@options.policy(required=True)
+@options.seed("Of the random policy and of jitter.")
+@options.jitter()
+@click.option(
+    "--path-seed",
+    type=click.IntRange(0, 2**62),
+    help="Take decisions that are open at random, by this seed.  [default: first, longest]",
+)
+@click.option(
+    "--timeline",
+    type=OUTPUT_FILE,
+    help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
+)
+@click.option("--gantt", type=OUTPUT_FILE, help="Draw the run's beginning: a .png or .svg.")
+@click.option(
+    "--events",
+    type=click.IntRange(1, 2**31),
+    help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
+)
+@options.max_instructions(
+    2_000_000_000, "Give up after so many instructions that were issued one by one."
+)
+@click.option(
+    "--executed",
+    is_flag=True,
+    help="Simulate the paths that the launch file's inputs take.",
+)
+@options.report_options
+def simulate(
+    policy: str,
+    seed: int,
+    jitter: int,
+    path_seed: int | None,
+    timeline: Path | None,
+    gantt: Path | None,
+    events: int | None,
+    max_instructions: int,
+    executed: bool,
+    form: str,
+    **given: Any,
+) -> int:
+    """Run one thread block of each kernel in FILE on the simulated machine.
+
+    What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
+    cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
+    """
+    if gantt is not None and gantt.suffix not in _PICTURES:
+        raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
+    if gantt is not None:
+        require_extra("report", "--gantt")
+    options.refuse_idle_seed(policy, jitter)
+    if timeline is None and gantt is None:
+        options.refuse_idle("says how many to record: give --timeline or --gantt, too", "events")
+    if executed:
+        options.refuse_idle("takes open decisions: --executed leaves none", "path_seed")
+    recorded = 0
+    if timeline is not None or gantt is not None:
+        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
+    chosen = SimulationOptions(
+        policy, seed, jitter, recorded, max_instructions, path_seed, executed
+    )
+    answer = simulate_file(request_from(**given), chosen)
+    if recorded and len(answer.answered) > 1:
+        names = ", ".join(row.prepared.kernel.readable for row in answer.answered)
+        raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
+    failures: list[Diagnostic] = []
+    report = build_run_report(answer, failures)
+    single = len(answer.kernels) == 1 and answer.refused
+    if form == "json":
+        echo_json(report)
+    elif not single:
+        echo(render_run_text(report), nl=False)
+    for simulation in answer.answered:
+        _write_pictures(simulation, timeline, gantt, events or _GANTT_EVENTS)
+    diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
+    return finish(diagnostics, is_partial=bool(answer.answered))
+
+
+def _write_pictures(
+    row: KernelSimulation, timeline: Path | None, gantt: Path | None, most_drawn: int
+) -> None:
+    if timeline is not None:
+        write_text(timeline, render_trace(row), "PW233")
+    if gantt is not None:
+        draw_gantt(row.beginning(most_drawn), gantt)

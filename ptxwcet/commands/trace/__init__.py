@@ -1,0 +1,1 @@
+"""``ptxwcet trace``: timed traces of a simulated launch."""

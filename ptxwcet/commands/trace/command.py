@@ -1,0 +1,185 @@
+"""``ptxwcet trace FILE --launch L -o T``: time every basic block of a launch on several SMs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.opened.request import Request
+
+_SUFFIXES = (".csv", ".npz")
+
+
+@click.command(
+    cls=Command,
+    needs=("sim",),
+    example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv",
+)
+@options.FILE_ON_DISK
+@options.LINKS
+@options.launch_file(required=True)
+@options.written_to(
+    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
+)
+@options.policy(required=True)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="Trace so many inputs: the launch file's, then others with other seeds.",
+)
+@options.seed("Of the random policy and of jitter, in the first run; the others count on.")
+@options.jitter()
+@options.SMS
+@options.REGISTERS
+@options.RESIDENT_BLOCKS
+@options.launch_gap(0, "Cycles between the starts of two blocks.")
+@click.option(
+    "--max-events",
+    type=click.IntRange(min=1),
+    default=MOST_EVENTS,
+    show_default=True,
+    help="Refuse longer traces (about 60 bytes of memory an event).",
+)
+@click.option(
+    "--execute",
+    is_flag=True,
+    help="Execute the launch even if its paths are known without.",
+)
+@options.max_instructions()
+@options.machine_options
+@options.SOURCE
+@options.format_option("text", "json")
+def trace(
+    file: str,
+    links: tuple[str, ...],
+    launch_file: str,
+    output: Path,
+    machine: str,
+    mem_latency: int | None,
+    on_unknown: str,
+    source: str | None,
+    form: str,
+    **others: Any,
+) -> int:
+    """Time a launch on a simulated GPU, and write when each warp entered each basic block.
+
+    The launch is executed, unless path analysis knows the one path of every warp without.
+
+    The times are runs of the model machine, not bounds (docs/tracing.md). Exit code: 0 the trace
+    was written; 1 refused; 2 usage.
+    """
+    # here: formats are loaded by the commands that use them
+    from ptxwcet.trace.files import write_trace
+
+    if output.suffix not in _SUFFIXES:
+        message = f"'{output}' should end in .csv or .npz"
+        raise click.BadParameter(message, param_hint="'--output'")
+    options.refuse_idle_seed(others["policy"], others["jitter"])
+    request = Request(
+        file,
+        source=source,
+        machine=machine,
+        memory_latency_cycles=mem_latency,
+        unknown_at_worst=on_unknown == "worst",
+        launch_file=launch_file,
+        links=links,
+    )
+    with ProgressLine() as line:
+        traced = trace_launch(request, _options(**others), line.show)
+    write_trace(traced.trace, output)
+    if form == "json":
+        echo_json(_plain(traced, output))
+    else:
+        echo("\n".join(_lines(traced, output)))
+    return 0
+
+
+def _options(
+    policy: str,
+    runs: int,
+    seed: int,
+    jitter: int,
+    sms: int | None,
+    registers: int | None,
+    resident_blocks: int | None,
+    launch_gap: int,
+    max_events: int,
+    execute: bool,
+    max_instructions: int,
+) -> TraceOptions:
+    wishes = GridWishes(sms, resident_blocks, registers, launch_gap)
+    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute, max_instructions)
+
+
+def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
+    launch, plan = traced.launch, traced.plan
+    shape, waves = plan.shape, plan.waves
+    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
+    yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
+    recorder = traced.trace.origin.recorder
+    yield f"machine    {traced.machine.name}, {_count(shape.sms, 'SM')}; {recorder}"
+    occupancy = plan.occupancy
+    held = (
+        f"{_count(occupancy.resident_blocks, 'block')}, {_count(occupancy.resident_warps, 'warp')}"
+    )
+    limits = ", ".join(
+        f"{row.resource} {'any' if row.blocks is None else row.blocks}" for row in occupancy.limits
+    )
+    yield f"an SM      holds {held}, limited by {' and '.join(occupancy.limited_by)} ({limits})"
+    yield (
+        f"waves      {waves.waves} of at most {_count(waves.blocks_per_wave, 'block')} and "
+        f"{_count(waves.warps_per_wave, 'warp')} an SM"
+    )
+    seen = "executed" if traced.is_executed else "known without execution, the same for every input"
+    yield f"paths      {seen}"
+    longest = max(run.cycles for run in traced.runs)
+    runs = _count(len(traced.runs), "run")
+    yield f"trace      {len(traced.trace):,} events of {runs} in {out}; longest {longest:,} cycles"
+    for assumption in plan.assumptions:
+        yield f"assumed    {assumption.text} [{assumption.source}]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
+    launch, plan = traced.launch, traced.plan
+    shape, waves = plan.shape, plan.waves
+    occupancy = plan.occupancy
+    return {
+        "schema": 1,
+        "kernel": launch.kernel.name,
+        "readable": launch.kernel.readable,
+        "sha256": traced.trace.origin.sha256,
+        "block": launch.block,
+        "grid": launch.grid,
+        "machine": traced.machine.name,
+        "recorder": traced.trace.origin.recorder,
+        "sms": shape.sms,
+        "launch_gap_cycles": shape.launch_gap_cycles,
+        "resident_blocks": occupancy.resident_blocks,
+        "resident_warps": occupancy.resident_warps,
+        "limits": {row.resource: row.blocks for row in occupancy.limits},
+        "executed": traced.is_executed,
+        "waves": waves.waves,
+        "warps_per_wave": waves.warps_per_wave,
+        "trace": str(out),
+        "events": len(traced.trace),
+        "runs": [{"cycles": run.cycles, "instructions": run.instructions} for run in traced.runs],
+        "guarantee": "observed",
+        "assumptions": [
+            {"key": row.key, "text": row.text, "source": row.source} for row in plan.assumptions
+        ],
+    }

@@ -1,0 +1,289 @@
+"""Tracing the launches of a kernel on the simulated machine: the library's front door.
+
+>>> from ptxwcet.opened.request import Request
+>>> from ptxwcet.commands.trace.study import TraceOptions, trace_launch
+>>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
+>>> traced = trace_launch(request, TraceOptions("lrr"))
+>>> len(traced.trace)
+64
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.commands.run.study import execute_recorded, open_launch
+from ptxwcet.compose.grid_plan import GridPlan, plan_grid
+from ptxwcet.compose.grid_workload import (
+    TracedKernel,
+    block_points,
+    build_grid_workload,
+    known_paths,
+)
+from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.emulator.executed_paths import executed_warps
+from ptxwcet.emulator.launch_model import LaunchFile, is_random
+from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.extraction import extract_ranges
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.opening import digest_of, read_module, state_facts
+from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
+from ptxwcet.pipeline import build_flow
+from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
+from ptxwcet.simulator.policies import Jitter, Policy, find_policy
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.launch_costs import LaunchCosts
+from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
+
+MOST_EVENTS = 30_000_000
+"""Events of all runs together that are traced unless told otherwise: about 2 GB of memory."""
+
+TraceProgress = Callable[[int, int, int], None]
+"""Called now and then with the blocks traced, the blocks of all runs, and the warp instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """How to trace.
+
+    ``runs``: run k has the seeds of the launch file's random arrays moved on k times, and ``seed``
+    + k for the random policy and for jitter. ``grid``: what is said of SMs and residency.
+    ``execute``: the launch is executed even where path analysis knows the one path of every warp;
+    an execution is given up after ``max_instructions``.
+    """
+
+    policy: str
+    grid: GridWishes = ANY_GRID
+    runs: int = 1
+    seed: int = 0
+    jitter_percent: int = 0
+    most_events: int = MOST_EVENTS
+    execute: bool = False
+    max_instructions: int = MOST_INSTRUCTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class TracedLaunch:
+    """The trace of all runs, what each run was, and how the grid shared the GPU.
+
+    ``is_executed``: the paths are those that the inputs took; else they are the only ones that path
+    analysis found, and so those of every input.
+    """
+
+    launch: LaunchFile
+    machine: Machine
+    plan: GridPlan
+    trace: TimedTrace
+    runs: tuple[GridRun, ...]
+    is_executed: bool
+
+
+def trace_kernel(
+    request: Request, options: TraceOptions, progress: TraceProgress | None = None
+) -> TimedTrace:
+    """The trace alone; see :func:`trace_launch`."""
+    return trace_launch(request, options, progress).trace
+
+
+def trace_launch(
+    request: Request, options: TraceOptions, progress: TraceProgress | None = None
+) -> TracedLaunch:
+    """Times the launch of a launch file, block by block, on several SMs.
+
+    Raises PtxwcetError: problems of the inputs; findings of the executions; PW315, PW316
+    (occupancy); PW426 (contradicting registers); PW690 (too many events); PW691 (several runs that
+    would be the same); PW692 (no instructions). Cost: that of the executions, and about a scan over
+    the warps of an SM for each issued instruction.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    policy = find_policy(options.policy)
+    Jitter(options.jitter_percent)  # refused before anything is done
+    module = read_module(request)
+    launch, facts = open_launch(request, module)
+    _require_variety(launch, policy, options)
+    _require_instructions(launch.kernel)
+    plan = plan_grid(launch, module, machine, options.grid)
+    paths = _Paths(request, module, launch, facts, machine, options.max_instructions)
+    if not options.execute:
+        paths.analyse()
+    report = _Report(progress, options.runs, math.prod(launch.grid))
+    runs = _trace_runs(paths, plan.shape, policy, options, report)
+    digest = digest_of(request)
+    origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
+    trace = _join(runs, origin, paths.traced)
+    return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
+
+
+def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
+    """The waves of a launch from its launch file, the occupancy and ``grid``; nothing runs.
+
+    Raises PtxwcetError: problems of the inputs, PW315, PW316 (occupancy). Cost: reading the files.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    module = read_module(request)
+    launch, _ = open_launch(request, module)
+    return plan_grid(launch, module, machine, grid).waves
+
+
+def _varies(policy: Policy, options: TraceOptions) -> bool:
+    """Whether two runs of the same paths may take different times."""
+    return options.jitter_percent > 0 or policy is Policy.RANDOM
+
+
+def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
+    if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
+        return
+    raise PtxwcetError(
+        Diagnostic(
+            "PW691",
+            f"{options.runs} runs of {launch.file.name} would all be the same",
+            help='give the launch file an array with a seed (init = "uniform" or "integers"), '
+            "or trace with --jitter or --policy random",
+        )
+    )
+
+
+def _require_instructions(kernel: Kernel) -> None:
+    if not kernel.instructions:
+        message = f"kernel {kernel.readable} has no instructions, so there is nothing to trace"
+        raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
+
+
+class _Paths:
+    """Where the workload of each run comes from: an execution, or path analysis for all runs."""
+
+    def __init__(
+        self,
+        request: Request,
+        module: Module,
+        launch: LaunchFile,
+        facts: Launch,
+        machine: Machine,
+        max_instructions: int,
+    ) -> None:
+        self._request, self._module, self._launch = request, module, launch
+        self._facts, self._machine = facts, machine
+        self._max_instructions = max_instructions
+        self.traced = self._timed(inline_calls(launch.kernel, module))
+        self._meetings = compute_postdominators(self.traced.cfg).immediate
+        self.known: GridWorkload | None = None
+
+    def analyse(self) -> None:
+        """Sets ``known`` if path analysis finds exactly one path for every warp."""
+        kernel, launch = self.traced.kernel, self._facts
+        stated = state_facts(self._request, self._module).of_kernel(kernel.name)
+        try:
+            cfg, forest = build_flow(kernel, launch)
+            placed = place_facts(kernel, cfg, forest, stated)
+            followed = with_variable_registers(kernel)
+            meetings = tuple(self._meetings)
+            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+        except PtxwcetError:
+            return  # it needs the inputs; what is wrong with the kernel its execution tells too
+        launched = known_paths(ranges, self._launch.grid)
+        if launched is not None:
+            self.known = build_grid_workload(launched, self.traced)
+
+    def run(self, number: int, shape: GridShape, options: GridOptions, report: _Report) -> GridRun:
+        """One run on the inputs of that number."""
+        # here: its compiled code is loaded only when something is simulated
+        from ptxwcet.simulator.grid_engine import simulate_grid
+
+        workload = self.known
+        if workload is None:
+            launch = self._launch.reseeded(number)
+            execution = execute_recorded(
+                self._module, launch, report.executing, max_instructions=self._max_instructions
+            )
+            launched = executed_warps(execution, self.traced.cfg, self._meetings)
+            workload = build_grid_workload(launched, self.traced)
+        return simulate_grid(workload, shape, options)
+
+    def _timed(self, kernel: Kernel) -> TracedKernel:
+        at_worst = self._request.unknown_at_worst
+        costs = LaunchCosts(kernel, self._facts, self._machine, unknown_at_worst=at_worst)
+        return TracedKernel(kernel, build_cfg(kernel), costs, self._machine.scoreboard)
+
+
+def _again(run: GridRun, most_events: int) -> GridRun:
+    """A run counted once more; refused if its events exceed those that are left."""
+    # here: it is loaded when something has been simulated
+    from ptxwcet.simulator.grid_engine import require_room
+
+    require_room(len(run.cycle), most_events)
+    return run
+
+
+def _trace_runs(
+    paths: _Paths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
+) -> tuple[GridRun, ...]:
+    runs: list[GridRun] = []
+    left = options.most_events
+    for number in range(options.runs):
+        seed = options.seed + number
+        jitter = Jitter(options.jitter_percent, seed)
+        how = GridOptions(policy, seed, jitter, left, report.simulating)
+        same = runs and paths.known is not None and not _varies(policy, options)
+        runs.append(_again(runs[0], left) if same else paths.run(number, shape, how, report))
+        left -= len(runs[-1].cycle)
+        report.next_run(runs[-1].instructions)
+    return tuple(runs)
+
+
+class _Report:
+    """Turns the blocks of executions and simulations into one count over all runs."""
+
+    def __init__(self, progress: TraceProgress | None, runs: int, blocks: int) -> None:
+        self._progress = progress
+        self._blocks, self._all = blocks, runs * blocks
+        self._before = self._instructions = self._executed = 0
+
+    def executing(self, done: int, blocks: int, instructions: int) -> None:
+        """Shows the progress of an execution, which counts for one half of its blocks."""
+        self._executed = instructions
+        self._show(done // 2, instructions)
+
+    def simulating(self, done: int, blocks: int, instructions: int) -> None:
+        """Shows that of a simulation: the other half, or all blocks if nothing was executed."""
+        shown = (blocks + done) // 2 if self._executed else done
+        self._show(shown, max(self._executed, instructions))
+
+    def next_run(self, instructions: int) -> None:
+        """Counts a run as complete, and begins with the next."""
+        self._show(self._blocks, instructions)
+        self._before += self._blocks
+        self._instructions += instructions
+        self._executed = 0
+
+    def _show(self, done: int, instructions: int) -> None:
+        if self._progress is not None:
+            self._progress(self._before + done, self._all, self._instructions + instructions)
+
+
+def _join(runs: Sequence[GridRun], origin: TraceOrigin, traced: TracedKernel) -> TimedTrace:
+    blocks, instructions = traced.cfg.blocks, traced.kernel.instructions
+    points = [
+        Ipoint(traced.cfg.name(block), instructions[blocks[block].start].span.line)
+        for block in block_points(traced.cfg)
+    ]
+    return TimedTrace(
+        origin,
+        (*points, END),
+        np.concatenate([run.point for run in runs]),
+        np.concatenate([run.sm for run in runs]),
+        np.concatenate([run.warp for run in runs]),
+        np.concatenate([run.cycle for run in runs]),
+        np.cumsum([0, *(len(run.cycle) for run in runs[:-1])], dtype=np.int64),
+    )

@@ -1,0 +1,1 @@
+"""``ptxwcet what-if``: the bound on a machine with other figures."""

@@ -1,0 +1,53 @@
+"""``ptxwcet what-if``: the bound on machines with other figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.what_if.report import build_what_if_report, render_what_if_text
+from ptxwcet.commands.what_if.study import bound_variants
+from ptxwcet.support.diagnostics import Diagnostic
+
+
+@click.command(
+    "what-if",
+    cls=Command,
+    example="ptxwcet what-if kernel.ptx --block 256 --grid 16 --param n=4096 "
+    "--set fma.latency=2 --set memory.latency=100..400:100",
+)
+@options.analysis_options
+@options.gpu_options
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    required=True,
+    metavar="WHAT=N",
+    help="A figure of the machine in cycles: fp32_fma.latency=2, load.initiation=1..4, "
+    "memory.latency=100..400:50.",
+)
+@options.report_options
+def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
+    """Show how the bounds of FILE change with single figures of the machine.
+
+    WHAT is an op class (ptxwcet machine show), a part of such names (fma, load), or memory; then
+    .latency or .initiation. Each number of a range A..B:STEP is a row, each change stands alone.
+    The bounds are those of machines that need not exist.
+
+    Exit code: 0 shown; 1 a kernel is refused; 2 usage.
+    """
+    answer = bound_variants(request_from(**given), changes)
+    diagnostics: list[Diagnostic] = []
+    report = build_what_if_report(answer, diagnostics)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_what_if_text(report), nl=False)
+    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
+    return finish(diagnostics, is_partial=bool(answer.answered))

@@ -1,0 +1,1 @@
+"""``ptxwcet dossier``: all that an argument about one kernel rests on."""

@@ -1,0 +1,25 @@
+"""The dossier as one HTML file that loads nothing and prints well."""
+
+from __future__ import annotations
+
+from ptxwcet.dossier.report import DossierReport
+from ptxwcet.report.page.parts import page_file
+from ptxwcet.report.page.template import fill
+
+_PACKAGE = "ptxwcet.dossier"
+
+
+def render_dossier(dossier: DossierReport) -> str:
+    """The page. Cost: linear in what it shows."""
+    # here: an extra, which only pages need
+    from markupsafe import Markup
+
+    names = [one.readable for one in dossier.kernels]
+    return fill(
+        "dossier.html",
+        package=_PACKAGE,
+        dossier=dossier,
+        title=f"Dossier: {', '.join(names[:3])}{' and more' * (len(names) > 3)}",
+        made=dossier.made.replace("T", " ").removesuffix("+00:00"),
+        style=Markup(page_file("style.css") + page_file("dossier.css", _PACKAGE)),
+    )

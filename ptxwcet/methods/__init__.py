@@ -1,0 +1,1 @@
+"""Published methods beside the static bound, each with its study, report, text and command."""

@@ -1,0 +1,133 @@
+"""``ptxwcet hybrid FILE``: WCET estimates from timed traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.trace.study import TraceOptions
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.methods.hybrid.picture import draw_ipg
+from ptxwcet.methods.hybrid.report import build_hybrid_report
+from ptxwcet.methods.hybrid.study import EXCEEDANCES, HybridRequest, study_trace
+from ptxwcet.methods.hybrid.text import render_hybrid_text
+from ptxwcet.support.extras import require_extra
+from ptxwcet.trace.files import write_trace
+
+_OF_A_TRACE_MADE_HERE = {
+    "policy": "--policy",
+    "runs": "--runs",
+    "seed": "--seed",
+    "jitter": "--jitter",
+    "save_trace": "--save-trace",
+}
+_OF_THE_GPU = {
+    "sms": "--sms",
+    "resident_blocks": "--resident-blocks",
+    "registers": "--registers",
+}
+
+
+@click.command(
+    cls=Command,
+    needs=("ilp",),
+    example="ptxwcet hybrid kernel.ptx --launch launch.toml --policy gto --runs 20 --jitter 10",
+)
+@options.analysis_options
+@click.option(
+    "--trace", type=INPUT_FILE, help="Timed trace (.csv or .npz).  [default: trace --launch here]"
+)
+@options.policy("Traced here: warp scheduler (lrr, gto, ...).")
+@options.SMS
+@options.RESIDENT_BLOCKS
+@options.REGISTERS
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    help="Traced here: runs, with other seeds each.  [default: 1]",
+)
+@options.seed("Traced here: of policy and jitter.", None)
+@options.jitter(None, "Traced here: shorten timings at random by up to so much.")
+@click.option("--save-trace", type=OUTPUT_FILE, help="Write the trace made here.")
+@click.option(
+    "--exceedance",
+    "exceedances",
+    type=float,
+    multiple=True,
+    help="Probability of a quantile of a warp's time.  [default: 1e-3, 1e-6, 1e-9]",
+)
+@click.option(
+    "--picture",
+    type=OUTPUT_FILE,
+    help="Draw the graph of ipoints with its times: a .dot, .svg or .png.",
+)
+@options.report_options
+def hybrid(
+    trace: str | None,
+    exceedances: tuple[float, ...],
+    picture: Path | None,
+    form: str,
+    **others: Any,
+) -> int:
+    """Estimate the WCET of the kernel of a timed trace (Betts and Donaldson, ECRTS 2013).
+
+    Prints the kernel's row of their Table II: high-water mark, warp-specific WCET, and what both
+    ways to account for concurrency make of it. Launch facts are for the static bound beside it.
+
+    Exit code: 0 estimated; 1 trace or launch refused; 2 usage.
+    """
+    if picture is not None:
+        require_graph_suffix(picture, "'--picture'")
+    given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
+    request = request_from(**others)
+    _check_use(trace, request.launch_file, given)
+    if trace is None:
+        options.refuse_idle_seed(given["policy"], given["jitter"])
+    save = given.pop("save_trace")
+    grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
+    tracing = None if trace is not None else _trace_options(grid=grid, **given)
+    if tracing is not None:
+        require_extra("sim", "tracing a launch here")
+    levels = exceedances or EXCEEDANCES
+    asked = HybridRequest(request, trace, tracing, levels, grid)
+    with ProgressLine() as progress:
+        answer = study_trace(asked, progress.show)
+    if save is not None:
+        write_trace(answer.trace, save)
+    if picture is not None:
+        write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
+    report = build_hybrid_report(answer)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_hybrid_text(report), nl=False)
+    return 0
+
+
+def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]) -> None:
+    if trace is not None:
+        for key, option in _OF_A_TRACE_MADE_HERE.items():
+            if given[key] is not None:
+                raise click.UsageError(f"{option} concerns a trace made here: it excludes --trace")
+        for key, option in _OF_THE_GPU.items():
+            if given[key] is not None and launch_file is None:
+                raise click.UsageError(f"{option} says how waves are planned: give --launch, too")
+    elif launch_file is None:
+        raise click.UsageError("give --trace FILE, or --launch FILE to trace here")
+    elif given["policy"] is None:
+        raise click.UsageError("to trace here, name a warp scheduler: --policy lrr, gto, ...")
+
+
+def _trace_options(
+    grid: GridWishes, policy: str, runs: int | None, seed: int | None, jitter: int | None
+) -> TraceOptions:
+    return TraceOptions(policy, grid, runs=runs or 1, seed=seed or 0, jitter_percent=jitter or 0)

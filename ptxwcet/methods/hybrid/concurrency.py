@@ -1,0 +1,162 @@
+"""From one warp to the kernel: release jitter and waves ([B] V-B).
+
+Times of a run count from the first event of any multiprocessor in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxwcet.methods.hybrid.slicing import WarpTraces
+from ptxwcet.methods.hybrid.sorting import group_starts
+from ptxwcet.trace.events import IntColumn
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseJitter:
+    """Of a multiprocessor: the longest time, over all runs, until its last warp begins (delta)."""
+
+    sm: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaveParameters:
+    """How warps arrive: ``waves`` (Omega) of ``warps_per_wave`` (phi), each ``start_gap`` (Delta)
+    after the one before."""
+
+    waves: int
+    warps_per_wave: int
+    start_gap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """What the runs show beyond single warps.
+
+    ``high_water_mark``: the longest time from the first to the last event of a run (HWMT).
+    ``waves`` are the parameters as [B] derives them; ``first_gap`` is the start gap among warps
+    that began before any warp of their multiprocessor had ended.
+    """
+
+    high_water_mark: int
+    release_jitter: tuple[ReleaseJitter, ...]
+    waves: WaveParameters
+    first_gap: int
+
+    @property
+    def worst_jitter(self) -> int:
+        """The largest release jitter of a multiprocessor."""
+        return max(row.cycles for row in self.release_jitter)
+
+
+def observe_concurrency(traces: WarpTraces) -> Concurrency:
+    """High-water mark, release jitter and wave parameters of all runs. Cost: a sort of the warps.
+
+    Waves are found as in [B] Fig. 6, on each multiprocessor in the order of time: a beginning of a
+    warp that follows the end of one (or nothing) begins a wave; the start gap is taken between
+    beginnings that follow each other in one wave.
+    """
+    begin = np.full(int(traces.run.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(begin, traces.run, traces.begin)
+    end = np.zeros(len(begin), np.int64)
+    np.maximum.at(end, traces.run, traces.end)
+    sms, place = np.unique(traces.sm, return_inverse=True)
+    delay = np.zeros(len(sms), np.int64)
+    np.maximum.at(delay, place, traces.begin - begin[traces.run])
+    jitter = (ReleaseJitter(int(sm), int(d)) for sm, d in zip(sms, delay, strict=True))
+    waves, first_gap = _waves(traces)
+    return Concurrency(int((end - begin).max()), tuple(jitter), waves, first_gap)
+
+
+def _waves(traces: WarpTraces) -> tuple[WaveParameters, int]:
+    time, is_begin, groups = _begins_and_ends(traces)
+    after_begin = np.zeros(len(time), bool)
+    after_begin[1:] = is_begin[:-1]  # a multiprocessor's last event is an end
+    opens = is_begin & ~after_begin
+    same_wave = is_begin & after_begin
+    gaps = np.diff(time, prepend=0)[same_wave]
+    group_of = np.zeros(len(time), np.int64)
+    group_of[groups] = 1
+    group_of = np.cumsum(group_of) - 1
+    waves = int(np.bincount(group_of[opens]).max())
+    wave_of = np.cumsum(opens) - 1
+    widest = int(np.bincount(wave_of[is_begin]).max())
+    in_first = wave_of == wave_of[groups][group_of]
+    first_gaps = np.diff(time, prepend=0)[same_wave & in_first]
+    return (
+        WaveParameters(waves, widest, int(gaps.max(initial=0))),
+        int(first_gaps.max(initial=0)),
+    )
+
+
+def _begins_and_ends(
+    traces: WarpTraces,
+) -> tuple[IntColumn, npt.NDArray[np.bool_], IntColumn]:
+    """First and last events by run, multiprocessor and time; the first row of each of these."""
+    run, sm = np.tile(traces.run, 2), np.tile(traces.sm, 2)
+    time = np.concatenate([traces.begin, traces.end])
+    row = np.concatenate([traces.begin_row, traces.end_row])
+    is_begin = np.repeat([True, False], traces.warps)
+    order = np.lexsort((row, time, sm, run))
+    return time[order], is_begin[order], group_starts(run[order], sm[order])
+
+
+def dynamic_estimate(warp_wcet: int, concurrency: Concurrency) -> int:
+    """Z_dynamic: the last warp of a multiprocessor begins as late as was seen ([B] equation 1)."""
+    return warp_wcet + concurrency.worst_jitter
+
+
+def hybrid_estimate(warp_wcet: int, waves: WaveParameters) -> int:
+    """Z_hybrid: one wave after another, its warps one start gap apart ([B] equation 2)."""
+    return waves.waves * (warp_wcet + (waves.warps_per_wave - 1) * waves.start_gap)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDelays:
+    """How blocks of the traced launch came and went on so many ``places``, over all runs.
+
+    ``wait``: the longest time from when a place for a block was free (the start of a run, or the
+    end of a block) until the next block began; ``skew``: the longest time between the first and
+    the last beginning of warps of one block.
+    """
+
+    places: int
+    wait: int
+    skew: int
+
+
+def observe_blocks(traces: WarpTraces, warps_per_block: int, places: int) -> BlockDelays:
+    """Waits and skews on a GPU that holds ``places`` blocks at a time.
+
+    Warps of a block have successive numbers, the first a multiple of ``warps_per_block``. In the
+    order of time, the k-th block to begin in a run takes the place of the (k - places)-th to end.
+    Cost: a sort of the warps.
+    """
+    block = traces.warp // warps_per_block
+    order = np.lexsort((block, traces.run))
+    groups = group_starts(traces.run[order], block[order])
+    first = np.minimum.reduceat(traces.begin[order], groups)
+    last = np.maximum.reduceat(traces.begin[order], groups)
+    end = np.maximum.reduceat(traces.end[order], groups)
+    run = traces.run[order][groups]
+    wait = 0
+    starts = group_starts(run).tolist()
+    for begin, stop in zip(starts, [*starts[1:], len(run)], strict=True):
+        begun, ended = np.sort(first[begin:stop]), np.sort(end[begin:stop])
+        free = np.full(len(begun), begun[0])
+        free[places:] = ended[: max(0, len(ended) - places)]
+        wait = max(wait, int((begun - free).max()))
+    return BlockDelays(places, wait, int((last - first).max()))
+
+
+def rounds_estimate(warp_wcet: int, rounds: int, delays: BlockDelays) -> int:
+    """Blocks one after another in each place: ``rounds`` times the longest that a block needs it.
+
+    Covers every run of so many rounds in which no warp takes longer than ``warp_wcet`` and no block
+    waits longer or begins less together than ``delays`` say (docs/methods/hybrid.md).
+    """
+    return rounds * (delays.wait + delays.skew + warp_wcet)

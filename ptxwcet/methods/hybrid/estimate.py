@@ -1,0 +1,142 @@
+"""The whole hybrid analysis of a kernel, from its trace to the estimates ([B])."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxwcet.claims import Refusal
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.methods.hybrid.concurrency import (
+    BlockDelays,
+    Concurrency,
+    dynamic_estimate,
+    hybrid_estimate,
+    observe_blocks,
+    observe_concurrency,
+)
+from ptxwcet.methods.hybrid.constraints import (
+    CountConstraint,
+    holding,
+    loop_constraints,
+    side_constraints,
+)
+from ptxwcet.methods.hybrid.coverage import (
+    Coverage,
+    TimeShares,
+    barrier_blocks,
+    measure_coverage,
+    share_time,
+)
+from ptxwcet.methods.hybrid.instrumentation import place_ipoints
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
+from ptxwcet.methods.hybrid.observations import Observations, observe
+from ptxwcet.methods.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.tree import tree_wcet
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.trace.events import TimedTrace
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlaces:
+    """The launch that was traced: warps of a block, and blocks that the GPU holds at a time."""
+
+    warps_per_block: int
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class HybridEstimate:
+    """Everything that the traces of one kernel say. Times in units of the trace's clock.
+
+    ``worst`` holds the worst observed time of each observed transition; ``path`` the counts that
+    make the warp-specific WCET (Z_warp); ``tree`` the same by the tree, without limits on counts
+    other than loop bounds. ``broken`` are constraints that observed warps do not satisfy; they
+    were left out. ``delays`` is None where nothing is known of the launch. ``waiting`` are the
+    blocks with a barrier. ``runs`` and ``warps`` count what was traced.
+    """
+
+    ipg: Ipg
+    observations: Observations
+    worst: Mapping[int, int]
+    path: WorstCounts
+    tree: int | Refusal
+    broken: tuple[CountConstraint, ...]
+    concurrency: Concurrency
+    delays: BlockDelays | None
+    coverage: Coverage
+    shares: TimeShares
+    waiting: frozenset[BlockId]
+    runs: int
+    warps: int
+    events: int
+
+    @property
+    def warp_wcet(self) -> int:
+        """Z_warp: the longest path of one warp."""
+        return self.path.cycles
+
+    @property
+    def dynamic(self) -> int:
+        """Z_dynamic: Z_warp after the largest release jitter (equation 1)."""
+        return dynamic_estimate(self.warp_wcet, self.concurrency)
+
+    @property
+    def hybrid(self) -> int:
+        """Z_hybrid: one wave of warps after another (equation 2)."""
+        return hybrid_estimate(self.warp_wcet, self.concurrency.waves)
+
+
+def estimate_kernel(
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    trace: TimedTrace,
+    path: str,
+    sha256: str,
+    places: BlockPlaces | None = None,
+) -> HybridEstimate:
+    """Estimates the WCET of a kernel from a trace of it, read from ``path``.
+
+    ``kernel`` is the traced one, calls inlined; ``sha256`` is the digest of its PTX file;
+    ``places`` says how the traced launch was dispatched, where that is known. Raises
+    PtxwcetError: the trace is of another kernel (PW607, PW612) or its events are wrong (PW605,
+    PW606, PW608, PW610); PW234; PW613 if there is no worst path. Cost: linear in the events, some
+    150 bytes each, then that of integer programs of the size of the graph.
+    """
+    placement = place_ipoints(trace, path, kernel, cfg, sha256)
+    ipg = build_ipg(cfg, forest, compute_postdominators(cfg), placement)
+    traces = slice_trace(trace, path, ipg)
+    observations = observe(ipg, traces)
+    worst = {row.number: row.worst for row in observations.transitions}
+    constraints = (
+        *loop_constraints(observations.loops, cfg),
+        *side_constraints(ipg, cfg),
+    )
+    kept, broken = holding(constraints, observations.kinds)
+    most = {row.number: row.most_count for row in observations.transitions}
+    worst_path = enumerate_paths(ipg, worst, kept, most)
+    if isinstance(worst_path, Refusal):
+        message = f"kernel {kernel.readable} has no estimate: {worst_path.reason}"
+        raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
+    waiting = barrier_blocks(cfg)
+    return HybridEstimate(
+        ipg,
+        observations,
+        worst,
+        worst_path,
+        tree_wcet(ipg, worst, observations.loops),
+        broken,
+        observe_concurrency(traces),
+        None if places is None else observe_blocks(traces, places.warps_per_block, places.places),
+        measure_coverage(ipg, observations),
+        share_time(ipg, waiting, worst, worst_path.counts),
+        waiting,
+        len(trace.runs),
+        traces.warps,
+        len(trace),
+    )

@@ -1,0 +1,223 @@
+"""Instrumentation point graphs: which ipoint can follow which, and what makes loops iterate.
+
+Vertices are ipoints; a *transition* u -> v stands for all ways from u to v that pass no other
+ipoint. The order of [B] IV-C is kept: transitions and loops come from the control-flow graph
+without branch-divergent edges, which would make it irreducible; then transitions that a diverged
+warp makes are added. Loops are those of the control-flow graph ([B] II-B): the graph of the
+ipoints has several entries into a loop wherever the header is no ipoint.
+
+A warp that diverged makes a transfer ``b -> s`` of a branch later, from the end ``p`` of another
+side. With respect to loops ``p -> s`` counts as ``b -> s``: lanes that leave a loop early and run
+first do not begin the loop anew when the others go on in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
+from ptxwcet.flow.graph.divergence import find_deferred_transfers
+from ptxwcet.flow.graph.dominance import DominatorTree
+from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
+from ptxwcet.methods.hybrid.instrumentation import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """From one ipoint to the next. ``passed``: blocks that can be executed on the way, ascending,
+    that of the source among them.
+
+    ``is_ordinary``: a way exists in the control-flow graph; otherwise only a diverged warp makes
+    the transition.
+    """
+
+    source: int
+    target: int
+    is_ordinary: bool
+    passed: tuple[BlockId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IpgLoop:
+    """A loop of the control-flow graph that holds ipoints.
+
+    ``entries`` are the transitions that begin it anew, or may be the first to an ipoint in it after
+    it was begun unseen; ``iterations`` those that can go on to its next iteration without beginning
+    it anew; both by number. ``begins_inside``: the kernel's entry
+    lies in it.
+    """
+
+    id: LoopId
+    header: BlockId
+    ipoints: frozenset[int]
+    entries: tuple[int, ...]
+    iterations: tuple[int, ...]
+    begins_inside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ipg:
+    """The graph: ``transitions`` by source and target; ``loops`` outer before inner.
+
+    ``hidden_loops`` are the loops without an ipoint: their iterations are not seen, their time is
+    in the transitions that pass them.
+    """
+
+    placement: Placement
+    transitions: tuple[Transition, ...]
+    loops: tuple[IpgLoop, ...]
+    hidden_loops: tuple[LoopId, ...]
+
+    def numbers(self) -> Mapping[tuple[int, int], int]:
+        """The number of each transition by source and target. Cost: linear."""
+        return {(t.source, t.target): n for n, t in enumerate(self.transitions)}
+
+
+Step = tuple[BlockId, BlockId]
+"""Where a step leads, and the block whose transfer it is (another one if it was put off)."""
+
+
+def build_ipg(
+    cfg: ControlFlowGraph,
+    forest: LoopForest,
+    postdominators: DominatorTree,
+    placement: Placement,
+    deferred: Mapping[Edge, tuple[BlockId, ...]] | None = None,
+) -> Ipg:
+    """The graph of a kernel's ipoints, with every transition of a warp that diverges.
+
+    ``deferred`` are branch-divergent edges, each with the branches whose transfer it makes; None:
+    all of a warp that meets again at immediate post-dominators (find_deferred_transfers). Raises
+    PtxwcetError (PW234) as that. Cost: a search of the blocks without ipoints
+    behind each ipoint, one for each loop around its end.
+    """
+    ordinary = [[(target, source) for target in targets] for source, targets in _rows(cfg)]
+    if deferred is None:
+        deferred = find_deferred_transfers(cfg, postdominators).causes
+    steps = _with_deferred(ordinary, deferred)
+    point_at = {block: number for number, block in enumerate(placement.blocks)}
+    undiverged = _reached(ordinary, placement, point_at)
+    every = _reached(steps, placement, point_at)
+    transitions = tuple(
+        Transition(source, target, (source, target) in undiverged, passed)
+        for (source, target), passed in sorted(every.items())
+    )
+    loops = []
+    for loop in forest.loops:
+        inside = frozenset(point_at[block] for block in loop.body if block in point_at)
+        if inside:
+            loops.append(_ipg_loop(loop, inside, transitions, steps, placement, point_at))
+    shown = {loop.id for loop in loops}
+    hidden = tuple(loop.id for loop in forest.loops if loop.id not in shown)
+    return Ipg(placement, transitions, tuple(loops), hidden)
+
+
+def _rows(cfg: ControlFlowGraph) -> Iterable[tuple[BlockId, tuple[BlockId, ...]]]:
+    return ((BlockId(block), targets) for block, targets in enumerate(cfg.successors))
+
+
+def _with_deferred(
+    ordinary: list[list[Step]], deferred: Mapping[Edge, tuple[BlockId, ...]]
+) -> list[list[Step]]:
+    steps = [row.copy() for row in ordinary]
+    for (end, side), branches in deferred.items():
+        steps[end] += [(side, branch) for branch in branches]
+    return steps
+
+
+def _reached(
+    steps: list[list[Step]], placement: Placement, point_at: Mapping[BlockId, int]
+) -> dict[tuple[int, int], tuple[BlockId, ...]]:
+    """Every transition, with the blocks that ways of it pass."""
+    transitions: dict[tuple[int, int], tuple[BlockId, ...]] = {}
+    for source, block in enumerate(placement.blocks):
+        before: dict[BlockId, list[BlockId]] = {}
+        seen, pending = {block}, [block]
+        while pending:
+            here = pending.pop()
+            for target, _ in steps[here]:
+                before.setdefault(target, []).append(here)
+                if target not in seen and target not in point_at:
+                    seen.add(target)
+                    pending.append(target)
+        for target in before:
+            if target in point_at:
+                passed = _leading_to(target, before, point_at)
+                transitions[source, point_at[target]] = tuple(sorted({block, *passed}))
+    return transitions
+
+
+def _leading_to(
+    end: BlockId, before: Mapping[BlockId, list[BlockId]], point_at: Mapping[BlockId, int]
+) -> set[BlockId]:
+    """The blocks on ways to ``end``; ways end at ipoints."""
+    seen: set[BlockId] = set()
+    pending = list(before[end])
+    while pending:
+        here = pending.pop()
+        if here not in seen:
+            seen.add(here)
+            if here not in point_at:
+                pending += before.get(here, ())
+    return seen
+
+
+def _ipg_loop(
+    loop: Loop,
+    inside: frozenset[int],
+    transitions: tuple[Transition, ...],
+    steps: list[list[Step]],
+    placement: Placement,
+    point_at: Mapping[BlockId, int],
+) -> IpgLoop:
+    staying: dict[int, dict[int, bool]] = {}
+    for source in {t.source for t in transitions if t.target in inside}:
+        staying[source] = _staying(placement.blocks[source], loop, steps, point_at)
+    entries, iterations = [], []
+    # lanes may have come into the loop in a transition that ends elsewhere, and go on in it later
+    is_entered_unseen = loop.header not in point_at
+    for number, transition in enumerate(transitions):
+        if transition.target not in inside:
+            continue
+        goes_on = staying[transition.source].get(transition.target)
+        if goes_on:
+            iterations.append(number)
+        if goes_on is None or (
+            transition.source not in inside
+            and (is_entered_unseen or _enters(transition, loop, steps))
+        ):
+            entries.append(number)
+    begins_inside = placement.start in inside
+    return IpgLoop(loop.id, loop.header, inside, tuple(entries), tuple(iterations), begins_inside)
+
+
+def _staying(
+    block: BlockId, loop: Loop, steps: list[list[Step]], point_at: Mapping[BlockId, int]
+) -> dict[int, bool]:
+    """The ipoints reached without entering ``loop`` from outside; whether by an iteration of it."""
+    iterates: dict[int, bool] = {}
+    seen = {(block, False)}
+    pending = [(block, False)]
+    while pending:
+        here, iterated = pending.pop()
+        for target, origin in steps[here]:
+            if target in loop.body and origin not in loop.body:
+                continue
+            state = (target, iterated or (target == loop.header and origin in loop.latches))
+            if target in point_at:
+                point = point_at[target]
+                iterates[point] = iterates.get(point, False) or state[1]
+            elif state not in seen:
+                seen.add(state)
+                pending.append(state)
+    return iterates
+
+
+def _enters(transition: Transition, loop: Loop, steps: list[list[Step]]) -> bool:
+    """Whether some block passed on the way can enter the loop from outside."""
+    return any(
+        target in loop.body and origin not in loop.body
+        for block in transition.passed
+        for target, origin in steps[block]
+    )

@@ -1,0 +1,105 @@
+"""The graph of ipoints with its observed times, in the DOT language of Graphviz.
+
+Vertices are ipoints, loops are nested boxes. An edge says how often the worst path takes it and its
+best and worst time; the redder and thicker, the more of Z_warp it is. Dotted: never seen; dashed:
+only a diverged warp makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxwcet.flow.graph.loops import LoopId
+from ptxwcet.methods.hybrid.observations import TransitionTimes
+from ptxwcet.methods.hybrid.study import HybridAnswer
+
+_HEADER = """\
+  graph [fontname="Helvetica", fontsize=12, labelloc=t, nodesep=0.4, ranksep=0.5];
+  node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10];
+  edge [fontname="Helvetica", fontsize=9];
+"""
+_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+_UNSEEN = 'style=dotted, color="#909090"'
+_BARRIER_FILL = "#ffcf70"
+
+
+def draw_ipg(answer: HybridAnswer) -> str:
+    """The graph as DOT text; it depends on the analysis alone. Cost: linear in the transitions.
+
+    Transitions of diverged warps that were never seen are left out: most cannot happen together.
+    """
+    estimate = answer.estimate
+    title = (
+        f"{answer.kernel.readable}: Z_warp {estimate.warp_wcet:,}\n"
+        "times taken on the worst path x best..worst time"
+    )
+    lines = [f"digraph {_quote(answer.kernel.name)} {{", _HEADER + f"  label={_quote(title)};"]
+    innermost: dict[int, LoopId] = {}
+    for loop in estimate.ipg.loops:  # outer before inner
+        innermost.update(dict.fromkeys(loop.ipoints, loop.id))
+    points = range(len(estimate.ipg.placement.ipoints))
+    lines += [_vertex(answer, point) for point in points if point not in innermost]
+    shown = {loop.id for loop in estimate.ipg.loops}
+    for loop in estimate.ipg.loops:
+        parent = answer.forest.loops[loop.id].parent
+        if parent is None or parent not in shown:
+            lines += _cluster(answer, loop.id, innermost, shown)
+    lines += _edges(answer)
+    return "\n".join([*lines, "}\n"])
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _vertex(answer: HybridAnswer, point: int) -> str:
+    ipoint = answer.estimate.ipg.placement.ipoints[point]
+    block = answer.estimate.ipg.placement.blocks[point]
+    text = ipoint.label + (f"\nPTX line {ipoint.line}" if ipoint.line else "")
+    fill = f', fillcolor="{_BARRIER_FILL}"' if block in answer.estimate.waiting else ""
+    if fill:
+        text += "\nbarrier"
+    return f"  i{point} [label={_quote(text)}{fill}];"
+
+
+def _cluster(
+    answer: HybridAnswer, loop: LoopId, innermost: dict[int, LoopId], shown: set[LoopId]
+) -> Iterator[str]:
+    natural = answer.forest.loops[loop]
+    (seen,) = (row for row in answer.estimate.observations.loops if row.loop.id == loop)
+    title = f"{answer.cfg.name(natural.header)}: at most {seen.most_iterations} iterations an entry"
+    fill = _FILLS[(natural.depth - 1) % len(_FILLS)]
+    yield f"  subgraph cluster_{loop} {{"
+    yield f'  label={_quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
+    for point in sorted(seen.loop.ipoints):
+        if innermost[point] == loop:
+            yield _vertex(answer, point)
+    for child in natural.children:
+        if child in shown:
+            yield from _cluster(answer, child, innermost, shown)
+    yield "  }"
+
+
+def _edges(answer: HybridAnswer) -> Iterator[str]:
+    estimate = answer.estimate
+    seen = {row.number: row for row in estimate.observations.transitions}
+    for number, transition in enumerate(estimate.ipg.transitions):
+        row = seen.get(number)
+        if row is None and not transition.is_ordinary:
+            continue
+        attributes = _UNSEEN if row is None else _seen(answer, row)
+        if not transition.is_ordinary:
+            attributes += ", style=dashed"
+        yield f"  i{transition.source} -> i{transition.target} [{attributes}];"
+
+
+def _seen(answer: HybridAnswer, row: TransitionTimes) -> str:
+    estimate = answer.estimate
+    taken = estimate.path.counts.get(row.number, 0)
+    share = taken * row.worst / estimate.warp_wcet if estimate.warp_wcet else 0.0
+    times = f"{row.best:,}" if row.best == row.worst else f"{row.best:,}..{row.worst:,}"
+    label = f" {taken:,} x {times} " if taken else f" {times} "
+    red = round(64 + 130 * min(1.0, 2 * share))
+    color = f"#{red:02x}{64 - round(32 * share):02x}{64 - round(32 * share):02x}"
+    width = 1 + 4 * share
+    return f'label={_quote(label)}, color="{color}", penwidth={width:.1f}'

@@ -1,0 +1,163 @@
+"""From interleaved traces to warp-specific traces: sequences of transitions with their times.
+
+[B] V-A: only the events of one warp are kept, then each warp's trace is followed on the
+instrumentation point graph. Whatever does not fit is reported with its event; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxwcet.methods.hybrid.ipg import Ipg
+from ptxwcet.methods.hybrid.sorting import group_starts, stable_order
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.trace.events import IntColumn, TimedTrace
+from ptxwcet.trace.places import event_error
+
+_LARGE_TABLE = 1 << 24
+"""Pairs of ipoints of which a table is held: 64 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpTraces:
+    """All warps of all runs, one after the other; a row a transition.
+
+    ``transition`` numbers the graph's transitions; ``duration`` is in units of the clock;
+    ``first`` is each warp's first row. ``run``, ``sm``, ``warp``, ``begin`` and ``end`` (times of
+    its first and last event) have one row a warp; ``begin_row`` and ``end_row`` are those events.
+    """
+
+    transition: npt.NDArray[np.int32]
+    duration: IntColumn
+    first: IntColumn
+    run: IntColumn
+    sm: npt.NDArray[np.int32]
+    warp: IntColumn
+    begin: IntColumn
+    end: IntColumn
+    begin_row: IntColumn
+    end_row: IntColumn
+
+    @property
+    def warps(self) -> int:
+        """How many warps there are, over all runs."""
+        return len(self.first)
+
+    def warp_rows(self) -> IntColumn:
+        """For each transition the row of its warp. Cost: linear."""
+        lengths = np.diff(np.append(self.first, len(self.transition)))
+        return np.repeat(np.arange(self.warps), lengths)
+
+
+def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
+    """The warp-specific traces of a trace that was read from ``path``.
+
+    Raises PtxwcetError, with the earliest event of the first kind that occurs: PW610 (a warp on two
+    multiprocessors, or that goes on after its end), PW606 (it does not begin at the entry or does
+    not reach the end), PW605 (its time goes backwards), PW608 (a transition that the graph lacks).
+    Cost: linear; some 100 bytes an event.
+    """
+    run = np.repeat(np.arange(len(trace.runs)), np.diff(np.append(trace.runs, len(trace))))
+    order = stable_order(_warp_keys(trace, run))
+    ipoint, cycle = trace.ipoint[order], trace.cycle[order]
+    begins = group_starts(run[order], trace.warp[order])
+    is_last = np.zeros(len(order), bool)
+    is_last[np.append(begins[1:], len(order)) - 1] = True
+    _check_warps(trace, path, ipg, order, begins, is_last)
+    inner = np.flatnonzero(~is_last)
+    duration = cycle[inner + 1] - cycle[inner]
+    if len(duration) and int(duration.min()) < 0:
+        event = int(order[inner[duration < 0] + 1].min())
+        message = "time goes backwards within a warp"
+        help_text = "events of a warp stand in the order of time: record the trace again"
+        raise event_error(trace, path, event, "PW605", message, help_text)
+    transition = _numbered(ipg, ipoint[inner], ipoint[inner + 1])
+    if len(transition) and int(transition.min()) < 0:
+        raise _unknown_transition(trace, path, order, inner[transition < 0])
+    lasts = np.flatnonzero(is_last)
+    return WarpTraces(
+        transition,
+        duration,
+        begins - np.arange(len(begins)),
+        run[order[begins]],
+        trace.sm[order[begins]],
+        trace.warp[order[begins]],
+        cycle[begins],
+        cycle[lasts],
+        order[begins],
+        order[lasts],
+    )
+
+
+def _warp_keys(trace: TimedTrace, run: IntColumn) -> IntColumn:
+    """Keys of the events that ascend with the run, and within a run with the warp."""
+    most = int(trace.warp.max()) + 1
+    if most * len(trace.runs) < 2**62:
+        return run * most + trace.warp
+    numbers, places = np.unique(trace.warp, return_inverse=True)  # far apart: by rank
+    return run * len(numbers) + places
+
+
+def _check_warps(
+    trace: TimedTrace,
+    path: str,
+    ipg: Ipg,
+    order: IntColumn,
+    begins: IntColumn,
+    is_last: npt.NDArray[np.bool_],
+) -> None:
+    ipoint, sm = trace.ipoint[order], trace.sm[order]
+    start, end = ipg.placement.start, ipg.placement.end
+    moved = np.flatnonzero(~is_last[:-1] & (sm[1:] != sm[:-1])) + 1
+    again = np.flatnonzero(~is_last & (ipoint == end)) + 1
+    numbers = "the number of a warp belongs to one warp in a run"
+    cut = "the trace lacks events of this warp: record it again, or leave the run out"
+    for events, code, message, help_text in (
+        (moved, "PW610", "a warp is on two multiprocessors", numbers),
+        (again, "PW610", "a warp goes on after its end", numbers),
+        (begins[ipoint[begins] != start], "PW606", "a warp does not begin at the entry", cut),
+        (
+            np.flatnonzero(is_last & (ipoint != end)),
+            "PW606",
+            "a warp does not reach the end after this event",
+            cut,
+        ),
+    ):
+        if len(events):
+            raise event_error(trace, path, int(order[events].min()), code, message, help_text)
+
+
+def _numbered(
+    ipg: Ipg, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int32]:
+    """The number of each transition, -1 for those that the graph lacks."""
+    count = len(ipg.placement.ipoints)
+    pairs = source.astype(np.int64) * count + target
+    listed = np.array([t.source * count + t.target for t in ipg.transitions], np.int64)
+    if count * count <= _LARGE_TABLE:
+        table = np.full(count * count, -1, np.int32)
+        table[listed] = np.arange(len(listed), dtype=np.int32)
+        numbers: npt.NDArray[np.int32] = table[pairs]
+        return numbers
+    places = np.minimum(np.searchsorted(listed, pairs), len(listed) - 1)
+    return np.where(listed[places] == pairs, places, -1).astype(np.int32)
+
+
+def _unknown_transition(
+    trace: TimedTrace, path: str, order: IntColumn, places: IntColumn
+) -> PtxwcetError:
+    place = places[np.argmin(order[places + 1])]
+    before, after = int(trace.ipoint[order[place]]), int(order[place + 1])
+    names = (trace.ipoints[before].label, trace.ipoints[trace.ipoint[after]].label)
+    return event_error(
+        trace,
+        path,
+        after,
+        "PW608",
+        f"no warp of this kernel can pass from {names[0]} to {names[1]}",
+        "the trace lacks events, or its GPU joins diverged threads elsewhere than at immediate "
+        "post-dominators (docs/methods/hybrid.md)",
+    )

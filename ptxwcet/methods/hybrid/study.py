@@ -1,0 +1,270 @@
+"""Hybrid analysis of a kernel, from a trace or a launch: the library's front door.
+
+>>> from ptxwcet.opened.request import Request
+>>> from ptxwcet.methods.hybrid.study import HybridRequest, study_trace
+>>> from ptxwcet.commands.trace.study import TraceOptions
+>>> request = Request("samples/saxpy.ptx", launch_file="samples/launches/saxpy.toml")
+>>> study_trace(HybridRequest(request, None, TraceOptions("lrr"))).estimate.warp_wcet
+1497
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ptxwcet.claims import TimingClaim
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.trace.study import TraceOptions, TraceProgress, plan_launch, trace_launch
+from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_no_sizes
+from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.graph.loops import LoopForest, LoopId, find_loops
+from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.methods.hybrid.claims import (
+    Contradiction,
+    against_runs,
+    claim_estimates,
+    claim_planned,
+    claim_quantile,
+    claim_rounds,
+)
+from ptxwcet.methods.hybrid.concurrency import (
+    BlockDelays,
+    WaveParameters,
+    hybrid_estimate,
+    rounds_estimate,
+)
+from ptxwcet.methods.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
+from ptxwcet.methods.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
+from ptxwcet.opened.opening import digest_of, read_module
+from ptxwcet.opened.request import Request
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.trace.events import TimedTrace
+from ptxwcet.trace.files import read_trace
+
+EXCEEDANCES = (1e-3, 1e-6, 1e-9)
+"""Probabilities for which quantiles are given unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridRequest:
+    """What to analyse: a trace in a file, or the launch file of ``request``, traced here.
+
+    ``request`` also holds the launch facts for the static bound. ``tracing`` says how to trace.
+    With a launch file beside a trace in a file, waves are planned for a GPU as ``grid`` says.
+    ``exceedances`` are probabilities with which a warp's time may exceed the quantiles.
+    """
+
+    request: Request
+    trace: str | None = None
+    tracing: TraceOptions | None = None
+    exceedances: tuple[float, ...] = EXCEEDANCES
+    grid: GridWishes = ANY_GRID
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBound:
+    """The safe bound of one block on a machine, or why there is none.
+
+    With a bound: ``iterations`` are the most body executions of loops of one entry, and ``blocks``
+    all that a warp can execute; both are empty without.
+    """
+
+    machine: str
+    claim: TimingClaim | None
+    iterations: Mapping[LoopId, int]
+    blocks: frozenset[int]
+    refusal: Diagnostic | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWaves:
+    """What the launch and the occupancy say of the whole grid.
+
+    ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
+    as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
+    another GPU. What a traced run exceeds is a
+    :class:`~ptxwcet.methods.hybrid.claims.Contradiction`.
+    """
+
+    schedule: WaveSchedule
+    start_gap: int
+    delays: BlockDelays | None
+    waves: TimingClaim | Contradiction
+    rounds: TimingClaim | Contradiction | None
+
+    @property
+    def cycles(self) -> int:
+        """The time of all waves by equation 2."""
+        return self.waves.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class TimeQuantile:
+    """The time of a warp on the worst path that is exceeded with at most ``exceedance``."""
+
+    exceedance: float
+    claim: TimingClaim
+
+    @property
+    def cycles(self) -> int:
+        """The time itself, which a warp exceeds with at most that probability."""
+        return self.claim.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class HybridAnswer:
+    """The analysis of one kernel. ``trace_file`` is empty for a trace made here."""
+
+    path: str
+    sha256: str
+    trace_file: str
+    trace: TimedTrace
+    kernel: Kernel
+    cfg: ControlFlowGraph
+    forest: LoopForest
+    estimate: HybridEstimate
+    claims: Mapping[str, TimingClaim | Contradiction]
+    quantiles: tuple[TimeQuantile, ...]
+    static: StaticBound
+    planned: PlannedWaves | None
+
+
+def study_trace(hybrid: HybridRequest, progress: TraceProgress | None = None) -> HybridAnswer:
+    """Estimates a kernel's WCET from timed traces, beside its static bound.
+
+    ``progress`` is called while a launch is traced here. Raises PtxwcetError: problems of trace,
+    kernel and launch; PW614 (neither trace nor launch); PW615 (an exceedance out of range). Cost:
+    linear in the events, then that of the static bound.
+    """
+    _check_exceedances(hybrid.exceedances)
+    module = read_module(hybrid.request)
+    trace, schedule = _trace_and_waves(hybrid, progress)
+    path = hybrid.trace or ""
+    sha256 = digest_of(hybrid.request)
+    kernel = inline_calls(_traced_kernel(module, trace, hybrid), module)
+    cfg = build_cfg(kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    places = None
+    if schedule is not None:
+        places = BlockPlaces(schedule.warps_per_block, schedule.sms * schedule.resident_blocks)
+    estimate = estimate_kernel(kernel, cfg, forest, trace, path, sha256, places)
+    return HybridAnswer(
+        hybrid.request.path,
+        sha256,
+        path,
+        trace,
+        kernel,
+        cfg,
+        forest,
+        estimate,
+        claim_estimates(estimate),
+        _quantiles(estimate, hybrid.exceedances),
+        _bound_statically(hybrid.request, kernel),
+        None if schedule is None else plan_waves(estimate, schedule),
+    )
+
+
+def _trace_and_waves(
+    hybrid: HybridRequest, progress: TraceProgress | None
+) -> tuple[TimedTrace, WaveSchedule | None]:
+    # facts concern the static bound: what is executed comes from the launch file alone
+    executed = replace(hybrid.request, loop_bounds=(), facts_file=None)
+    if hybrid.trace is not None:
+        trace = read_trace(hybrid.trace)
+        if executed.launch_file is None:
+            return trace, None
+        return trace, plan_launch(executed, hybrid.grid)
+    if executed.launch_file is None or hybrid.tracing is None:
+        message = "no trace, and no launch to trace"
+        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+    traced = trace_launch(executed, hybrid.tracing, progress)
+    return traced.trace, traced.plan.waves
+
+
+def _check_exceedances(exceedances: tuple[float, ...]) -> None:
+    for one in exceedances:
+        if not LEAST_EXCEEDANCE <= one < 1:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW615",
+                    f"an exceedance of {one:g} is out of range",
+                    help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
+                )
+            )
+
+
+def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> Kernel:
+    name = trace.origin.kernel
+    wanted = hybrid.request.kernels
+    kernels = {kernel.name: kernel for kernel in module.kernels if kernel.has_body}
+    if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
+        return kernels[name]
+    asked_for = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
+    raise PtxwcetError(
+        Diagnostic(
+            "PW607",
+            f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
+            "asked for",
+            notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
+            help="give the PTX file that was traced, or record the trace again",
+        )
+    )
+
+
+def _quantiles(
+    estimate: HybridEstimate, exceedances: tuple[float, ...]
+) -> tuple[TimeQuantile, ...]:
+    if not exceedances:
+        return ()
+    whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
+    return tuple(
+        TimeQuantile(one, claim_quantile(estimate, min(whole.quantile(one), estimate.warp_wcet)))
+        for one in sorted(exceedances, reverse=True)
+    )
+
+
+def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
+    """What [B] VI-D leaves for later: waves of a launch that do not depend on what was traced.
+
+    The start gap is that of warps that began before any other had ended: later ones wait for
+    warps of an older wave.
+    """
+    gap = estimate.concurrency.first_gap
+    waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
+    warp, delays = estimate.warp_wcet, estimate.delays
+    planned = claim_planned(estimate, hybrid_estimate(warp, waves))
+    if delays is None or delays.places != schedule.sms * schedule.resident_blocks:
+        return PlannedWaves(schedule, gap, None, planned, None)  # for another GPU than the traced
+    rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    checked = (against_runs(estimate, one) for one in (planned, rounds))
+    return PlannedWaves(schedule, gap, delays, *checked)
+
+
+def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
+    """The safe bound of a block with the launch facts given. Raises PtxwcetError (PW326)."""
+    answer = bound_file(replace(request, kernels=(kernel.name,)))
+    row = answer.kernels[0]
+    name = answer.machine.name
+    if not isinstance(row, KernelAnalysis):
+        return StaticBound(name, None, {}, frozenset(), row.diagnostics[0])
+    require_no_sizes(row.launch, row.kernel.span)
+    paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
+    blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
+    return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)
+
+
+def _static_iterations(paths: Iterable[Path]) -> dict[LoopId, int]:
+    most: dict[LoopId, int] = {}
+    for nodes in paths:
+        for entry in loop_entries(nodes):
+            loop = LoopId(entry.loop)
+            most[loop] = max(most.get(loop, 0), entry.iterations.base)
+    return most

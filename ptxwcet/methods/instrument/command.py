@@ -1,0 +1,101 @@
+"""``ptxwcet instrument FILE -o F``: PTX that records when warps pass its basic blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
+from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
+from ptxwcet.methods.instrument.recording import (
+    InstrumentRequest,
+    instrument_file,
+    write_instrumented,
+)
+from ptxwcet.methods.instrument.sidecar import Sidecar, sidecar_data
+
+_EVERY = "every-block"
+
+
+@click.command(cls=Command, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
+@options.FILE_ON_DISK
+@options.written_to(
+    "Write the instrumented PTX here.",
+    required=True,
+    kind=OutputFile(otherwise=("sidecar", ".json")),
+)
+@click.option(
+    "--sidecar",
+    type=OUTPUT_FILE,
+    help="Write here what the points are.  [default: --output with .json]",
+)
+@options.KERNELS
+@click.option(
+    "--at",
+    "places",
+    multiple=True,
+    metavar="PLACE,...",
+    help="Only at these blocks, labels or PTX lines; the entry and the ends always.  "
+    f"[default: {_EVERY}]",
+)
+@options.format_option("text", "json")
+def instrument(
+    file: str,
+    output: Path,
+    sidecar: Path | None,
+    kernels: tuple[str, ...],
+    places: tuple[str, ...],
+    form: str,
+) -> int:
+    """Insert instrumentation points into the kernels of FILE.
+
+    At each point one lane of the warp writes the time, the multiprocessor, the warp and the point
+    into a buffer in global memory. ptxwcet record runs the result, ptxwcet import-dump reads what
+    it wrote.
+    """
+    described = sidecar or output.with_suffix(".json")
+    named = tuple(place for row in places for place in row.split(",") if place)
+    if places and not named:
+        raise click.BadParameter("names no place", param_hint="'--at'")
+    if _EVERY in named and len(named) > 1:
+        raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
+    chosen = () if named == (_EVERY,) else named
+    answer = instrument_file(InstrumentRequest(file, kernels, chosen))
+    write_instrumented(answer, output, described)
+    if form == "json":
+        echo_json(sidecar_data(answer.sidecar))
+    else:
+        echo("\n".join(_lines(answer.sidecar, output, described)))
+    return 0
+
+
+def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
+    yield f"written    {out}, {described}"
+    for kernel in sidecar.kernels:
+        blocks = len(kernel.ipoints) - 1
+        ends = kernel.inserted_points - blocks
+        yield (
+            f"kernel     {sidecar.readable(kernel)}: points at {_count(blocks, 'block')} and "
+            f"{_count(ends, 'end')}, {kernel.added_instructions:,} instructions added"
+        )
+    counts = ", ".join(f"{len(names)} .{kind}" for kind, names in REGISTERS.items())
+    yield (
+        f"added      to each kernel: registers {counts} (2 .b32 are live between points), "
+        f"{INSTRUCTIONS_AT_ENTRY} instructions at its entry"
+    )
+    yield f"           to each point: {INSTRUCTIONS_AT_POINT} instructions, no branch"
+    if sidecar.kernels:
+        buffer, chunks = sidecar.kernels[0].parameters
+        yield f"           parameters at the end: .u64 {buffer}, .u64 {chunks}"
+    total = sum(kernel.added_instructions for kernel in sidecar.kernels)
+    points = sum(kernel.inserted_points for kernel in sidecar.kernels)
+    yield f"total      {_count(points, 'point')}, {total:,} instructions"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

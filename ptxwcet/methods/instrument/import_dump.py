@@ -1,0 +1,44 @@
+"""``ptxwcet import-dump D ... --sidecar S -o t.csv``: dumps as a timed trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import INPUT_FILE
+from ptxwcet.methods.instrument.recording import import_dumps
+from ptxwcet.trace.files import write_trace
+
+
+@click.command(
+    "import-dump",
+    cls=Command,
+    example="ptxwcet import-dump kernel.bin --sidecar kernel.instr.json -o trace.npz",
+)
+@click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
+@click.option(
+    "--sidecar", type=INPUT_FILE, required=True, help="What ptxwcet instrument wrote (.json)."
+)
+@options.written_to("Write the trace here: .csv or .npz.", required=True)
+def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
+    """Turn the DUMPS of an instrumented kernel into a trace, a run each.
+
+    Times of each multiprocessor count from the first event on it.
+    """
+    trace = import_dumps(sidecar, dumps)
+    write_trace(trace, output)
+    runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
+    echo(
+        f"{output}: {_count(len(trace), 'event')} of {trace.origin.readable} "
+        f"in {_count(runs, 'run')} on {_count(multiprocessors, 'multiprocessor')}, "
+        f"times in {trace.origin.clock}s"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -1,0 +1,88 @@
+"""The worst-case makespan in closed form for L = C = 1, with a schedule that reaches it.
+
+    T(W) = I + (W - 1) (I - M)     for W = 1 and every W >= 3
+
+I is the length of the string, M the largest number of disjoint pairs of neighbours that differ.
+For W = 2 the right side is an upper bound only (LCL: T(2) = 4). docs/methods/makespan.md has both
+proofs; :func:`build_schedule` is the second one, slot by slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptxwcet.methods.makespan.schedule import Schedule, Slot
+from ptxwcet.methods.makespan.strings import StringShape
+
+
+def upper_makespan(shape: StringShape, warps: int) -> int:
+    """``I + (W - 1)(I - M)``: no schedule of L = C = 1 takes longer, for every number of warps."""
+    return shape.length + (warps - 1) * (shape.length - shape.pairs)
+
+
+def is_exact_for(warps: int) -> bool:
+    """Whether some schedule takes as long as :func:`upper_makespan` says, for every string."""
+    return warps != 2
+
+
+def build_schedule(string: str, warps: int) -> Schedule:
+    """A work-conserving schedule of L = C = 1 that takes :func:`upper_makespan` slots.
+
+    The string is cut between equal neighbours into alternating segments. All warps but one, the
+    straggler, move from segment to segment as waves; the straggler stays far behind, makes one step
+    when the others change from one letter to the other, and ends alone. Raises: ValueError for two
+    warps. Cost: linear in the instructions of all warps.
+    """
+    if not is_exact_for(warps):
+        raise ValueError("two warps need not reach the closed form")
+    run = _Run(string, warps)
+    return Schedule(tuple(run.slots()))
+
+
+class _Run:
+    def __init__(self, string: str, warps: int) -> None:
+        self._string = string
+        self._group = range(warps - 1)
+        self._straggler = warps - 1
+        self._behind = 0  # the straggler's position
+        self._segments = segment_bounds(string)
+        self._ends = {end - 1 for _, end in self._segments}
+
+    def slots(self) -> Iterator[Slot]:
+        if self._group:
+            for start, end in self._segments:
+                yield from self._catch_up(start)
+                yield from self._wave(start, end)
+        while self._behind < len(self._string):
+            yield self._step()
+
+    def _catch_up(self, start: int) -> Iterator[Slot]:
+        """At the last letter of its segment the straggler goes on to the next: the same letter."""
+        while self._behind < start and self._behind in self._ends:
+            yield self._step()
+
+    def _step(self) -> Slot:
+        self._behind += 1
+        return self._slot(self._behind - 1, self._straggler, None)
+
+    def _wave(self, start: int, end: int) -> Iterator[Slot]:
+        """Moves the group from ``start`` to ``end``, one warp a time at the second letter."""
+        before: int | None = None  # the warp at the second letter
+        for position in range(start, end, 2):
+            for warp in self._group:
+                yield self._slot(position, warp, before)
+                before = warp if position + 1 < end else None
+        if before is not None:  # even length: the straggler changes the letter with the last one
+            self._behind += 1
+            yield self._slot(start, self._straggler, before)
+
+    def _slot(self, position: int, warp: int, other: int | None) -> Slot:
+        """``warp`` served on the letter at ``position``, ``other`` on the other kind of unit."""
+        rest = () if other is None else (other,)
+        return Slot((warp,), rest) if self._string[position] == "L" else Slot(rest, (warp,))
+
+
+def segment_bounds(string: str) -> Sequence[tuple[int, int]]:
+    """First and one past the last letter of each alternating segment."""
+    cuts = [i for i in range(1, len(string)) if string[i] == string[i - 1]]
+    return list(zip([0, *cuts], [*cuts, len(string)], strict=True)) if string else []

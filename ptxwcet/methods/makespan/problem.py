@@ -1,0 +1,91 @@
+"""What is asked: a kernel string, a number of warps, how many warps each kind of unit serves.
+
+The machine ([M], section 2): time slots; in each, up to L warps execute an L-instruction and up to
+C warps a C-instruction, each one instruction at most, in order; work-conserving: a warp that waits
+for a kind of unit waits only if that kind serves as many warps as it can.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ptxwcet.methods.makespan.strings import StringShape, StringTree, repeat_letters, shape_of
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+MOST_REPEATS = 1024
+"""The smallest capacity is one warp in so many slots; a warp has 32 threads."""
+
+_CAPACITY = re.compile(r"[0-9]{1,9}(/0*[1-9][0-9]{0,8}|\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True, slots=True)
+class MakespanProblem:
+    """``warps`` identical warps execute ``tree``; per slot ``load_store`` L and ``cores`` C.
+
+    Capacities are whole numbers of warps (L and C of [M] after its transformation).
+    """
+
+    tree: StringTree
+    warps: int
+    load_store: int = 1
+    cores: int = 1
+
+    @property
+    def shape(self) -> StringShape:
+        """What formulas need of the string."""
+        return shape_of(self.tree)
+
+    @property
+    def is_unit(self) -> bool:
+        """One warp a slot on each kind of unit: L = C = 1."""
+        return self.load_store == self.cores == 1
+
+
+def build_problem(
+    tree: StringTree, warps: int, load_store: Fraction, cores: Fraction
+) -> MakespanProblem:
+    """The problem with whole capacities: 1/n serves a warp in n slots, so a letter becomes n.
+
+    [M] section 3: n sub-warps of one warp use the unit in mutual exclusion, one a slot. Raises
+    PtxwcetError (PW561): no warps, or a capacity that is neither whole nor 1/n.
+    """
+    if warps < 1:
+        raise PtxwcetError(
+            Diagnostic("PW561", f"{warps} warps: at least one warp is needed", help="give --warps")
+        )
+    loads, load_store_whole = _split("load/store units", load_store)
+    repeats, cores_whole = _split("cores", cores)
+    return MakespanProblem(
+        repeat_letters(tree, loads, repeats), warps, load_store_whole, cores_whole
+    )
+
+
+def _split(name: str, capacity: Fraction) -> tuple[int, int]:
+    """How often a letter is repeated, and the capacity that remains."""
+    if capacity >= 1 and capacity.denominator == 1:
+        return 1, capacity.numerator
+    if capacity.numerator == 1 and capacity.denominator <= MOST_REPEATS:
+        return capacity.denominator, 1
+    raise PtxwcetError(
+        Diagnostic(
+            "PW561",
+            f"capacity {capacity} of the {name}: it must be a whole number of warps, or 1/n with "
+            f"n at most {MOST_REPEATS}",
+            help="1 serves one warp a slot, 2 two of them, 1/2 one warp in two slots",
+        )
+    )
+
+
+def parse_capacity(name: str, text: str) -> Fraction:
+    """A capacity as it is written: ``2``, ``1/2``, ``0.5``. Raises PtxwcetError (PW561)."""
+    if _CAPACITY.fullmatch(text) is None:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW561",
+                f"capacity {text!r} of the {name} is not a number",
+                help="give a whole number of warps or 1/n: 1, 2, 1/2",
+            )
+        )
+    return Fraction(text)

@@ -1,0 +1,212 @@
+"""``ptxwcet pwcet FILE ...``: probabilistic WCET of measured, or here drawn, execution times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.made import command_line, page_time
+from ptxwcet.cli.options import refuse_idle
+from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.paths import InputFile
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.methods.pwcet.options import DRAWING_NAMES, pwcet_options
+from ptxwcet.opened.request import Request
+from ptxwcet.support.csv_cells import spelled
+from ptxwcet.support.diagnostics import Severity
+from ptxwcet.support.extras import require_extra
+from ptxwcet.support.whole_files import write_text
+
+if TYPE_CHECKING:
+    from ptxwcet.methods.pwcet.settings import Settings
+    from ptxwcet.methods.pwcet.study import PwcetAnswer
+
+
+@click.command(
+    cls=Command, needs=("pwcet",), example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html"
+)
+@click.argument("files", nargs=-1, required=True, type=InputFile(".cu"))
+@pwcet_options
+def pwcet(
+    files: tuple[str, ...],
+    html: Path | None,
+    plots: Path | None,
+    picture_format: str,
+    save_times: Path | None,
+    form: str,
+    force: bool,
+    static_bounds: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Derive a probabilistic WCET from execution times (Berezovskyi et al., RTNS 2014).
+
+    FILES are measurements, text columns or .npy; or one .ptx whose runs are drawn here with
+    --launch, --runs and --policy. Exit code: 0 answered; 1 refused, by the input or because the
+    hypotheses of extreme value theory are rejected; 2 usage.
+    """
+    # here: scipy, statsmodels and numpy's arrays are no matter for other commands
+    from ptxwcet.methods.pwcet.report import build_pwcet_report
+    from ptxwcet.methods.pwcet.study import findings, with_stated_bounds
+    from ptxwcet.methods.pwcet.text import render_pwcet_text
+
+    if plots is None:
+        refuse_idle("says how to draw: give --plots, too", "picture_format")
+    of, idle = {"pot": ("bm", "block_size"), "bm": ("pot", "threshold")}[options["extremes"]]
+    refuse_idle(f"is of --extremes {of}: say that, or leave it out", idle)
+    settings = _settings(options)
+    if files[0].endswith(".ptx"):
+        require_extra("sim", "drawing runs of a kernel")
+        answer = _drawn(files, settings, options)
+    else:
+        answer = _measured(files, settings, options)
+        if save_times is not None:
+            raise click.UsageError("--save-times writes drawn times: give a .ptx and --launch")
+    answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
+    report = build_pwcet_report(answer, force=force)
+    if save_times is not None:
+        write_text(save_times, _times_csv(answer), "PW709")
+    if html is not None or plots is not None:
+        read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
+        read += [("linked PTX", one) for one in options["links"]]
+        read += [("launch file", one) for one in options["launches"]]
+        _draw(answer, report, html, plots, picture_format, read)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render_pwcet_text(report), nl=False)
+    # warnings stand in the report; a refused curve that was forced is marked where it is printed
+    errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
+    return finish(errors)
+
+
+def _stated(text: str) -> tuple[str, int]:
+    label, _, value = text.rpartition("=")
+    if not label or re.fullmatch("[0-9]{1,30}", value) is None:
+        raise click.BadParameter(
+            f"'{text}' is not CONDITION=TIME with a whole time", param_hint="'--static-bound'"
+        )
+    return label, int(value)
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    from ptxwcet.methods.pwcet.estimation import Estimator
+    from ptxwcet.methods.pwcet.intervals import Interval
+    from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
+
+    probabilities = options["probabilities"] or (1e-6, 1e-9, 1e-12)
+    for name, value in (
+        *(("--probability", one) for one in probabilities),
+        ("--level", options["level"]),
+        ("--confidence", options["confidence"]),
+    ):
+        if not 0 < value < 1:
+            raise click.BadParameter(f"{value:g} is not between 0 and 1", param_hint=f"'{name}'")
+    estimator = Estimator(options["estimator"])
+    interval = options["interval"]
+    if interval == "profile" and estimator is not Estimator.MLE:
+        raise click.UsageError("--interval profile needs --estimator mle")
+    default = Interval.PROFILE if estimator is Estimator.MLE else Interval.BOOTSTRAP
+    return Settings(
+        Extraction(options["extremes"]),
+        Shape(options["shape"]),
+        estimator,
+        Interval(interval) if interval else default,
+        options["block_size"],
+        options["threshold"],
+        tuple(sorted(probabilities, reverse=True)),
+        options["level"],
+        options["confidence"],
+        options["lags"],
+        options["seed"],
+    )
+
+
+def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -> None:
+    given = [name for name in names if options[name] not in (None, ())]
+    if given:
+        singular = {"launches": "launch", "links": "link"}.get(given[0], given[0])
+        raise click.UsageError(f"--{singular.replace('_', '-')} {why}")
+
+
+def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+    from ptxwcet.methods.pwcet.study import study_files
+    from ptxwcet.trace.measurement_files import ReadOptions
+    from ptxwcet.trace.measurements import TimeUnit
+
+    _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx file")
+    unit = options["unit"]
+    reading = ReadOptions(
+        TimeUnit(unit) if unit else None,
+        options["column"],
+        options["condition_column"],
+        int(options["counter_bits"] or 32),
+    )
+    return study_files(files, reading, settings)
+
+
+def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
+    from ptxwcet.methods.pwcet.runs import DrawOptions
+    from ptxwcet.methods.pwcet.study import study_launches
+
+    if len(files) > 1:
+        raise click.UsageError("runs are drawn of one .ptx file at a time")
+    reading = ("unit", "column", "condition_column", "counter_bits")
+    _refuse_options(options, reading, "is about measurement files")
+    missing = [name for name in ("launches", "runs", "policy") if not options[name]]
+    if missing:
+        names = ", ".join("--" + name.replace("launches", "launch") for name in missing)
+        raise click.UsageError(f"to draw runs of a kernel, give {names}")
+    drawing = DrawOptions(
+        options["runs"],
+        options["inputs"] or options["runs"],
+        options["policy"],
+        options["jitter"] or 0,
+        options["launch_gap"] or 0,
+        options["sms"],
+        options["resident_blocks"],
+        options["registers"],
+        options["seed"],
+    )
+    machine = options["machine"] or DEFAULT_MACHINE
+    requests = [
+        Request(files[0], launch_file=launch, machine=machine, links=options["links"])
+        for launch in options["launches"]
+    ]
+    with ProgressLine("runs") as line:
+        return study_launches(requests, drawing, settings, line.show)
+
+
+def _draw(
+    answer: PwcetAnswer,
+    report: Any,
+    html: Path | None,
+    plots: Path | None,
+    form: str,
+    read: Sequence[tuple[str, str]],
+) -> None:
+    """Pictures and page; ``read`` are the files that they rest on, and what they are."""
+    from ptxwcet.methods.pwcet.page import render_pwcet_html
+    from ptxwcet.methods.pwcet.pictures import draw_plots, write_plots
+    from ptxwcet.opened.opening import ReadFile
+    from ptxwcet.report.page.parts import Made
+
+    pictures = draw_plots(answer, report)
+    if plots is not None:
+        write_plots(pictures, plots, form)
+    if html is not None:
+        rests_on = tuple(ReadFile.of(*one) for one in read)
+        made = Made(command_line(), page_time(), rests_on)
+        write_text(html, render_pwcet_html(report, pictures, made), "PW709")
+
+
+def _times_csv(answer: PwcetAnswer) -> str:
+    rows = [f"condition,{answer.unit.value}"]
+    for study in answer.studies:
+        rows += [f"{spelled(study.sample.label)},{value:.0f}" for value in study.sample.times]
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,217 @@
+"""From times to extremes: block maxima and peaks over a threshold, of a stated or a chosen size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxwcet.methods.pwcet.distributions import Family, Floats
+from ptxwcet.methods.pwcet.errors import parameter_errors
+from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
+from ptxwcet.methods.pwcet.extremal import cluster_maxima
+from ptxwcet.methods.pwcet.goodness import assess_fit
+from ptxwcet.methods.pwcet.tail import Extremes
+
+LEAST_EXTREMES = 40
+"""Maxima or excesses below which no law is fitted."""
+
+LEAST_BLOCK = 25
+"""The block size of [E] 5.2, and the smallest that is tried."""
+
+_MOST_EXTREMES = 10_000
+_SIZES = (10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 400, 600, 800, 1600, 3200, 6400, 12800)
+_RATES = (
+    0.2,
+    0.15,
+    0.1,
+    0.075,
+    0.05,
+    0.04,
+    0.03,
+    0.025,
+    0.02,
+    0.015,
+    0.01,
+    0.0075,
+    0.005,
+    0.0025,
+    0.001,
+)
+_MOST_RATE = 0.101
+_GRID_LIMIT = 1e-6
+_MOST_EXACT = 2.0**53
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A block size or a threshold that was tried. ``p``: of the Anderson-Darling test.
+
+    ``choice`` is the block size, or the threshold. ``is_eligible``: it may be chosen, others are
+    for the stability plot. ``scale_error`` and ``covariance`` (of scale and shape) as in
+    :func:`parameter_errors`; :meth:`scale_at` moves the scale to another threshold.
+    """
+
+    choice: float
+    extremes: int
+    shape: float
+    shape_error: float
+    scale: float
+    scale_error: float
+    covariance: float
+    p: float
+    is_eligible: bool
+
+    def scale_at(self, threshold: float) -> tuple[float, float]:
+        """The scale that the law has at a lower threshold, and its error: it should not change."""
+        away = self.choice - threshold
+        variance = self.scale_error**2 + (away * self.shape_error) ** 2 - 2 * away * self.covariance
+        return self.scale - self.shape * away, float(np.sqrt(variance)) if variance > 0 else float(
+            "nan"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanExcess:
+    """Mean of the excesses above thresholds, and its standard error: a line where a GPD holds."""
+
+    thresholds: Floats
+    means: Floats
+    errors: Floats
+
+
+def resolution_of(times: Floats) -> float:
+    """The grid on which the times lie: the largest step of which all are multiples, from the least.
+
+    0 if there is none of at least a millionth. Cycle counts give 1 or more. Cost: linear.
+    """
+    distances = times - times.min()
+    for digits in range(7):
+        scaled = distances * 10.0**digits
+        if scaled.max() > _MOST_EXACT:
+            break
+        whole = np.rint(scaled)
+        if np.abs(scaled - whole).max() < _GRID_LIMIT * max(1.0, 10.0 ** (digits - 3)):
+            step = int(np.gcd.reduce(whole.astype(np.int64)))
+            return step / 10.0**digits
+    return 0.0
+
+
+def spread_ties(times: Floats, resolution: float, random: np.random.Generator) -> Floats:
+    """The times moved down at random within their grid cell, so that none are equal.
+
+    A count of x cycles is taken for a time in ``(x - resolution, x]``; the laws are continuous, and
+    equal values would mislead their fits and tests. Levels are rounded up to the grid again.
+    """
+    if resolution == 0:
+        return times
+    return times - resolution * random.random(len(times))
+
+
+def block_maxima(times: Floats, size: int) -> Floats:
+    """The maximum of each block of ``size`` consecutive times; an incomplete last one is left out.
+
+    Raises ValueError for a size below 1.
+    """
+    if size < 1:
+        raise ValueError("a block has at least one time")
+    blocks = len(times) // size
+    return np.asarray(times[: blocks * size].reshape(blocks, size).max(axis=1), np.float64)
+
+
+def maxima_of(times: Floats, size: int, index: float) -> Extremes:
+    """Block maxima as extremes; ``index`` is the extremal index of the times."""
+    return Extremes(block_maxima(times, size), block_size=size, runs_per_maximum=size * index)
+
+
+def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
+    """Times above a threshold as extremes; of each cluster the largest if ``index`` is below 1."""
+    above = times > threshold
+    rate = float(above.mean())
+    values = times[above] if index >= 1 else cluster_maxima(times, threshold, index)
+    return Extremes(values, threshold=threshold, rate=rate)
+
+
+def block_sizes(count: int) -> tuple[int, ...]:
+    """Sizes to try for so many times, from 10 on: those that leave 20 to 10,000 maxima, and 25."""
+    fit = [size for size in _SIZES if 20 <= count // size <= _MOST_EXTREMES]
+    return tuple(sorted({*fit, LEAST_BLOCK})) if count // LEAST_BLOCK <= _MOST_EXTREMES else (*fit,)
+
+
+def thresholds(times: Floats) -> tuple[float, ...]:
+    """Thresholds to try, ascending: exceeded by 20 % to 0.1 % of the times, by 30 to 10,000."""
+    counts = [round(rate * len(times)) for rate in _RATES]
+    counts = [c for c in counts if 30 <= c <= _MOST_EXTREMES]
+    if len(times) // 10 > _MOST_EXTREMES:
+        counts.insert(0, _MOST_EXTREMES)
+    ordered = np.sort(times)
+    candidates = sorted({float(ordered[-count - 1]) for count in counts})
+    # equal times at the top leave thresholds with nothing, or nothing that varies, above
+    above = [
+        ordered[np.searchsorted(ordered, candidate, side="right") :] for candidate in candidates
+    ]
+    return tuple(
+        candidate
+        for candidate, values in zip(candidates, above, strict=True)
+        if len(values) >= 30 and values[0] < values[-1]
+    )
+
+
+def try_extremes(
+    extremes: Extremes,
+    family: Family,
+    estimator: Estimator,
+    random: np.random.Generator,
+    *,
+    is_given: bool,
+) -> Candidate:
+    """Fits a law and tests the fit; ``is_given``: the user chose it, so that it is eligible."""
+    law = fit_law(family, extremes.values, estimator, extremes.threshold)
+    scale_error, error, covariance = parameter_errors(law, extremes.values)
+    count = len(extremes.values)
+    coarse = (
+        extremes.block_size < LEAST_BLOCK if family.is_of_maxima else extremes.rate > _MOST_RATE
+    )
+    enough = count >= LEAST_EXTREMES + (0 if extremes.block_size == LEAST_BLOCK else 10)
+    return Candidate(
+        choice=float(extremes.block_size) if family.is_of_maxima else extremes.threshold,
+        extremes=count,
+        shape=law.shape,
+        shape_error=error,
+        scale=law.scale,
+        scale_error=scale_error,
+        covariance=covariance,
+        p=assess_fit(law, extremes.values, estimator, random, 99).p_anderson_darling,
+        is_eligible=is_given or (enough and not coarse),
+    )
+
+
+def choose(candidates: tuple[Candidate, ...], level: float) -> Candidate:
+    """The first candidate with a p above ``level``: it uses the most data that still fit.
+
+    Of the eligible ones; the one that fits best if none does. Candidates come with the most
+    extremes first.
+    """
+    eligible = [row for row in candidates if row.is_eligible] or list(candidates)
+    for row in eligible:
+        if row.p > level:
+            return row
+    return max(eligible, key=lambda row: row.p)
+
+
+def mean_excess(times: Floats, points: int = 60) -> MeanExcess:
+    """The mean excess above thresholds from the median up to the tenth largest time.
+
+    Cost: a sort, and linear in the points.
+    """
+    ordered = np.sort(times)
+    n = len(ordered)
+    sums = np.cumsum(ordered[::-1])[::-1]
+    squares = np.cumsum((ordered[::-1] - ordered[-1]) ** 2)[::-1]
+    places = np.unique(np.linspace(n // 2, max(n // 2, n - 10), points).astype(np.int64))
+    counts = (n - places).astype(np.float64)
+    levels = ordered[places - 1]
+    means = sums[places] / counts - levels
+    away = ordered[-1] - (sums[places] / counts)
+    variance = np.maximum(squares[places] / counts - away**2, 0.0)
+    return MeanExcess(levels, means, np.sqrt(variance / counts))

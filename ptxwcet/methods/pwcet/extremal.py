@@ -1,0 +1,183 @@
+"""Dependence of extremes: the extremal index by four estimators, the extremogram, declustering.
+
+The extremal index theta is the reciprocal of the mean size of clusters of exceedances; 1 means that
+extremes come alone ([E] Equation 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxwcet.methods.pwcet.distributions import Floats
+
+_SIMULATIONS = 999
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremalIndex:
+    """Estimates of theta from exceedances of ``threshold``, each at most 1.
+
+    ``p`` is the probability of an estimate by intervals this low for independent times.
+    ``block_length`` and ``run_length`` are those of the blocks and the runs estimator; independent
+    times would give the latter ``runs_if_independent``.
+    """
+
+    threshold: float
+    exceedances: int
+    blocks: float
+    runs: float
+    intervals: float
+    sliding: float
+    block_length: int
+    run_length: int
+    runs_if_independent: float
+    p: float
+
+
+def extremal_threshold(times: Floats) -> float:
+    """The threshold for tests of extremes: exceeded by two square roots of the number of runs.
+
+    At least 50 exceedances, at most a tenth of all.
+    """
+    n = len(times)
+    count = min(max(50, round(2 * np.sqrt(n))), n // 10)
+    return float(np.partition(times, n - count - 1)[n - count - 1])
+
+
+def extremal_index(times: Floats, random: np.random.Generator) -> ExtremalIndex:
+    """The extremal index of a series. Cost: a few passes, and 999 samples of the exceedances."""
+    n = len(times)
+    threshold = extremal_threshold(times)
+    places = np.flatnonzero(times > threshold)
+    rate = len(places) / n
+    gaps = np.diff(places)
+    block_length = max(2, round(1 / rate))
+    run_length = max(1, round(0.05 / rate))
+    estimate = by_intervals(gaps[None, :])[0]
+    null = by_intervals(random.geometric(rate, (_SIMULATIONS, len(gaps))))
+    return ExtremalIndex(
+        threshold,
+        len(places),
+        by_blocks(places, n, block_length),
+        by_runs(gaps, run_length),
+        float(estimate),
+        by_sliding_blocks(times, block_length),
+        block_length,
+        run_length,
+        (1 - rate) ** run_length,
+        float((1 + (null <= estimate).sum()) / (1 + len(null))),
+    )
+
+
+def by_blocks(places: npt.NDArray[np.intp], n: int, length: int) -> float:
+    """``log(1 - K / k) / (length * log(1 - N / n))``: K of k blocks hold the N exceedances.
+
+    Smith and Weissman 1994; an incomplete last block is left out. NaN if every block holds one.
+    """
+    blocks = n // length
+    inside = places[places < blocks * length]
+    held = len(np.unique(inside // length))
+    if held == blocks or not len(inside):
+        return float("nan")
+    rate = len(inside) / (blocks * length)
+    return min(1.0, float(np.log1p(-held / blocks) / (length * np.log1p(-rate))))
+
+
+def by_runs(gaps: npt.NDArray[np.intp], length: int) -> float:
+    """The share of exceedances that none of the next ``length`` observations follows."""
+    return float((1 + (gaps > length).sum()) / (1 + len(gaps)))
+
+
+def by_intervals(gaps: npt.NDArray[np.intp]) -> Floats:
+    """Ferro and Segers 2003, Equation 22, of each row of gaps between exceedances."""
+    gaps = gaps.astype(np.float64)
+    count = gaps.shape[1]
+    short = gaps.max(axis=1) <= 2
+    less = gaps - 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = 2 * gaps.sum(axis=1) ** 2 / (count * (gaps**2).sum(axis=1))
+        moved = 2 * less.sum(axis=1) ** 2 / (count * (less * (gaps - 2)).sum(axis=1))
+    found: Floats = np.minimum(1.0, np.where(short, plain, moved))
+    return found
+
+
+def by_sliding_blocks(times: Floats, length: int) -> float:
+    """Northrop 2015, from maxima of sliding blocks, less its bias (Berghaus and Buecher 2018)."""
+    from scipy.ndimage import maximum_filter1d
+
+    n = len(times)
+    maxima = maximum_filter1d(times, length)[length // 2 : n - (length - 1) // 2]
+    share = np.searchsorted(np.sort(times), maxima, side="right") / (n + 1)
+    mean = float((-length * np.log(share)).mean())
+    return min(1.0, max(1e-6, 1 / mean - 1 / length))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extremogram:
+    """Probability of an exceedance ``lag`` runs after another, for lags from 1 on ([E] Fig. 5).
+
+    ``expected`` is that of independent times, ``limit`` what they stay below at each lag with the
+    tests' confidence. ``p``: of at least so many pairs at all lags together.
+    """
+
+    values: Floats
+    expected: float
+    limit: float
+    pairs: int
+    p: float
+
+
+def extremogram(
+    times: Floats, threshold: float, lags: int, level: float, random: np.random.Generator
+) -> Extremogram:
+    """The extremogram of exceedances of ``threshold`` (Davis and Mikosch 2009).
+
+    ``limit`` is by the Poisson law, ``p`` by 999 random orders of the times. Cost: linear in times
+    and lags.
+    """
+    from scipy.stats import poisson
+
+    above = times > threshold
+    n, count = len(times), int(above.sum())
+    pairs = np.asarray([int((above[:-lag] & above[lag:]).sum()) for lag in range(1, lags + 1)])
+    chance = count * (count - 1) / (n * (n - 1))
+    means = chance * (n - np.arange(1, lags + 1))
+    limit = float(poisson.ppf(1 - level, means.mean()))
+    return Extremogram(
+        pairs / count,
+        count / n,
+        limit / count,
+        int(pairs.sum()),
+        _share_with_as_many(n, count, lags, int(pairs.sum()), random),
+    )
+
+
+def _share_with_as_many(
+    n: int, count: int, lags: int, pairs: int, random: np.random.Generator
+) -> float:
+    """The share of random orders in which at least so many pairs are at most ``lags`` apart."""
+    reached = 0
+    own = np.arange(1, count + 1)
+    for _ in range(_SIMULATIONS):
+        places = np.sort(random.choice(n, count, replace=False, shuffle=False))
+        within = np.searchsorted(places, places + lags, side="right") - own
+        reached += int(within.sum()) >= pairs
+    return (1 + reached) / (1 + _SIMULATIONS)
+
+
+def cluster_maxima(times: Floats, threshold: float, index: float) -> Floats:
+    """The largest time of each cluster of exceedances (Ferro and Segers 2003, section 4).
+
+    The ``theta N`` largest gaps between the N exceedances part the clusters.
+    """
+    places = np.flatnonzero(times > threshold)
+    gaps = np.diff(places)
+    clusters = int(np.clip(np.floor(index * len(places)) + 1, 1, len(places)))
+    if clusters == len(places):
+        return times[places]
+    order = np.argsort(-gaps, kind="stable")[: clusters - 1]
+    starts = np.concatenate([[0], np.sort(order) + 1])
+    return np.asarray(np.maximum.reduceat(times[places], starts), np.float64)

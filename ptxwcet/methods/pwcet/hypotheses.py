@@ -1,0 +1,221 @@
+"""The hypotheses of extreme value theory about measurements, tested ([E] section 4.1, Table 1).
+
+scipy's and statsmodels' tests are used where they exist; the R/S test is our own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from ptxwcet.methods.pwcet.distributions import Floats
+from ptxwcet.methods.pwcet.extremal import ExtremalIndex, Extremogram
+from ptxwcet.methods.pwcet.outcomes import Gate, TestOutcome, Verdict
+from ptxwcet.methods.pwcet.series import (
+    SerialDependence,
+    bridge_square_survival,
+    independent_gap,
+    rescaled_range,
+    rescaled_range_survival,
+)
+
+MOST_BDS = 1000
+"""Times that the BDS test looks at, from the first on: its cost grows with their square."""
+
+
+def _outcome(
+    name: str,
+    gate: Gate,
+    hypothesis: str,
+    statistic: float,
+    p: float,
+    level: float,
+    meanings: tuple[str, str],
+) -> TestOutcome:
+    """A test made; ``meanings`` if the hypothesis is kept and if it is rejected."""
+    if not np.isfinite(p):
+        reason = "the test gives no figure for these data"
+        return TestOutcome(name, gate, hypothesis, None, None, Verdict.NOT_MADE, reason)
+    rejected = bool(p <= level)
+    verdict = Verdict.REJECTED if rejected else Verdict.KEPT
+    return TestOutcome(
+        name, gate, hypothesis, float(statistic), float(p), verdict, meanings[rejected]
+    )
+
+
+def series_outcomes(times: Floats, serial: SerialDependence, level: float) -> Iterator[TestOutcome]:
+    """The tests of the whole series, one after the other. Cost: a few sorts and transforms."""
+    yield runs_test(times, level)
+    yield ljung_box_test(serial, level)
+    yield bds_test(times, level)
+    gap = 1
+    if serial.ljung_box_p[-1] <= level:
+        gap = independent_gap(times, level)
+    yield halves_test(times, level, gap)
+    yield kpss_test(times, level)
+    yield rescaled_range_test(times, level)
+    yield autoregressive_order(serial)
+
+
+def runs_test(times: Floats, level: float) -> TestOutcome:
+    """Wald and Wolfowitz' runs above and below the median (the mean, where that parts nothing)."""
+    from statsmodels.sandbox.stats.runs import runstest_1samp
+
+    cut = float(np.median(times))
+    if (times >= cut).all():
+        cut = float(times.mean())
+    statistic, p = runstest_1samp(times, cutoff=cut, correction=False)
+    few = "fewer" if statistic < 0 else "more"
+    return _outcome(
+        "runs test",
+        Gate.INDEPENDENT,
+        "times are in random order",
+        statistic,
+        p,
+        level,
+        (
+            "long and short times change as often as in random order",
+            f"long and short times change {few} times than in random order",
+        ),
+    )
+
+
+def ljung_box_test(serial: SerialDependence, level: float) -> TestOutcome:
+    """Ljung and Box' test of all autocorrelations up to the last lag."""
+    lags = len(serial.ljung_box)
+    return _outcome(
+        "Ljung-Box",
+        Gate.INDEPENDENT,
+        f"no autocorrelation up to lag {lags}",
+        float(serial.ljung_box[-1]),
+        float(serial.ljung_box_p[-1]),
+        level,
+        ("no time tells of the next ones", "a time tells of the next ones"),
+    )
+
+
+def bds_test(times: Floats, level: float) -> TestOutcome:
+    """Brock, Dechert and Scheinkman's test of any dependence, in dimension 2."""
+    from statsmodels.tsa.stattools import bds
+
+    part = times[:MOST_BDS]
+    statistic, p = float("nan"), float("nan")
+    if part.max() > part.min():
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            statistic, p = (float(np.ravel(one)[0]) for one in bds(part, max_dim=2))
+    return _outcome(
+        "BDS",
+        Gate.INDEPENDENT,
+        f"the first {len(part):,} times are independent and identically distributed",
+        statistic,
+        p,
+        level,
+        ("no pattern in pairs of neighbours", "pairs of neighbours have a pattern"),
+    )
+
+
+def halves_test(times: Floats, level: float, gap: int = 1) -> TestOutcome:
+    """Kolmogorov and Smirnov's test of the first half against the second ([E] 4.1.2).
+
+    It holds for independent times: of dependent ones every ``gap``-th is taken.
+    """
+    from scipy.stats import ks_2samp
+
+    taken = times[::gap]
+    middle = len(taken) // 2
+    comparison = ks_2samp(taken[:middle], taken[middle:], method="auto" if gap == 1 else "asymp")
+    which = "" if gap == 1 else f", every {gap}th time"
+    return _outcome(
+        "KS of halves",
+        Gate.IDENTICAL,
+        f"both halves have one distribution{which}",
+        comparison.statistic,
+        comparison.pvalue,
+        level,
+        (
+            "the second half of the runs is like the first",
+            "the runs changed under way: the two halves differ",
+        ),
+    )
+
+
+def kpss_test(times: Floats, level: float) -> TestOutcome:
+    """Kwiatkowski, Phillips, Schmidt and Shin's test of a constant level.
+
+    The statistic is statsmodels'; its table of p ends at 0.01 and 0.1, so that p is taken from the
+    limit law itself, which is Cramer's and von Mises'.
+    """
+    from statsmodels.tsa.stattools import kpss
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of p-values at the table's ends
+        statistic, *_ = kpss(times, regression="c", nlags="auto")
+    return _outcome(
+        "KPSS",
+        Gate.IDENTICAL,
+        "the series is stationary about a level",
+        statistic,
+        bridge_square_survival(float(statistic)),
+        level,
+        ("no drift of the level", "the level drifts or jumps"),
+    )
+
+
+def rescaled_range_test(times: Floats, level: float) -> TestOutcome:
+    """Lo's R/S test, on the side of persistence: the distribution is in the limit."""
+    statistic, lags = rescaled_range(times)
+    return _outcome(
+        "R/S",
+        Gate.LONG_RANGE,
+        f"far-away runs are independent (Lo, {lags} lags)",
+        statistic,
+        rescaled_range_survival(statistic),
+        level,
+        ("dependence, if any, ends soon", "dependence goes on over far-away runs"),
+    )
+
+
+def autoregressive_order(serial: SerialDependence) -> TestOutcome:
+    """The order of an AR model: a figure, no test."""
+    return TestOutcome(
+        "AR order",
+        None,
+        "order of an autoregressive model",
+        float(serial.order_aic),
+        None,
+        Verdict.REPORTED,
+        f"by AIC; {serial.order_bic} by BIC; 0 is white noise",
+    )
+
+
+def extreme_outcomes(
+    index: ExtremalIndex, pairs: Extremogram, level: float
+) -> Iterator[TestOutcome]:
+    """The tests of the times above a high threshold."""
+    yield _outcome(
+        "extremal index",
+        Gate.EXTREMES,
+        "theta = 1 (intervals estimator)",
+        index.intervals,
+        index.p,
+        level,
+        (
+            "long times come alone",
+            f"long times come in clusters of {1 / index.intervals:.1f} on average",
+        ),
+    )
+    yield _outcome(
+        "extremogram",
+        Gate.EXTREMES,
+        f"no more pairs of long times up to lag {len(pairs.values)} than by chance",
+        float(pairs.values.max()),
+        pairs.p,
+        level,
+        (
+            "a long time does not call for another",
+            "after a long time another one is more likely",
+        ),
+    )

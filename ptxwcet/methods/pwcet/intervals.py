@@ -1,0 +1,202 @@
+"""Confidence intervals of levels that one run exceeds with small probabilities.
+
+Profile likelihood: a level x belongs to the interval if the best law with that level is at most
+``chi2 / 2`` less likely than the best of all. It is not symmetric, as the uncertainty of a far tail
+is not: of a heavy tail it spans orders of magnitude, so that its ends are searched by the logarithm
+of the distance from the law's location. Parametric bootstrap: percentiles of the levels of laws
+fitted to samples of the fitted law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxwcet.methods.pwcet.distributions import Floats, sample, stretched
+from ptxwcet.methods.pwcet.estimation import Estimator, fit_rows, log_likelihood
+from ptxwcet.methods.pwcet.profile_likelihood import best_laws, fitted_parameters
+from ptxwcet.methods.pwcet.tail import Tail
+
+_CHUNK = 1 << 20
+_REPLICATES = 499
+_FIRST_STEP = 0.02
+_MOST_STEPS = 60
+_TOLERANCE = 1e-5
+_FURTHEST_SHAPE = 2.0
+_FURTHEST = 1e4
+
+
+class Interval(Enum):
+    """How intervals are computed."""
+
+    PROFILE = "profile"
+    BOOTSTRAP = "bootstrap"
+
+
+def level_intervals(
+    tail: Tail,
+    exceedances: Sequence[float],
+    confidence: float,
+    how: Interval,
+    estimator: Estimator,
+    random: np.random.Generator,
+) -> list[tuple[float, float]]:
+    """The intervals of :meth:`Tail.level`, one each; an end that is not found is infinite.
+
+    Neither end falls as the probability does. Cost: some hundred passes over the extremes for each
+    (profile), or 499 fits for all (bootstrap).
+    """
+    if how is Interval.BOOTSTRAP:
+        return _by_bootstrap(tail, exceedances, confidence, estimator, random)
+    return profile_intervals(tail, exceedances, confidence)
+
+
+def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[float, float]:
+    """The interval of one level; see :func:`profile_intervals`."""
+    return profile_intervals(tail, [exceedance], confidence)[0]
+
+
+def profile_intervals(
+    tail: Tail, exceedances: Sequence[float], confidence: float
+) -> list[tuple[float, float]]:
+    """The intervals by profile likelihood. The tail's law must be that of largest likelihood.
+
+    An end is infinite where levels so far away are still inside that the law would need a shape
+    of 2 to have them. Every law within the confidence region has levels that rise as the
+    probability falls, and so do the ends; what the search misses is made up for by moving ends up.
+    """
+    order = sorted(range(len(exceedances)), key=lambda k: -exceedances[k])
+    p = np.asarray([exceedances[k] for k in order], np.float64)
+    lows, highs = _Search(tail, p, confidence).ends()
+    intervals: list[tuple[float, float]] = [(0.0, 0.0)] * len(order)
+    ordered = zip(np.maximum.accumulate(lows), np.maximum.accumulate(highs), strict=True)
+    for k, (low, high) in zip(order, ordered, strict=True):
+        intervals[k] = float(low), float(high)
+    return intervals
+
+
+class _Search:
+    """Steps from the fitted levels down and up, all of them at once, until they are outside.
+
+    A place is ``asinh((level - location) / scale)``: logarithmic far from the location, linear near
+    it. The search goes from law to law: what is best at one level is near the best at the next.
+    """
+
+    def __init__(self, tail: Tail, exceedances: Floats, confidence: float) -> None:
+        from scipy.stats import chi2
+
+        self.tail = tail
+        self.best = log_likelihood(tail.law, tail.extremes.values)
+        self.drop = float(chi2.ppf(confidence, 1)) / 2
+        self.exceedances = np.tile(exceedances, 2)
+        middle = (tail.level(exceedances) - tail.law.location) / tail.law.scale
+        self.middle = np.tile(np.arcsinh(middle), 2)
+        count = len(exceedances)
+        self.sign = np.repeat([-1.0, 1.0], count)
+        reduced = np.asarray([tail.reduced_level(p) for p in exceedances.tolist()])
+        furthest = np.maximum(stretched(reduced, _FURTHEST_SHAPE), _FURTHEST)
+        last = np.arcsinh(np.repeat([_FURTHEST, 1.0], count) * np.tile(furthest, 2))
+        self.room = np.maximum(self.sign * (self.sign * last - self.middle), 0.0)
+
+    def ends(self) -> tuple[Floats, Floats]:
+        inside, outside, laws, lost = self._bracket()
+        self._narrow(inside, outside, laws, lost)
+        away = np.where(np.isfinite(outside), np.minimum(outside, self.room), 0.0)
+        levels = self._levels(np.arange(len(away)), away)
+        levels = np.where(np.isfinite(outside), levels, self.sign * np.inf)
+        lows, highs = np.split(levels, 2)
+        return lows, highs
+
+    def _levels(self, rows: npt.NDArray[np.intp], away: Floats) -> Floats:
+        places = self.middle[rows] + self.sign[rows] * away
+        levels: Floats = self.tail.law.location + self.tail.law.scale * np.sinh(places)
+        return levels
+
+    def _lost(
+        self, rows: npt.NDArray[np.intp], away: Floats, near: Floats
+    ) -> tuple[Floats, Floats]:
+        """How far beyond the allowed drop the levels are (0: the end), as a root, and their laws.
+
+        The drop grows about as the square of the distance: its root is nearly a line.
+        """
+        found = best_laws(self.tail, self._levels(rows, away), self.exceedances[rows], near)
+        drop = self.best - found.likelihoods
+        drop = np.where(np.isnan(drop), np.inf, np.maximum(drop, 0.0))
+        return np.sqrt(drop) - np.sqrt(self.drop), found.parameters
+
+    def _bracket(self) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
+        """Distances inside and outside of each end, the inner laws, and what both have lost."""
+        count = len(self.middle)
+        inside, outside = np.zeros(count), np.full(count, np.inf)
+        laws = fitted_parameters(self.tail, count)
+        lost_in, lost_out = np.full(count, -np.sqrt(self.drop)), np.full(count, np.inf)
+        step = np.full(count, _FIRST_STEP)
+        going = np.flatnonzero(self.room > 0)
+        for _ in range(_MOST_STEPS):
+            if not len(going):
+                break
+            away = np.minimum(inside[going] + step[going], self.room[going])
+            lost, fitted = self._lost(going, away, laws[going])
+            is_out = lost > 0
+            gone, still = going[is_out], going[~is_out]
+            outside[gone], lost_out[gone] = away[is_out], lost[is_out]
+            inside[still], lost_in[still] = away[~is_out], lost[~is_out]
+            laws[still] = fitted[~is_out]
+            step *= 2
+            going = still[inside[still] < self.room[still]]
+        return inside, outside, laws, (lost_in, lost_out)
+
+    def _narrow(
+        self, inside: Floats, outside: Floats, laws: Floats, lost: tuple[Floats, Floats]
+    ) -> None:
+        """False position (Illinois) between inside and outside, in place, until they meet."""
+        lost_in, lost_out = lost
+        for _ in range(_MOST_STEPS):
+            width = outside - inside
+            going = np.flatnonzero(np.isfinite(outside) & (width > _TOLERANCE * (1 + inside)))
+            if not len(going):
+                break
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = -lost_in[going] / (lost_out[going] - lost_in[going])
+            share = np.where(np.isfinite(lost_out[going]), np.clip(share, 0.02, 0.98), 0.5)
+            away = inside[going] + share * width[going]
+            here, fitted = self._lost(going, away, laws[going])
+            is_out = here > 0
+            gone, still = going[is_out], going[~is_out]
+            outside[gone], lost_out[gone] = away[is_out], here[is_out]
+            lost_in[gone] /= 2
+            inside[still], lost_in[still] = away[~is_out], here[~is_out]
+            lost_out[still] /= 2
+            laws[still] = fitted[~is_out]
+
+
+def _by_bootstrap(
+    tail: Tail,
+    exceedances: Sequence[float],
+    confidence: float,
+    estimator: Estimator,
+    random: np.random.Generator,
+) -> list[tuple[float, float]]:
+    count = len(tail.extremes.values)
+    family, shift = tail.law.family, tail.law.location
+    chunk = max(1, _CHUNK // count)
+    parts: list[Floats] = []
+    for begin in range(0, _REPLICATES, chunk):
+        samples = sample(tail.law, (min(chunk, _REPLICATES - begin), count), random)
+        fits = fit_rows(family, samples if family.is_of_maxima else samples - shift, estimator)
+        if not family.is_of_maxima:
+            fits[:, 0] = shift
+        parts.append(fits)
+    location, scale, shape = np.concatenate(parts).T
+    outside = (1 - confidence) / 2
+    intervals = []
+    for p in exceedances:
+        levels = location + scale * stretched(np.asarray(tail.reduced_level(p)), shape)
+        low, high = np.nanquantile(levels, [outside, 1 - outside])
+        # percentiles of a biased estimator may leave its own estimate outside
+        level = float(tail.level(p))
+        intervals.append((min(float(low), level), max(float(high), level)))
+    return intervals

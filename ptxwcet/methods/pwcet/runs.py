@@ -1,0 +1,219 @@
+"""Drawing execution times: runs of a launch on the simulated machine, at random.
+
+Random in a run are its inputs (the seeds of the launch file's arrays are moved on), the warp
+schedulers, how far each latency and initiation is shortened, and how far apart blocks start. The
+time of a run is that of Equation 1 of [E]: from the first start on an SM to the last end on one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ptxwcet.claims import Assumption, Guarantee
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.run.study import execute_recorded, open_launch
+from ptxwcet.compose.grid_plan import plan_grid
+from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.emulator.executed_paths import executed_warps
+from ptxwcet.emulator.launch import Execution
+from ptxwcet.emulator.launch_model import LaunchFile, is_random
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.kernel import Module
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.opening import RefusedKernel, read_module
+from ptxwcet.opened.request import Request
+from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
+from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.launch_costs import LaunchCosts
+from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
+
+RunProgress = Callable[[int, int], None]
+"""Called after each run with the runs done and all runs of all launches."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawOptions:
+    """How to draw runs; the meaning of ``sms``, ``resident_blocks`` and ``registers`` is
+    :class:`GridWishes`'s.
+
+    ``inputs``: different inputs that are executed, which the runs take in turn. ``launch_gap``: the
+    most cycles between the starts of two blocks; each run draws its own.
+    """
+
+    runs: int
+    inputs: int
+    policy: str
+    jitter_percent: int = 0
+    launch_gap_cycles: int = 0
+    sms: int | None = None
+    resident_blocks: int | None = None
+    registers: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SafeBound:
+    """A bound of every run of a launch, in cycles; ``reason`` says how, or why there is none."""
+
+    cycles: int | None
+    guarantee: Guarantee | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnCondition:
+    """The runs of one launch file: the condition is called as the file is.
+
+    ``executed_inputs``: how many different inputs were executed (1 where none is random).
+    """
+
+    condition: Condition
+    launch: LaunchFile
+    machine: Machine
+    shape: GridShape
+    executed_inputs: int
+    bound: SafeBound
+    assumptions: tuple[Assumption, ...]
+
+
+def draw_runs(
+    request: Request, options: DrawOptions, progress: RunProgress | None = None
+) -> DrawnCondition:
+    """Draws the runs of the request's launch file, and bounds them where the kernel is bounded.
+
+    Raises PtxwcetError: problems of the inputs, findings of the executions, PW691 (all runs would
+    be the same), PW315, PW316 (occupancy). Cost: an execution for each input, a simulation for each
+    run.
+    """
+    machine = load_machine(request.machine, request.memory_latency_cycles)
+    policy = find_policy(options.policy)
+    Jitter(options.jitter_percent)
+    module = read_module(request)
+    launch, _ = open_launch(request, module)
+    inputs = _different_inputs(launch, policy, options)
+    wishes = GridWishes(options.sms, options.resident_blocks, options.registers)
+    plan = plan_grid(launch, module, machine, wishes)
+    shape = plan.shape
+    workloads = list(_workloads(request, module, launch, machine, inputs))
+    times = _simulate(workloads, shape, policy, options, progress)
+    assert request.launch_file is not None, "open_launch refuses a request without one"
+    return DrawnCondition(
+        Condition(Path(request.launch_file).stem, *times),
+        launch,
+        machine,
+        shape,
+        inputs,
+        _bound(request, launch, shape, options),
+        plan.assumptions,
+    )
+
+
+def _different_inputs(launch: LaunchFile, policy: Policy, options: DrawOptions) -> int:
+    has_inputs = any(is_random(row) for row in launch.arguments)
+    varies = options.jitter_percent or options.launch_gap_cycles or policy is Policy.RANDOM
+    if not has_inputs and not varies and options.runs > 1:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW691",
+                f"{options.runs} runs of {launch.file.name} would all be the same",
+                help='give the launch file an array with a seed (init = "uniform" or "integers"), '
+                "or draw with --jitter, --launch-gap or --policy random",
+            )
+        )
+    return min(options.inputs, options.runs) if has_inputs else 1
+
+
+def _workloads(
+    request: Request, module: Module, launch: LaunchFile, machine: Machine, inputs: int
+) -> Iterator[GridWorkload]:
+    traced = meetings = None
+    for number in range(inputs):
+        execution = execute_recorded(module, launch.reseeded(number))
+        if traced is None:
+            traced = _timed(execution, launch, machine, request)
+            meetings = compute_postdominators(traced.cfg).immediate
+        assert meetings is not None, "it is made with the first execution"
+        yield build_grid_workload(executed_warps(execution, traced.cfg, meetings), traced)
+
+
+def _timed(
+    execution: Execution, launch: LaunchFile, machine: Machine, request: Request
+) -> TracedKernel:
+    at_worst = request.unknown_at_worst
+    facts = Launch(launch.block, launch.grid)
+    costs = LaunchCosts(execution.kernel, facts, machine, unknown_at_worst=at_worst)
+    cfg = build_cfg(execution.kernel)
+    return TracedKernel(execution.kernel, cfg, costs, machine.scoreboard)
+
+
+def _simulate(
+    workloads: list[GridWorkload],
+    shape: GridShape,
+    policy: Policy,
+    options: DrawOptions,
+    progress: RunProgress | None,
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], int]:
+    # here: its compiled code is loaded only when something is simulated
+    from ptxwcet.simulator.grid_engine import simulate_grid
+
+    columns: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for number in range(options.runs):
+        seed = mix(options.seed, number, 0) >> 2
+        gap = mix(options.seed, number, 1) % (options.launch_gap_cycles + 1)
+        how = GridOptions(policy, seed, Jitter(options.jitter_percent, seed))
+        run = simulate_grid(
+            workloads[number % len(workloads)], replace(shape, launch_gap_cycles=gap), how
+        )
+        for sm in np.unique(run.blocks.sm):
+            on_it = run.blocks.sm == sm
+            columns[0].append(number)
+            columns[1].append(int(run.blocks.start[on_it].min()))
+            columns[2].append(int(run.blocks.end[on_it].max()))
+        if progress is not None:
+            progress(number + 1, options.runs)
+    run_column, start, end = columns
+    return times_of_pairs(
+        ClockPairs(
+            np.asarray(run_column, np.intp),
+            np.asarray(start, np.uint64),
+            np.asarray(end, np.uint64),
+            64,
+        )
+    )
+
+
+def _bound(
+    request: Request, launch: LaunchFile, shape: GridShape, options: DrawOptions
+) -> SafeBound:
+    """SAFE of a block times the waves, with all gaps before: for one resident block an SM.
+
+    With blocks given to free SMs in order, the first ``j m`` of them on m SMs have ended after j
+    times the longest block and as many gaps: by induction over j.
+    """
+    blocks = math.prod(launch.grid)
+    waves = -(-blocks // shape.sms)
+    if shape.resident_blocks > 1 and blocks > shape.sms:
+        reason = (
+            f"no bound: up to {shape.resident_blocks} blocks share an SM, and SAFE bounds a block "
+            "that is alone on it"
+        )
+        return SafeBound(None, None, reason)
+    asked = replace(request, kernels=(launch.kernel.name,), method="safe", policy=None)
+    bounded = bound_file(asked).kernels[0]
+    if isinstance(bounded, RefusedKernel):
+        return SafeBound(None, None, f"no bound: {bounded.diagnostics[0].message}")
+    claim = bounded.worst.bound.claim
+    gaps = blocks * options.launch_gap_cycles
+    reason = f"SAFE of a block, {claim.cycles:,} cycles, times {waves} wave"
+    reason += ("s" if waves > 1 else "") + (f", plus {gaps:,} cycles of gaps" if gaps else "")
+    return SafeBound(waves * claim.cycles + gaps, claim.guarantee, reason)

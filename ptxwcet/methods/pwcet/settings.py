@@ -1,0 +1,69 @@
+"""What a study of measurements is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ptxwcet.methods.pwcet.distributions import Family
+from ptxwcet.methods.pwcet.estimation import Estimator
+from ptxwcet.methods.pwcet.intervals import Interval
+
+
+class Extraction(Enum):
+    """Which extremes are taken: peaks over a threshold, or maxima of blocks."""
+
+    PEAKS = "pot"
+    BLOCKS = "bm"
+
+    def family(self, *, has_shape: bool) -> Family:
+        """The law of these extremes, with its shape estimated or 0."""
+        if self is Extraction.PEAKS:
+            return Family.GPD if has_shape else Family.EXPONENTIAL
+        return Family.GEV if has_shape else Family.GUMBEL
+
+
+class Shape(Enum):
+    """Which laws the curve is taken from.
+
+    ``LARGER`` at each probability the larger of the law with a shape and the one with shape 0: an
+    estimated shape below 0 says that the tail ends, which measurements do not show and which is
+    known to be estimated too low for tails that are nearly exponential. ``FREE`` the law with a
+    shape alone; ``ZERO`` Gumbel or exponential alone, as [E] takes Gumbel.
+    """
+
+    LARGER = "larger"
+    FREE = "free"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to analyse. Probabilities are those with which one run exceeds.
+
+    ``level`` is that of the hypothesis tests; ``block_size`` and ``threshold`` None: chosen.
+    ``seed`` is that of everything random: spread ties, bootstraps.
+    """
+
+    extraction: Extraction = Extraction.PEAKS
+    shape: Shape = Shape.LARGER
+    estimator: Estimator = Estimator.MLE
+    interval: Interval = Interval.PROFILE
+    block_size: int | None = None
+    threshold: float | None = None
+    probabilities: tuple[float, ...] = (1e-6, 1e-9, 1e-12)
+    level: float = 0.05
+    confidence: float = 0.95
+    lags: int = 20
+    seed: int = 0
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The laws that the curve is taken from; the first one must fit the extremes."""
+        free, zero = (self.extraction.family(has_shape=shape) for shape in (True, False))
+        return {Shape.LARGER: (free, zero), Shape.FREE: (free,), Shape.ZERO: (zero,)}[self.shape]
+
+    @property
+    def interval_used(self) -> Interval:
+        """Profiles need the maximum of the likelihood: other estimators have bootstraps."""
+        return self.interval if self.estimator is Estimator.MLE else Interval.BOOTSTRAP

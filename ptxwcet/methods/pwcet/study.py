@@ -1,0 +1,297 @@
+"""Probabilistic WCET of measured or drawn execution times: the library's front door.
+
+>>> import numpy as np
+>>> from ptxwcet.methods.pwcet.settings import Settings
+>>> from ptxwcet.methods.pwcet.study import study_measurements
+>>> from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
+>>> times = 1000 + np.random.default_rng(1).exponential(50, 1200)
+>>> measured = Measurements(TimeUnit.CYCLES, (Condition("idle", times),), ("drawn here",))
+>>> (study,) = study_measurements(measured, Settings(probabilities=(1e-9,))).studies
+>>> study.claim.guarantee.value
+'probabilistic'
+>>> (point,) = study.curve
+>>> truth = 1000 - 50 * np.log(1e-9)
+>>> bool(point.low < truth < point.pwcet)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ptxwcet.claims import Assumption, AssumptionState, Citation
+from ptxwcet.methods.pwcet.comparison import Comparison, Envelope, compare_all, envelope
+from ptxwcet.methods.pwcet.extraction import resolution_of
+from ptxwcet.methods.pwcet.runs import (
+    DrawnCondition,
+    DrawOptions,
+    RunProgress,
+    SafeBound,
+    draw_runs,
+)
+from ptxwcet.methods.pwcet.sample_study import Study, least_times, make_sample, study_sample
+from ptxwcet.methods.pwcet.settings import Settings
+from ptxwcet.opened.request import Request
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
+from ptxwcet.trace.measurements import Measurements, TimeUnit
+
+ASSUMPTIONS = (
+    Assumption(
+        "representative",
+        "the runs measured are like those to come: same inputs, machine, load; what was never "
+        "exercised is not in the curve",
+        AssumptionState.ASSUMED,
+        "[E] section 4: measurements may lack completeness",
+    ),
+    Assumption(
+        "tail",
+        "the law that holds at the extremes observed holds beyond them",
+        AssumptionState.ASSUMED,
+        "extreme value theory: a limit, taken as reached",
+    ),
+    Assumption(
+        "confidence",
+        "the truth is below the upper end of the interval, at the stated confidence; the interval "
+        "does not know that threshold and block size were chosen by the same times",
+        AssumptionState.ASSUMED,
+        "docs/experiments/pwcet-validation.md: how often it was",
+    ),
+)
+"""What every curve rests on, besides its hypothesis tests."""
+
+CITATION = Citation(
+    "K. Berezovskyi, L. Santinelli, K. Bletsas, E. Tovar: WCET measurement-based and extreme value "
+    "theory characterisation of CUDA kernels, RTNS 2014",
+    "sections 3 to 5",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PwcetAnswer:
+    """The studies of all conditions, and how they stand to one another.
+
+    ``drawn`` says how the runs were made if they were drawn here, in the order of the studies;
+    ``bounds`` has the static bound of each condition where one is known, ``discarded`` the runs
+    left out of it.
+    """
+
+    unit: TimeUnit
+    sources: tuple[str, ...]
+    settings: Settings
+    studies: tuple[Study, ...]
+    discarded: tuple[int, ...]
+    comparisons: tuple[Comparison, ...]
+    envelope: Envelope
+    bounds: tuple[SafeBound | None, ...]
+    drawn: tuple[DrawnCondition, ...] = ()
+
+
+def study_files(paths: Sequence[str], reading: ReadOptions, settings: Settings) -> PwcetAnswer:
+    """Analyses the times in files. Raises PtxwcetError (PW701 to PW709)."""
+    return study_measurements(read_measurements(paths, reading), settings)
+
+
+def study_launches(
+    requests: Sequence[Request],
+    options: DrawOptions,
+    settings: Settings,
+    progress: RunProgress | None = None,
+) -> PwcetAnswer:
+    """Draws the runs of launch files, a condition each, and analyses them.
+
+    Raises PtxwcetError: what :func:`draw_runs` refuses, PW705 and PW706.
+    """
+    check_settings(settings, options.runs)
+    drawn = []
+    for number, request in enumerate(requests):
+        show = None
+        if progress is not None:
+            show = _shifted(progress, number * options.runs, len(requests) * options.runs)
+        drawn.append(draw_runs(request, options, show))
+    conditions = tuple(row.condition for row in drawn)
+    measured = Measurements(TimeUnit.CYCLES, conditions, tuple(r.path for r in requests))
+    bounds = tuple(row.bound for row in drawn)
+    return replace(study_measurements(measured, settings), drawn=tuple(drawn), bounds=bounds)
+
+
+def _shifted(progress: RunProgress, before: int, total: int) -> RunProgress:
+    return lambda done, _: progress(before + done, total)
+
+
+def study_measurements(measured: Measurements, settings: Settings) -> PwcetAnswer:
+    """Analyses measurements, condition by condition.
+
+    Raises PtxwcetError with a diagnostic for each condition: PW705 (too few times), PW706 (all the
+    same). Cost: a few seconds a condition.
+    """
+    problems: list[Diagnostic] = []
+    for condition in measured.conditions:
+        problems += _problems(condition.label, condition.times, condition.discarded, settings)
+    if problems:
+        raise PtxwcetError(problems)
+    # trial steps of fits leave the support of their laws: the infinities there are looked after
+    with np.errstate(all="ignore"):
+        studies = tuple(
+            study_sample(make_sample(condition.label, condition.times, settings.seed), settings)
+            for condition in measured.conditions
+        )
+    return PwcetAnswer(
+        measured.unit,
+        measured.sources,
+        settings,
+        studies,
+        tuple(condition.discarded for condition in measured.conditions),
+        compare_all(studies, settings.level),
+        envelope(studies),
+        (None,) * len(studies),
+    )
+
+
+def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetAnswer:
+    """The answer with static bounds that the user knows, by condition.
+
+    Raises PtxwcetError (PW707) for a label that no condition has.
+    """
+    labels = [study.sample.label for study in answer.studies]
+    for label in stated:
+        if label not in labels:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW707",
+                    f"a bound is stated for '{label}', which is no condition",
+                    help=f"conditions are: {', '.join(labels)}",
+                )
+            )
+    bounds = tuple(
+        SafeBound(stated[label], None, "stated with --static-bound") if label in stated else earlier
+        for label, earlier in zip(labels, answer.bounds, strict=True)
+    )
+    return replace(answer, bounds=bounds)
+
+
+def findings(answer: PwcetAnswer) -> tuple[Diagnostic, ...]:
+    """The findings of all conditions; see :func:`condition_findings`."""
+    rows = zip(answer.studies, answer.bounds, strict=True)
+    return tuple(one for row in rows for one in condition_findings(*row, answer.unit))
+
+
+def condition_findings(
+    study: Study, bound: SafeBound | None, unit: TimeUnit
+) -> tuple[Diagnostic, ...]:
+    """What is wrong with the curve of a condition; an error is a refused curve.
+
+    PW710 to PW712 (refused), PW713 (a heavy tail), PW714 and PW715 (against the static bound).
+    """
+    found = [*_claim_findings(study)]
+    if bound is not None and bound.cycles is not None:
+        found += _bound_findings(study, bound.cycles, bound.reason, unit)
+    return tuple(found)
+
+
+_REMEDIES = {
+    "PW710": "see docs/methods/pwcet.md for each test; --force prints the curve, marked",
+    "PW711": "look for runs of another kind among the longest ones, and measure them apart",
+    "PW712": "measure more runs, or ask for larger probabilities",
+    "PW713": "measure more runs, and look for runs of another kind among the longest ones",
+}
+
+
+def _claim_findings(study: Study) -> Iterator[Diagnostic]:
+    label, claim = study.sample.label, study.claim
+    titles = {
+        "PW710": "no probabilistic WCET",
+        "PW711": "the tail is too heavy for a probabilistic WCET",
+        "PW712": "an interval of the probabilistic WCET has no end",
+    }
+    for code, title in titles.items():
+        notes = tuple(row.text for row in claim.refused if (row.code or "PW710") == code)
+        if notes:
+            message = f"condition '{label}': {title}"
+            yield Diagnostic(code, message, notes=notes, help=_REMEDIES[code])
+    for reason in claim.weakened:
+        if reason.code is not None:
+            message = f"condition '{label}': {reason.text}"
+            yield Diagnostic(
+                reason.code, message, help=_REMEDIES[reason.code], severity=Severity.WARNING
+            )
+
+
+def _bound_findings(study: Study, most: int, reason: str, unit: TimeUnit) -> Iterator[Diagnostic]:
+    label, mark = study.sample.label, study.sample.high_water_mark
+    stated = f"the static bound of {most:,} {unit.value}"
+    if mark > most:
+        yield Diagnostic(
+            "PW715",
+            f"condition '{label}': {mark:,.10g} was observed, above {stated}",
+            notes=(reason,),
+            help="the bound is not one of these runs: check kernel, launch, clock and machine",
+            severity=Severity.WARNING,
+        )
+    above = [f"{row.exceedance:g}" for row in study.curve if row.pwcet > most]
+    if above and study.claim.guarantee is not None:
+        yield Diagnostic(
+            "PW714",
+            f"condition '{label}': the pWCET at {', '.join(above)} is above {stated}",
+            notes=(reason,),
+            help="if the bound holds, no run takes longer: the pWCET says nothing more there",
+            severity=Severity.WARNING,
+        )
+
+
+def check_settings(settings: Settings, runs: int) -> None:
+    """Raises PtxwcetError (PW705) if so few runs cannot be analysed, before they are drawn."""
+    needed = least_times(settings)
+    if runs < needed:
+        raise PtxwcetError(_too_few("the runs to draw", runs, 0, needed, settings))
+
+
+def _problems(
+    label: str, times: np.ndarray[tuple[int], np.dtype[np.float64]], discarded: int, s: Settings
+) -> list[Diagnostic]:
+    needed = least_times(s)
+    if len(times) < needed:
+        return [_too_few(f"condition '{label}'", len(times), discarded, needed, s)]
+    if times.min() == times.max():
+        return [
+            Diagnostic(
+                "PW706",
+                f"condition '{label}': all {len(times):,} times are {times[0]:,.10g}",
+                help="nothing varies, so that there is no distribution: check how times were taken",
+            )
+        ]
+    above = int((times > s.threshold).sum()) if s.threshold is not None else needed
+    if above < min(needed, 40):
+        return [
+            Diagnostic(
+                "PW705",
+                f"condition '{label}': {above} times are above the threshold {s.threshold:,.10g}",
+                help="at least 40 are needed: lower --threshold, or leave it out",
+            )
+        ]
+    extremes = np.sort(times)[-needed // 10 :]
+    top = extremes[len(extremes) // 2 :]
+    if extremes[0] == extremes[-1] or (not resolution_of(times) and top[0] == top[-1]):
+        return [
+            Diagnostic(
+                "PW706",
+                f"condition '{label}': the {len(extremes)} largest times are all, or half of them, "
+                f"{extremes[-1]:,.10g}",
+                help="the times have no tail that a law could be fitted to: take them more finely",
+            )
+        ]
+    return []
+
+
+def _too_few(what: str, count: int, discarded: int, needed: int, settings: Settings) -> Diagnostic:
+    notes = (f"{discarded:,} runs were discarded for counter overflows",) if discarded else ()
+    size = settings.block_size or 25
+    return Diagnostic(
+        "PW705",
+        f"{what}: {count:,} times are too few",
+        notes=notes,
+        help=f"at least {needed:,} are needed: 40 blocks of {size} runs",
+    )

@@ -1,0 +1,1 @@
+"""A request resolved once: source, kernels, launch, facts, machine."""

@@ -1,0 +1,86 @@
+"""A launch as a table of a TOML file says it: the keys, what they hold, the request that they are.
+
+Sequence files and plans of checks have such tables; paths in them are relative to their file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.opened.request import Request
+
+SIZES = ("block", "grid")
+PATHS = ("launch", "facts", "source", "ptxas_info")
+NUMBERS = {"registers": 1024, "resident_blocks": 1024}
+"""Keys whose value is a number, and how large it may be."""
+TABLES = ("params", "loop_bounds")
+LINK = "link"
+"""The key of the PTX files that a kernel's is linked with: all of them, a text or a list."""
+LAUNCH_KEYS = (*SIZES, *PATHS, LINK, *NUMBERS, *TABLES)
+
+
+def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS) -> str | None:
+    """What is wrong with the value of a key of a launch; None if nothing is, or for other keys.
+
+    ``numbers`` are the keys that take whole numbers from 1 on, and the largest.
+    """
+    if key in PATHS and not is_text(value):
+        return f"{key} is a text"
+    listed = value if key == LINK and isinstance(value, list) else [value]
+    if key == LINK and not all(map(is_text, listed)):
+        return f"{key} is a text or a list of texts"
+    if key in SIZES and not is_text(value) and type(value) is not int:
+        return f"{key} is a text"
+    if key in numbers and (type(value) is not int or not 1 <= value <= numbers[key]):
+        return f"{key} is a whole number from 1 to {numbers[key]:,}"
+    if key in TABLES and not (
+        isinstance(value, Mapping) and all(type(one) in (int, float, str) for one in value.values())
+    ):
+        return f"{key} is a table of names and numbers"
+    return None
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a text with something in it."""
+    return isinstance(value, str) and bool(value)
+
+
+def launch_request(
+    path: str,
+    kernel: str | None,
+    table: Mapping[str, Any],
+    folder: str,
+    machine: str,
+    memory_latency_cycles: int | None = None,
+    sms: int | None = None,
+) -> Request:
+    """The request of a table without problems, for a kernel of the PTX file at ``path``."""
+
+    def size(key: str) -> str | None:
+        return None if key not in table else str(table[key])
+
+    def beside(key: str) -> str | None:
+        return None if key not in table else os.path.join(folder, table[key])
+
+    links = table.get(LINK, ())
+    return Request(
+        path,
+        () if kernel is None else (kernel,),
+        size("block"),
+        size("grid"),
+        tuple(f"{name}={value}" for name, value in table.get("params", {}).items()),
+        beside("source"),
+        tuple(f"{place}={most}" for place, most in table.get("loop_bounds", {}).items()),
+        machine,
+        memory_latency_cycles,
+        launch_file=beside("launch"),
+        facts_file=beside("facts"),
+        gpu=GridWishes(sms, table.get("resident_blocks"), table.get("registers")),
+        ptxas_info=beside("ptxas_info"),
+        links=tuple(
+            os.path.join(folder, one) for one in ([links] if isinstance(links, str) else links)
+        ),
+    )

@@ -1,0 +1,512 @@
+"""The one opening of all studies: a request's file read, its facts found, its launch resolved."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ptxwcet.bounds.methods import SCHEDULED
+from ptxwcet.compose.analysed import PreparedKernel
+from ptxwcet.compose.carve_out import require_no_sizes
+from ptxwcet.compose.wishes import require_use
+from ptxwcet.flow.facts.arrays import resolve_arrays
+from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.cuda_loops import CudaSource
+from ptxwcet.flow.facts.cuda_names import parameter_names
+from ptxwcet.flow.facts.files import read_flow_facts
+from ptxwcet.flow.facts.parameters import (
+    parse_parameters,
+    refuse_alignment,
+    resolve_parameters,
+)
+from ptxwcet.flow.facts.places import main_file
+from ptxwcet.flow.facts.stated import (
+    FactSource,
+    ParameterFact,
+    StatedFacts,
+    parse_loop_bounds,
+)
+from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.request import Request
+from ptxwcet.pipeline import prepare_kernel
+from ptxwcet.ptx.linking import read_program
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.simulator.policies import Policy, find_policy
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.input_files import (
+    MOST_DATA_BYTES,
+    MOST_TEXT_BYTES,
+    is_supplied,
+    open_input,
+    read_bytes,
+    read_text,
+)
+from ptxwcet.support.printable import printable_line
+from ptxwcet.support.source import SourceFile
+
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
+
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What a launch file says beside block and grid: scalars, aggregates and ``.const`` variables.
+
+    Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
+    place where it does; ``dynamic_shared_bytes`` without a launch file.
+    """
+
+    scalars: tuple[ParameterFact, ...] = ()
+    aggregates: tuple[tuple[str, bytes], ...] = ()
+    constants: tuple[tuple[str, bytes], ...] = ()
+    dynamic_shared_bytes: int | None = None
+    registers: int | None = None
+    registers_place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedKernel:
+    """A kernel without a bound, and every reason."""
+
+    kernel: Kernel
+    diagnostics: tuple[Diagnostic, ...]
+
+
+_Study = TypeVar("_Study")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[_Study]):
+    """What came of a study for each kernel asked for, or its refusal, in file order."""
+
+    path: str
+    sha256: str
+    machine: Machine
+    kernels: tuple[_Study | RefusedKernel, ...]
+
+    @property
+    def answered(self) -> tuple[_Study, ...]:
+        """The kernels that are not refused."""
+        return tuple(row for row in self.kernels if not isinstance(row, RefusedKernel))
+
+    @property
+    def refused(self) -> tuple[RefusedKernel, ...]:
+        """The kernels that are refused."""
+        return tuple(row for row in self.kernels if isinstance(row, RefusedKernel))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file that an answer rests on: what it is, its name, its SHA-256 in hexadecimal."""
+
+    what: str
+    name: str
+    sha256: str
+
+    @staticmethod
+    def of(what: str, path: str) -> ReadFile:
+        """A file that has been read before; of whole paths the name alone is kept."""
+        digest = hashlib.sha256()
+        with open_input(path, MOST_DATA_BYTES) as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return ReadFile(what, Path(path).name, digest.hexdigest())
+
+
+def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
+    """The refusal of a kernel whose analysis raised ``error``.
+
+    What is no PtxwcetError is a bug of ours (PW901): it costs this kernel only, the others of the
+    file are answered.
+    """
+    if isinstance(error, PtxwcetError):
+        return RefusedKernel(kernel, error.diagnostics)
+    return RefusedKernel(kernel, (internal_error(error, f"kernel {kernel.readable}"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a request was resolved to: its kernels, and what is said of their launch.
+
+    ``request`` has kernel, block and grid of its launch file, if it names one.
+    """
+
+    request: Request
+    sha256: str
+    module: Module
+    facts: StatedFacts
+    launched: Launched
+    kernels: tuple[Kernel, ...]
+
+    def facts_of(self, kernel: Kernel) -> StatedFacts:
+        """The facts that are stated about a kernel."""
+        return self.facts.of_kernel(kernel.name)
+
+    def launch_of(self, kernel: Kernel, facts: StatedFacts | None = None) -> Launch:
+        """The launch of a kernel, with its stated facts or others.
+
+        Raises PtxwcetError (PW209 to PW215).
+        """
+        own = self.facts_of(kernel) if facts is None else facts
+        return build_launch(kernel, self.request, own, self.launched)
+
+    def launch_not_bounded(self, kernel: Kernel) -> Launch:
+        """The launch of a kernel, of which a study bounds nothing.
+
+        Raises PtxwcetError: PW209 to PW215, PW326 (arrays that are set aside).
+        """
+        launch = self.launch_of(kernel)
+        require_no_sizes(launch, kernel.span)
+        return launch
+
+    def launch_of_paths(self, kernel: Kernel) -> Launch:
+        """The launch of a kernel, of which a study looks at nothing but the paths of warps.
+
+        Raises PtxwcetError as :meth:`launch_not_bounded` does, and PW214 for an option that says
+        how a pointer is aligned.
+        """
+        for fact in parse_parameters(self.request.parameters):
+            refuse_alignment(fact)
+        return self.launch_not_bounded(kernel)
+
+    def whole(self, kernel: Kernel) -> Kernel:
+        """A kernel with functions in the place of their calls."""
+        return inline_calls(kernel, self.module)
+
+    def names_of(self, kernel: Kernel) -> dict[str, str]:
+        """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
+        names = {parameter.name: parameter.name for parameter in kernel.parameters}
+        cuda = cuda_parameter_names(kernel, self.request)
+        return names if cuda is None else dict(zip(names, cuda, strict=True))
+
+    def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
+        """What comes of a study for each kernel; what it raises costs that kernel only."""
+        answers: list[_Study | RefusedKernel] = []
+        for kernel in self.kernels:
+            try:
+                _LOGGER.info("kernel %s: under way", printable_line(kernel.readable))
+                answers.append(study(kernel))
+                _LOGGER.info("kernel %s: answered", kernel.name)
+            except Exception as error:
+                answers.append(refuse(kernel, error))
+                _LOGGER.info("kernel %s: refused", kernel.name)
+        return tuple(answers)
+
+
+def open_request(request: Request, module: Module | None = None) -> Opened:
+    """Reads what a request names; ``module`` is its PTX if that has been parsed before.
+
+    Raises PtxwcetError for input that concerns no single kernel. Cost: linear in the file.
+    """
+    known = read_module(request) if module is None else module
+    _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
+    facts = state_facts(request, known)
+    request, launched = with_launch_file(request, known, facts)
+    require_uses(request, has_grid=request.grid is not None)
+    kernels = select_kernels(known.kernels, request.kernels, request.path)
+    return Opened(request, digest_of(request), known, facts, launched, tuple(kernels))
+
+
+def require_uses(request: Request, *, has_grid: bool) -> None:
+    """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
+    said = {"ptxas_info": request.ptxas_info, "ask_ptxas": request.asks_ptxas}
+    if request.links and any(said.values()):
+        message = "ptxas sees one file: of a linked kernel it does not know all registers"
+        help_text = "say them: nvlink prints them ('nvcc -rdc=true -Xnvlink -v'), --registers N"
+        raise PtxwcetError(Diagnostic("PW327", message, help=help_text))
+    require_use(request.gpu, *(name for name, value in said.items() if value), has_grid=has_grid)
+
+
+def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> PreparedKernel:
+    """What the warps of a requested kernel execute on a machine. Raises PtxwcetError."""
+    return prepare_kernel(
+        opened.whole(kernel),
+        opened.launch_not_bounded(kernel),
+        machine,
+        opened.facts_of(kernel),
+        unknown_at_worst=opened.request.unknown_at_worst,
+    )
+
+
+def read_module(request: Request) -> Module:
+    """The PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError."""
+    return warned_of(read_program(*sources_of(request)))
+
+
+def sources_of(request: Request) -> tuple[SourceFile, ...]:
+    """The PTX of a request, and the files that it is linked with. Raises PtxwcetError (PW112)."""
+    if request.text is None:
+        main = read_source(request.path)
+    else:
+        is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
+        main = SourceFile(f"PTX of {request.path}" if is_made else request.path, request.text)
+    return main, *map(read_source, request.links)
+
+
+def warned_of(module: Module) -> Module:
+    """The module, whose warnings are said; a command says the same one once."""
+    for warning in module.warnings:
+        _LOGGER.warning("%s", warning.render())
+    return module
+
+
+def digest_of(request: Request) -> str:
+    """The SHA-256 of the PTX of a request, in hexadecimal: of all files, one after the other."""
+    whole = hashlib.sha256()
+    if request.text is not None:
+        whole.update(request.text.encode())
+    for path in (*((request.path,) if request.text is None else ()), *request.links):
+        whole.update(read_bytes(path, MOST_TEXT_BYTES))
+    return whole.hexdigest()
+
+
+def file_digest(path: str) -> str:
+    """The SHA-256 of the bytes of a file that has been read before, in hexadecimal."""
+    return hashlib.sha256(read_bytes(path, MOST_TEXT_BYTES)).hexdigest()
+
+
+def state_facts(request: Request, module: Module) -> StatedFacts:
+    """Everything that options, facts file and the PTX's comments say about the file's kernels.
+
+    What an internal error keeps from being read costs the kernels that it may concern: see
+    UnreadFact. Raises PtxwcetError: PW213, PW216 (options), PW240 to PW245 (facts file), PW248,
+    PW249 (comments).
+    """
+    named = (request, *map(Request, request.links))
+    marked = [
+        find_marks(file, cuda_source(one))
+        for one, file in zip(named, module.files or (module,), strict=True)
+    ]
+    options = StatedFacts(
+        loops=parse_loop_bounds(request.loop_bounds),
+        parameters=parse_parameters(request.parameters),
+        marks=tuple(mark for marks, _ in marked for mark in marks),
+        unread=tuple(one for _, unread in marked for one in unread),
+    )
+    if request.facts_file is None:
+        return options
+    names = [kernel.name for kernel in module.kernels]
+    file = read_flow_facts(request.facts_file, digest_of(request), names)
+    return replace(
+        file,
+        loops=(*options.loops, *file.loops),
+        parameters=(*options.parameters, *file.parameters),
+        marks=options.marks,
+        unread=(*options.unread, *file.unread),
+    )
+
+
+def find_named_policy(request: Request) -> Policy | None:
+    """The policy that the request names, or None. Raises PtxwcetError (PW530, PW536)."""
+    if request.policy is not None:
+        return find_policy(request.policy)
+    if request.method == SCHEDULED:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW536",
+                "the method scheduled needs to know the scheduling policy",
+                help="name it, for example --policy gto",
+            )
+        )
+    return None
+
+
+def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -> list[Kernel]:
+    """The kernels named, or all. Raises PtxwcetError (PW208) if there is no such kernel.
+
+    A name is that of the PTX, or else what people call kernels whose names are mangled.
+    """
+    bodies = [kernel for kernel in kernels if kernel.has_body]
+    meant = {name: names_meant(name, (one.name for one in bodies)) for name in names}
+    missing = [name for name, found in meant.items() if not found]
+    if missing or not bodies:
+        listed = ", ".join(kernel.readable for kernel in bodies) or "none"
+        what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW208",
+                what,
+                notes=(f"its kernels: {listed}",),
+                help="a kernel is an .entry with a body; --kernel names one",
+            )
+        )
+    chosen = {one for found in meant.values() for one in found}
+    return [kernel for kernel in bodies if not names or kernel.name in chosen]
+
+
+def with_launch_file(
+    request: Request, module: Module, facts: StatedFacts
+) -> tuple[Request, Launched]:
+    """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
+
+    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
+    """
+    if request.launch_file is None:
+        return request, Launched()
+    # here: only commands with a launch file load numpy
+    from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
+
+    launch = read_launch_file(
+        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
+    )
+    name = launch.kernel.name
+    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
+        raise _contradiction(
+            f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
+        )
+    sizes = {"block": launch.block, "grid": launch.grid}
+    for key, given in (("block", request.block), ("grid", request.grid)):
+        if given is not None and parse_dim3(given, key) != sizes[key]:
+            shown = "x".join(map(str, sizes[key]))
+            raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    launched = tuple(
+        ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
+        for key, value in launch.scalars.items()
+    )
+    names = cuda_parameter_names(launch.kernel, request)
+    for fact in facts.of_kernel(name).parameters:
+        _check_against_launch(launch, launched, fact, names)
+    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
+    said = Launched(
+        launched,
+        tuple(launch.aggregate_bytes().items()),
+        tuple(constant_bytes(module, launch.constant_bytes()).items()),
+        launch.dynamic_shared_bytes,
+        launch.registers_per_thread,
+        launch.place("registers_per_thread"),
+    )
+    return replace(request, kernels=(name,), launch_file=None, block=block, grid=grid), said
+
+
+def _check_against_launch(
+    launch: LaunchFile,
+    launched: tuple[ParameterFact, ...],
+    fact: ParameterFact,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
+    larger array.
+    """
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key, size in stated.sizes.items():
+        held = launch.array_bytes(key)
+        if size < held:
+            shown = f"an array of {held:,} bytes"
+            raise _contradiction(fact.source.name, launch.argument_place(key), shown)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*launched, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
+
+
+def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
+    return PtxwcetError(
+        Diagnostic(
+            "PW426",
+            f"{option} contradicts {place}, which says {written}",
+            help="leave one of them out, or let both say the same",
+        )
+    )
+
+
+def build_launch(
+    kernel: Kernel, request: Request, facts: StatedFacts, launched: Launched
+) -> Launch:
+    """The launch facts for one kernel; ``facts`` are those that concern it.
+
+    Raises PtxwcetError (PW209 to PW215).
+    """
+    block: Dim3
+    if request.block is not None:
+        block = parse_dim3(request.block, "block")
+    elif kernel.required_threads is not None:
+        block = kernel.required_threads
+    else:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW209",
+                f"the block size of kernel {kernel.readable} is not known",
+                kernel.span,
+                help="give the threads of a block, for example --block 256 or --block 32x8",
+            )
+        )
+    grid = None if request.grid is None else parse_dim3(request.grid, "grid")
+    names = cuda_parameter_names(kernel, request)
+    scalars = resolve_parameters(kernel, (*launched.scalars, *facts.parameters), names)
+    data, constants = dict(launched.aggregates), dict(launched.constants)
+    called = (
+        {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
+    )
+    arrays = resolve_arrays(kernel, facts.arrays, names)
+    said = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
+    return Launch(block, grid, *said, scalars.sizes)
+
+
+def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
+    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
+
+    Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
+    None.
+    """
+    source = cuda_source(request)
+    text = _source_of_lines(kernel) if source is None else source.text
+    names = None if text is None else parameter_names(text, kernel.name)
+    if names is not None and len(names) == len(kernel.parameters):
+        return names
+    if kernel.readable == kernel.name or not kernel.parameters:
+        return None
+    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def _source_of_lines(kernel: Kernel) -> str | None:
+    """The file that the kernel's lines are of, if it lies below the working directory."""
+    if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
+        return None
+    path = Path(file)
+    if not path.is_absolute():
+        return None
+    # by a name of its own: another input of this path may be supplied though this is not here
+    name = os.path.join(path.parent, os.curdir, path.name)
+    is_here = is_supplied(name)
+    if is_here is None:
+        is_here = Path.cwd() in path.resolve().parents
+    if not is_here:
+        return None
+    try:
+        return read_text(name, MOST_TEXT_BYTES, "replace")
+    except (OSError, ValueError):
+        return None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
+    try:
+        return CudaSource(path.name, read_text(path, MOST_TEXT_BYTES, "replace"))
+    except OSError as error:
+        if request.source is None:
+            return None
+        raise PtxwcetError(
+            Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
+        ) from None

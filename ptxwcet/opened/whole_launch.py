@@ -1,0 +1,96 @@
+"""How long the whole launch of a kernel takes, whose blocks are bounded one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from ptxwcet.claims import Refusal
+from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.compose.carve_out import require_grid
+from ptxwcet.compose.launch_bound import LaunchBound, bound_launch
+from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
+from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
+from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.opened.opening import Launched, sources_of
+from ptxwcet.opened.request import Request
+
+
+class Wishes:
+    """What a request says of the GPU, kernel by kernel; ptxas's word is read when it is needed."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @cached_property
+    def _use(self) -> RegisterUse | None:
+        request = self._request
+        if request.ptxas_info is not None:
+            return read_register_use(request.ptxas_info)
+        return ask_ptxas(sources_of(request)[0].text) if request.asks_ptxas else None
+
+    def of(self, kernel: Kernel) -> GridWishes:
+        """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
+        if self._use is None:
+            return self._request.gpu
+        registers, source = self._use.of(kernel.name)
+        return replace(self._request.gpu, registers=registers, registers_source=source)
+
+
+def with_launch_bound(
+    analysis: KernelAnalysis, module: Module, launched: Launched, wishes: Wishes
+) -> KernelAnalysis:
+    """The analysis with the bound of its launch, if there is a grid.
+
+    The least of those under the choices of facts that were tried: the one that is best for a block
+    need not be best for a launch, as facts that are left out leave open how many blocks execute
+    what. Raises PtxwcetError: PW316 to PW319, PW323, PW326, PW426. Cost: a profile a class and
+    section, for each choice.
+    """
+    grid = analysis.launch.grid
+    require_grid(analysis.launch, analysis.kernel.span)
+    if grid is None:
+        return analysis
+    said = wishes.of(analysis.kernel)
+    block = launched_block(analysis.kernel, analysis.launch, module, launched, said)
+    best: LaunchBound | Refusal | None = None
+    for pieces in (analysis.pieces, *analysis.others):
+        counted = [(piece.analysis, piece.count) for piece in pieces]
+        found = bound_launch(counted, grid, block, analysis.machine, said)
+        if best is None or _is_less(found, best):
+            best, analysis = found, replace(analysis, launched=found, of_launch=pieces)
+    return analysis
+
+
+def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:
+    if isinstance(one, Refusal):
+        return False
+    return isinstance(other, Refusal) or one.claim.cycles < other.claim.cycles
+
+
+def launched_block(
+    kernel: Kernel, launch: Launch, module: Module, launched: Launched, wishes: GridWishes
+) -> LaunchedBlock:
+    """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
+    registers, source = stated_registers(wishes, launched.registers, launched.registers_place)
+    return LaunchedBlock(
+        kernel,
+        launch.threads,
+        static_shared_bytes(kernel, module),
+        _names_dynamic(kernel, module),
+        launched.dynamic_shared_bytes,
+        registers,
+        source,
+        tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),
+    )
+
+
+def _names_dynamic(kernel: Kernel, module: Module) -> bool:
+    """Whether the kernel names shared memory whose size the launch sets."""
+    named = {name for one in kernel.instructions for name in one.names}
+    variables = (*module.variables, *kernel.variables)
+    return any(
+        one.space == "shared" and not one.size_bytes and one.name in named for one in variables
+    )

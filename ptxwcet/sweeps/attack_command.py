@@ -1,0 +1,151 @@
+"""``ptxwcet attack NAME ...``: attacks on the tool's own answers, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, json_text
+from ptxwcet.cli.paths import InputFile, OutputFolder
+from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.whole_files import write_text
+
+if TYPE_CHECKING:
+    from ptxwcet.sweeps.attack_file import AttackFile
+    from ptxwcet.sweeps.attack_report import AttackReport
+    from ptxwcet.sweeps.attacks import Attack
+
+REPORT = "attack.json"
+_SECONDS = 60.0
+_MOST_UNITS = 10**9
+_MOST_SHOWN = 10
+
+
+@click.command(
+    cls=Command,
+    needs=("sweep", "sim"),
+    example="ptxwcet attack blocks --units 2 -o attack",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--attacks",
+    "file",
+    type=InputFile(),
+    help="A Python file with more attacks; its code is run (docs/attacks.md), by workers, too.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    help=f"Start units for so long.  [default: {_SECONDS:g}]",
+)
+@click.option(
+    "--units",
+    type=click.IntRange(1, _MOST_UNITS),
+    help="Exactly so many units of each attack: the summary can be reproduced.",
+)
+@options.seed("Of the first unit; the others have those that follow.", 1)
+@options.workers("Units at once; the summary of --units does not depend on it.")
+@options.scheduler()
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
+    default="attack",
+    show_default=True,
+    help="Folder of summary and witnesses; made if it is not there.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on in a folder of the same attacks and seed; --seconds and --units may be others.",
+)
+def attack(
+    names: tuple[str, ...],
+    file: str | None,
+    seconds: float | None,
+    units: int | None,
+    seed: int,
+    workers: int | None,
+    scheduler: str | None,
+    folder: Path,
+    resume: bool,
+) -> int:
+    """Try to contradict the tool: random cases, held against runs, searches and executions.
+
+    NAMEs are blocks, grids, paths, and those of a file; without a name all attack in turn. A unit
+    of an attack follows from its seed. Counts are written as attack.json; what contradicts the
+    tool is shrunk and saved in the folder's witnesses.
+
+    Exit code: 0 nothing was contradicted; 1 something was, or a unit was not finished, or the
+    cluster was lost; 2 usage, a file of attacks or a folder that cannot be used, or no scheduler.
+    """
+    # here: without the extra there is a message, and no traceback
+    from ptxwcet.sweeps.attack_file import read_attack_file
+    from ptxwcet.sweeps.attack_report import attack_lines
+    from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
+    from ptxwcet.sweeps.engine import chosen_cluster
+
+    options.require_one_place(workers, scheduler)
+    if seconds is not None and units is not None:
+        raise click.UsageError("--seconds and --units both say how far: leave one out")
+
+    read = None if file is None else read_attack_file(Path(file))
+    chosen = _chosen(names, read)
+    plan = AttackPlan(chosen, read, seed, units, _SECONDS if seconds is None else seconds)
+    with ProgressLine("units") as progress:
+
+        def show(done: int, violations: int, part: float) -> None:
+            progress.show_part(f"{done:,} units, {violations:,} violations", part)
+
+        report = run_attacks(
+            plan,
+            folder,
+            lambda: chosen_cluster(workers, scheduler),
+            resume=resume,
+            progress=show,
+        )
+    write_text(folder / REPORT, json_text(report) + "\n", "PW832")
+    echo("\n".join(attack_lines(report)))
+    echo(f"{folder / REPORT}")
+    _tell(report, folder)
+    return 0 if report.passed else 1
+
+
+def _chosen(names: tuple[str, ...], file: AttackFile | None) -> tuple[Attack, ...]:
+    """The attacks of these names, all without one. Raises PtxwcetError (PW831)."""
+    from ptxwcet.sweeps.attacks import ATTACKS
+
+    known = {one.name: one for one in (*ATTACKS, *(file.attacks if file is not None else ()))}
+    for name in names:
+        if name not in known:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW831",
+                    f"no attack is called '{name}': there are {', '.join(known)}",
+                    help="--attacks FILE adds those of a file"
+                    if file is None
+                    else f"'{file.path.name}' has {', '.join(one.name for one in file.attacks)}",
+                )
+            )
+    return tuple(known[name] for name in dict.fromkeys(names or known))
+
+
+def _tell(report: AttackReport, folder: Path) -> None:
+    """PW830 for the first witnesses."""
+    told = [
+        Diagnostic(
+            "PW830",
+            f"attack {witness.attack}, seed {witness.seed}: {witness.kind}: {witness.title}",
+            notes=tuple(f"witness: {folder / name}" for name in witness.files),
+            help="please report this with the witness: a bound that is contradicted is a bug",
+        )
+        for witness in report.witnesses[:_MOST_SHOWN]
+    ]
+    if told:
+        echo(render_all(told), err=True)

@@ -1,0 +1,172 @@
+"""Attacks: what tries to contradict the tool, unit by unit, each a function of its seed alone.
+
+An attack makes random cases, and holds what the tool says of them against runs, searches and
+executions. Those of the package are :data:`ATTACKS`; a file may have more (:func:`read_attack_file`
+in :mod:`ptxwcet.sweeps.attack_file`), whose oracles share nothing with the tool.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptxwcet.validate.attack import attack as check_blocks
+from ptxwcet.validate.checks import Bounds
+
+BLOCKS, GRIDS, KERNELS = 100, 100, 4
+"""Cases of a unit: about half a second on one core, of kernels a second."""
+_SHRINKING_SECONDS = 60.0  # never reached: cases are small
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What contradicts the tool: ``kind`` in a word or two, ``title`` in a sentence.
+
+    ``lines`` say what a person needs to see it again; ``ptx`` is the shrunk kernel, if it is one.
+    """
+
+    kind: str
+    title: str
+    lines: tuple[str, ...] = ()
+    ptx: str = ""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a unit has seen, in numbers that add up over units.
+
+    ``violations`` are the cases that contradict the tool, of which ``witnesses`` show one or a few.
+    ``controls`` are statements that are false, by name, with how often each was checked and was
+    contradicted: an attack that contradicts none of them sees nothing.
+    """
+
+    cases: int = 0
+    runs: int = 0
+    violations: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    controls: dict[str, tuple[int, int]] = field(default_factory=dict)
+    witnesses: list[Witness] = field(default_factory=list)
+
+    def control(self, name: str, checked: int, contradicted: int) -> None:
+        """Adds to the numbers of a false statement."""
+        before = self.controls.get(name, (0, 0))
+        self.controls[name] = (before[0] + checked, before[1] + contradicted)
+
+    def add(self, other: Seen) -> None:
+        """Adds the numbers of another unit, without its witnesses."""
+        self.cases += other.cases
+        self.runs += other.runs
+        self.violations += other.violations
+        self.counts.update(other.counts)
+        for name, numbers in other.controls.items():
+            self.control(name, *numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An attack: its name, what it attacks in a sentence, and what a unit of a seed sees.
+
+    What ``unit`` returns may depend on the seed alone, not on what ran before in its process.
+    """
+
+    name: str
+    attacked: str
+    unit: Callable[[int], Seen]
+
+
+def attack_blocks(seed: int, bounds: Bounds | None = None) -> Seen:
+    """Random blocks of all families: bounds against all schedules, policies and an adversary."""
+    # here: its compiled code is loaded only when something is simulated
+    from ptxwcet.validate.witness import find_witness
+
+    tallies, violating = check_blocks(1, range(seed * BLOCKS, (seed + 1) * BLOCKS), bounds)
+    seen = Seen()
+    for tally in tallies.values():
+        seen.cases += tally.cases
+        seen.runs += tally.runs
+        seen.counts.update(tally.checks)
+        seen.counts["searched exhaustively"] += tally.searched
+        # blocks that one kind of run shows: others show some of the same
+        exceeded = max(tally.gub_exceeded.values(), default=0)
+        seen.control("GUB, as published", tally.gub_known, exceeded)
+    seen.violations = len(violating)
+    for case, plan, violation in violating[:1]:
+        witness = find_witness(case, violation, plan, bounds, seconds=_SHRINKING_SECONDS)
+        title = str(witness.violation)
+        seen.witnesses.append(Witness(violation.check.value, title, tuple(witness.lines())))
+    return seen
+
+
+def attack_grids(seed: int, bounds: Bounds | None = None) -> Seen:
+    """Random grids of blocks, run whole on several SMs, against the bound of a launch."""
+    from ptxwcet.validate.grids import attack_grids as check_grids
+    from ptxwcet.validate.grids import shrunk
+
+    tally = check_grids(1, range(seed * GRIDS, (seed + 1) * GRIDS), bounds)
+    seen = Seen(tally.grids, tally.runs, len(tally.violations))
+    seen.counts["runs as long as the bound"] = tally.reached
+    seen.control("the bound without its tail", tally.tails, tally.tails_needed)
+    for violation in tally.violations[:1]:
+        small = shrunk(violation, bounds)
+        seen.witnesses.append(Witness("grid bound", str(small), tuple(small.lines())))
+    return seen
+
+
+def attack_paths(seed: int) -> Seen:
+    """Random kernels that branch on data, executed on adversarial data."""
+    from ptxwcet.validate.path_selftest import attack_random_kernels
+
+    seen = Seen()
+    for number, attacked in enumerate(attack_random_kernels(seed, KERNELS)):
+        seen.cases += 1
+        seen.runs += attacked.runs
+        seen.counts["bounded" if attacked.bounded else "refused"] += 1
+        seen.counts["warp-instructions of longest runs"] += attacked.longest
+        if attacked.diagnostics:
+            seen.violations += 1
+            first = attacked.diagnostics[0]
+            title = f"kernel {number}: {first.message}"
+            lines = tuple(str(one.message) for one in attacked.diagnostics)
+            seen.witnesses.append(Witness(first.code, title, lines, attacked.shrunk()))
+    return seen
+
+
+ATTACKS = (
+    Attack(
+        "blocks",
+        "safe, lower and scheduled bounds of random blocks, against all schedules of small ones, "
+        "runs under every policy, shortened timings and an adversary",
+        attack_blocks,
+    ),
+    Attack(
+        "grids",
+        "the bound of a launch of random grids, against runs on several SMs under six policies",
+        attack_grids,
+    ),
+    Attack(
+        "paths",
+        "paths and bounds of random kernels, against executions on adversarial data",
+        attack_paths,
+    ),
+)
+"""The attacks that come with the tool."""
+
+
+def seen_to_json(seen: Seen) -> dict[str, Any]:
+    """What was seen as plain data, without the witnesses."""
+    return {
+        "cases": seen.cases,
+        "runs": seen.runs,
+        "violations": seen.violations,
+        "counts": dict(sorted(seen.counts.items())),
+        "controls": {name: list(seen.controls[name]) for name in sorted(seen.controls)},
+    }
+
+
+def seen_from_json(data: Mapping[str, Any]) -> Seen:
+    """What :func:`seen_to_json` wrote."""
+    controls = {name: (checked, broken) for name, (checked, broken) in data["controls"].items()}
+    counts = Counter(data["counts"])
+    return Seen(data["cases"], data["runs"], data["violations"], counts, controls)

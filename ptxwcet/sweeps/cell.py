@@ -1,0 +1,252 @@
+"""A process of its own for units of work, so that what happens to one costs that one alone.
+
+A unit may crash the interpreter, take too much memory or not end. It is run in a child process (a
+cell), whose parent sees that it died and starts another. Cells are kept for further units; one in
+which nothing happens, or whose parent is gone, ends by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from queue import Empty, LifoQueue
+from threading import Lock
+
+from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+
+IDLE_SECONDS = 120.0
+"""After so long without a unit a cell ends."""
+MOST_UNITS = 2_000
+"""Units after which a cell is replaced: what libraries never give back is given back."""
+
+_START = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from ptxwcet.sweeps.cell_main import main
+main(int(sys.argv[1]))
+"""
+
+_LOOK_SECONDS = 1.0
+_END_SECONDS = 5.0
+
+_Ready = LifoQueue[tuple["Cell", float]]
+_idle: dict[tuple[str, Limits], _Ready] = {}
+
+
+class CellDied(Exception):
+    """The child process ended in the middle of a unit: how."""
+
+
+class CellsClosed(Exception):
+    """The cells of this process were closed while a unit was in one: it has no result."""
+
+
+class _Busy:
+    """The cells that are at work, and how often they were all closed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._cells: set[Cell] = set()
+        self.closed = 0
+
+    @contextlib.contextmanager
+    def holding(self, cell: Cell, closed: int) -> Iterator[None]:
+        """Counts a cell as busy. Raises CellsClosed if all were closed since ``closed``."""
+        with self._lock:
+            self._cells.add(cell)
+        try:
+            self.require(closed)
+            yield
+        finally:
+            with self._lock:
+                self._cells.discard(cell)
+
+    def require(self, closed: int) -> None:
+        """Raises CellsClosed."""
+        if self.closed != closed:
+            raise CellsClosed
+
+    def close(self) -> None:
+        """Ends all of them at once."""
+        with self._lock:
+            self.closed += 1
+            for cell in self._cells:
+                cell.kill()
+
+
+_busy = _Busy()
+
+
+class Cell:
+    """A child process that calls one function, ``module:function``, with one unit after another.
+
+    What stands behind a ``#`` of ``work`` tells cells of one function apart.
+    """
+
+    def __init__(self, work: str, limits: Limits) -> None:
+        self.work, self.limits = work, limits
+        self.units = 0
+        self._is_ready = False
+        self._process = subprocess.Popen(
+            # -P: nothing is imported from the working directory
+            [sys.executable, "-P", "-c", _START, str(os.getpid()), json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # what a unit starts ends with the cell; Ctrl-C is the parent's
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._send = Connection(os.dup(self._process.stdin.fileno()), readable=False)
+        self._receive = Connection(os.dup(self._process.stdout.fileno()), writable=False)
+        self._process.stdin.close()
+        self._process.stdout.close()
+        with contextlib.suppress(OSError):  # it died at once: the first unit will say so
+            self._send.send((work, limits))
+
+    def run(self, unit: Unit) -> Result:
+        """What comes of a unit. Raises CellDied; the cell is of no use then.
+
+        Its seconds begin when the child process has started and loaded what it calls.
+        """
+        self.units += 1
+        limit = self.limits.seconds
+        try:
+            if not self._is_ready:
+                self._await(None)
+                self._is_ready = bool(self._receive.recv())
+            self._send.send((unit.number, unit.payload, dict(unit.shared)))
+            if not self._await(limit):
+                why = f"not done after {limit:g} s"
+                return Result(unit.number, Ending.SECONDS, None, why, limit or 0.0)
+            ending, value, seconds = self._receive.recv()
+        except (EOFError, OSError):
+            raise CellDied(self._how_it_ended()) from None
+        except Exception as error:  # whatever reading the result raises is of this unit
+            why = f"its result cannot be read: {type(error).__name__}: {error}"
+            return Result(unit.number, Ending.RAISED, None, why)
+        if ending is Ending.DONE:
+            return Result(unit.number, ending, value, "", seconds)
+        why = value if ending is Ending.RAISED else _too_much(self.limits)
+        return Result(unit.number, ending, None, why, seconds)
+
+    @property
+    def pid(self) -> int:
+        """The number of the child process."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the child process runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends the child process and what it started; who waits for a unit in it sees that."""
+        with contextlib.suppress(OSError):  # they are gone
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends the child process, and what it started, at once: it holds nothing of value."""
+        self.kill()
+        self._process.kill()
+        self._process.wait()
+        self._send.close()
+        self._receive.close()
+
+    def _await(self, seconds: float | None) -> bool:
+        """Waits for the child process to say something; whether it does in time.
+
+        Raises EOFError if it is dead: a process that it started may hold its end of the pipe.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = _LOOK_SECONDS if end is None else end - time.monotonic()
+            if self._receive.poll(max(min(left, _LOOK_SECONDS), 0.0)):
+                return True
+            if end is not None and time.monotonic() >= end:
+                return False
+            if not self.is_alive and not self._receive.poll(0):
+                raise EOFError
+
+    def _how_it_ended(self) -> str:
+        try:
+            code = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "it closed its connection"
+        finally:
+            self.close()
+        if code >= 0:
+            return f"it ended with exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"it was killed by signal {-code}, {signal.Signals(-code).name}"
+        return f"it was killed by signal {-code}"
+
+
+def _too_much(limits: Limits) -> str:
+    most = limits.memory_mib
+    return "there is no more" if most is None else f"more than {most:,} MiB"
+
+
+def run_units(work: str, units: list[Unit], limits: Limits) -> Iterator[Result]:
+    """What comes of each unit, in cells that this process keeps; any number of threads may call it.
+
+    A unit is tried once more in a new cell if its cell dies: what kills two is the unit. Raises
+    CellsClosed.
+    """
+    closed = _busy.closed
+    for unit in units:
+        try:
+            result = _run(work, unit, limits, closed, is_new=False)
+        except CellDied:
+            try:
+                result = _run(work, unit, limits, closed, is_new=True)
+            except CellDied as death:
+                result = Result(unit.number, Ending.DIED, None, str(death))
+        yield result
+
+
+def close_cells() -> None:
+    """Ends the cells of this process; units that are under way in them have no result."""
+    _busy.close()
+    for ready in list(_idle.values()):
+        with contextlib.suppress(Empty):
+            while True:
+                ready.get_nowait()[0].close()
+
+
+def _run(work: str, unit: Unit, limits: Limits, closed: int, *, is_new: bool) -> Result:
+    """What comes of a unit in an idle cell or a new one. Raises CellDied, CellsClosed."""
+    ready: _Ready = _idle.setdefault((work, limits), LifoQueue())
+    cell = Cell(work, limits) if is_new else _cell(ready, work, limits)
+    is_kept = False
+    try:
+        with _busy.holding(cell, closed):
+            result = cell.run(unit)
+            is_kept = result.ending is Ending.DONE and cell.units < MOST_UNITS
+    except CellDied:
+        _busy.require(closed)
+        raise
+    finally:
+        if not is_kept:
+            cell.close()
+    if is_kept:
+        ready.put((cell, time.monotonic()))
+    return result
+
+
+def _cell(ready: _Ready, work: str, limits: Limits) -> Cell:
+    """An idle cell that is young enough not to be about to end, else a new one."""
+    while True:
+        try:
+            cell, since = ready.get_nowait()
+        except Empty:
+            return Cell(work, limits)
+        if cell.is_alive and time.monotonic() - since < IDLE_SECONDS / 2:
+            return cell
+        cell.close()

@@ -1,0 +1,84 @@
+"""``ptxwcet sweep PLAN``: bounds of many variants, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo
+from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
+from ptxwcet.cli.progress import ProgressLine
+
+
+@click.command(
+    cls=Command,
+    needs=("sweep",),
+    example="ptxwcet sweep sweep.toml -o sweep --workers 2",
+)
+@click.argument("plan", type=PlanInput(), default="sweep.toml")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
+    default="sweep",
+    show_default=True,
+    help="Folder of the results; made if it is not there.",
+)
+@options.workers("Units at once on this computer; the results do not depend on it.")
+@options.scheduler()
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on in a folder of this plan; analyse what is missing, changed or failed.",
+)
+@click.option(
+    "--cache",
+    type=KEPT_ANSWERS,
+    help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
+)
+def sweep(
+    plan: str,
+    folder: Path,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    cache: Path | None,
+) -> int:
+    """Bound every unit of PLAN: files, kernels, launches and machines, in all combinations.
+
+    PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
+    (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
+    ptxwcet sweep-report shows them. Answers are kept as they come: after a run that was stopped,
+    --resume goes on where it was.
+
+    Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, took too
+    much memory or time, or a file changed), or the cluster was lost or is of another version;
+    2 usage, a plan with mistakes, a folder of another plan, or no scheduler.
+    """
+    # here: without the extra there is a message, and no traceback
+    from ptxwcet.sweeps.engine import chosen_cluster
+    from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+    from ptxwcet.sweeps.sweep_run import run_sweep
+
+    options.require_one_place(workers, scheduler)
+    read = read_sweep_plan(plan)
+    with ProgressLine("units") as progress:
+        done = run_sweep(
+            read,
+            folder,
+            lambda: chosen_cluster(workers, scheduler),
+            resume=resume,
+            cache=cache,
+            progress=progress.show,
+        )
+    bounded, refused, failed = (done.outcomes[name] for name in ("bounded", "refused", "failed"))
+    echo(
+        f"{done.outcomes.total():,} units: {bounded:,} bounded, {refused:,} refused, "
+        f"{failed:,} failed; {done.analysed:,} analysed now\n"
+        f"{folder / 'results.parquet'}: ptxwcet sweep-report shows it"
+    )
+    return 1 if failed else 0

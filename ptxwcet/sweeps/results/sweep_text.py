@@ -1,0 +1,230 @@
+"""The report of a sweep as text: who is best where, what is not bounded, how machines differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ptxwcet.commands.bound.launch_text import plural
+from ptxwcet.support.rounding import text_above
+from ptxwcet.sweeps.results.sweep_model import (
+    BestElsewhere,
+    Comparison,
+    MachineRanking,
+    Ranking,
+    SweepReport,
+    Value,
+    scheduler_text,
+)
+
+_LONGEST_MESSAGE = 160
+_NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
+
+
+def render_sweep_text(report: SweepReport) -> str:
+    """The report for people."""
+    lines = list(_head(report))
+    for machine in report.machines:
+        lines += _machine(machine, report)
+    lines += _comparisons(report.comparisons)
+    lines += _refusals(report)
+    return "\n".join(lines) + "\n"
+
+
+def render_sweep_lines(report: SweepReport) -> str:
+    """The best variant of each machine and kind of bound, a line each."""
+    lines = [
+        f"{machine.machine} {variant_text(ranking.best[0].variant, report.varying)} "
+        f"{ranking.best[0].cycles} {ranking.guarantee} {ranking.of}"
+        f"{'' if ranking.policy is None else f' {ranking.policy}'}"
+        for machine in report.machines
+        for ranking in machine.rankings
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def seconds_text(seconds: float) -> str:
+    """A time with four digits, in the unit that suits it, rounded up."""
+    factor, unit = unit_of_time(seconds)
+    return f"{time_digits(seconds, 4, factor)} {unit}"
+
+
+def time_digits(seconds: float, count: int, factor: int) -> str:
+    """``factor`` times a bound in seconds with at least so many digits in all, rounded up."""
+    whole = len(str(int(seconds * factor)))
+    return text_above(seconds, max(count - whole, 0), factor)
+
+
+def unit_of_time(seconds: float) -> tuple[int, str]:
+    """The unit that suits a time, and how many of it a second has."""
+    for factor, unit in ((1, "s"), (1_000, "ms"), (1_000_000, "us")):
+        if seconds * factor >= 1:
+            return factor, unit
+    return 1_000_000_000, "ns"
+
+
+def digits(value: float, count: int) -> str:
+    """A number with at least so many digits in all; all of them before the point are shown."""
+    whole = len(str(int(value)))
+    return f"{value:,.{max(count - whole, 0)}f}"
+
+
+def value_text(value: Value) -> str:
+    """A value of a column, ``-`` for none."""
+    return "-" if value is None else f"{value}"
+
+
+def variant_text(variant: Mapping[str, Value], names: Sequence[str]) -> str:
+    """A variant by the columns that vary: ``tm 64, tn 32``."""
+    return ", ".join(f"{name} {value_text(variant[name])}" for name in names)
+
+
+def scope_text(of: str) -> str:
+    """What a bound is of."""
+    return "the whole launch" if of == "launch" else "any one block"
+
+
+def claim_text(ranking: Ranking) -> str:
+    """What is ranked: bounds of one scope and one guarantee, and whether for one policy alone."""
+    kind = {"safe-bound": "safe bounds", "estimate": "estimates"}.get(
+        ranking.guarantee, f"{ranking.guarantee} bounds"
+    )
+    alone = "" if ranking.policy is None else f", {scheduler_text(ranking.policy)}"
+    return f"{kind} of {scope_text(ranking.of)}{alone}"
+
+
+def times_text(times: float) -> str:
+    """How much more than the least: ``+4.2 %``, from twice on ``2.41 x``."""
+    if times < 2:
+        return "least" if times == 1 else f"+{100 * (times - 1):.1f} %"
+    return f"{digits(times, 3)} x"
+
+
+def _head(report: SweepReport) -> Iterator[str]:
+    yield f"{report.tool} {report.version}  {report.file}"
+    if report.plan is not None:
+        digest = f"  sha256 {report.plan_sha256[:16]}..." if report.plan_sha256 else ""
+        yield f"plan       {report.plan}{digest}"
+    yield f"made by    ptxwcet {', '.join(report.made_by)}"
+    if report.only:
+        yield f"only       {', '.join(report.only)}"
+    yield f"units      {outcomes_text(report)}"
+    for number, machine in enumerate(report.machines):
+        yield f"{'' if number else 'machines':<10} {machine_text(machine)}"
+    if report.varying:
+        follows = ", ".join(report.following)
+        yield f"varying    {', '.join(report.varying)}" + (f"; with them {follows}" * bool(follows))
+    if report.fixed:
+        fixed = ", ".join(f"{name} {value_text(value)}" for name, value in report.fixed.items())
+        yield f"the same   {fixed}"
+
+
+def outcomes_text(report: SweepReport) -> str:
+    """How the units ended."""
+    return (
+        f"{report.units:,}: {report.bounded:,} bounded, {report.refused:,} refused, "
+        f"{report.failed:,} failed"
+    )
+
+
+def machine_text(machine: MachineRanking) -> str:
+    """A machine in a line."""
+    clock = f"{machine.clock_mhz:,g} MHz" if machine.clock_mhz is not None else "clock not known"
+    latency = machine.memory_latency_cycles
+    memory = "" if latency is None else f", memory latency {latency} cycles"
+    return f"{machine.machine}: {clock}{memory}; {machine.bounded:,} of {machine.units:,} bounded"
+
+
+def _machine(machine: MachineRanking, report: SweepReport) -> Iterator[str]:
+    if not machine.rankings:
+        yield ""
+        yield f"BEST       on {machine.machine}: nothing is bounded"
+    for ranking in machine.rankings:
+        yield ""
+        yield (
+            f"BEST       on {machine.machine}: {claim_text(ranking)}, "
+            f"{plural(ranking.variants, 'variant')}"
+        )
+        yield from _table(ranking, report.varying)
+        if ranking.assumptions:
+            yield f"  assumed  {', '.join(ranking.assumptions)}"
+    if len(machine.rankings) > 1:
+        yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
+        yield "  are not ranked together."
+
+
+def _table(ranking: Ranking, varying: Sequence[str]) -> Iterator[str]:
+    heads = ("rank", *varying, "cycles", "time", "vs. least", "guarantee")
+    rows = [(*heads, "unit")]
+    numeric = {
+        name
+        for name in varying
+        if all(isinstance(one.variant[name], int | None) for one in ranking.best)
+    }
+    for one in ranking.best:
+        own = (value_text(one.variant[name]) for name in varying)
+        shown = (f"{one.cycles:,}", seconds_text(one.seconds), times_text(one.times_the_least))
+        rows.append((f"{one.rank:,}", *own, *shown, one.guarantee, f"{one.unit}"))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    right = [head in numeric | _NUMBERS for head in rows[0]]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()
+
+
+def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    if comparisons:
+        yield ""
+        yield "MACHINES   compared by rank and by time, not by cycles"
+    for one in comparisons:
+        yield f"  {' and '.join(one.machines)}"
+        yield f"    {comparison_text(one)}"
+        yield from (f"    {elsewhere_text(best)}" for best in one.best)
+
+
+def comparison_text(one: Comparison) -> str:
+    """How alike two machines rank variants, in a sentence."""
+    if one.reason:
+        return f"not compared: {one.reason}"
+    kinds = " and ".join(dict.fromkeys(one.guarantees))
+    if one.policies[0] is not None:
+        kinds += f"; {scheduler_text(one.policies[0])}"
+    common = f"{plural(one.variants, 'variant')} bounded on both ({kinds})"
+    if one.rank_correlation is None:
+        return f"{common}: too few, or all alike, to speak of an order"
+    return f"{common}: rank correlation {one.rank_correlation:.3f} (Spearman; 1 is the same order)"
+
+
+def elsewhere_text(one: BestElsewhere) -> str:
+    """Where the best of a machine stands on another, in a sentence."""
+    best = f"the best on {one.machine} (unit {one.unit})"
+    if one.rank is None or one.times_the_least is None:
+        return f"{best} has no such bound on {one.other}"
+    if one.rank == 1:
+        return f"{best} is the best on {one.other}, too"
+    return (
+        f"{best} is number {one.rank:,} of {one.variants:,} on {one.other}"
+        f", {one.times_the_least:,.3f} times the least there"
+    )
+
+
+def _refusals(report: SweepReport) -> Iterator[str]:
+    if not report.refusals:
+        return
+    missing = report.refused + report.failed
+    share = 100 * missing / report.units
+    yield ""
+    yield f"REFUSED    {missing:,} of {plural(report.units, 'unit')} have no bound ({share:.1f} %)"
+    for row in report.refusals:
+        what = {"failed": "failed", "bounded": "bounded, not as a launch"}.get(row.outcome, "")
+        yield (
+            f"  {row.code}  {row.units:>6,}  {row.share_percent:5.1f} %  "
+            f"{what}{'; ' * bool(what)}unit {row.first_unit}: {_cut(row.message)}"
+        )
+
+
+def _cut(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 1]}…"

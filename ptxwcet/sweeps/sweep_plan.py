@@ -1,0 +1,247 @@
+"""Plans of sweeps: products of files, kernels, launches, machines and schedules, as units.
+
+TOML, a table ``[[sweep]]`` for each product (docs/sweep-plans.md); paths are relative to the plan.
+Reading a plan opens and parses its PTX files, once each, to learn the names of their kernels, and
+bounds nothing. Problems are those of plans of checks (PW570 to PW573, PW208, PW301), PW810 (no
+values) and PW811 (a mistake in an expression), each with its place; all of a plan are reported at
+once. A PTX file that cannot be read is no problem of the plan: its units are refused.
+
+The order of units is that of a product whose last factor varies fastest: the axes as they are
+written, files, launch files, kernels, block, grid, the other keys of a launch, parameters and loop
+bounds as they are written, memory latencies, machines, methods with their policies. Tables follow
+one another. Two units may ask for the same thing (``cdiv`` of different axes can be equal): they
+are two units, and whoever keeps answers by their content analyses them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.plan_reading import PlanProblems, open_plan
+from ptxwcet.opened.request import Request
+from ptxwcet.support.toml_places import locate_key, nearest
+from ptxwcet.sweeps.axes import AxisError
+from ptxwcet.sweeps.expressions import LEAST, MOST, Template
+from ptxwcet.sweeps.sweep_checking import MOST_UNITS, NARROWER, Checker
+from ptxwcet.sweeps.sweep_reading import (
+    BOTH_KEYS,
+    POLICY_ALONE,
+    TABLE,
+    TableReader,
+    has_scheduled,
+)
+from ptxwcet.sweeps.sweep_tables import Choice, Sources, SweepTable
+from ptxwcet.sweeps.sweep_values import (
+    DEFAULTS,
+    LIMITS,
+    TOP_KEYS,
+    Value,
+    read_limit,
+    read_values,
+)
+from ptxwcet.sweeps.work import Limits
+
+_LISTED = ("param.", "set.", "loop.")
+_MOST_COLUMNS = 1_000
+_EXAMPLE = (
+    'for example [[sweep]] with files = "build/sgemm_{tm}.ptx", block = "{tm}", grid = [64, 128], '
+    "axes = { tm = [16, 32] }"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A unit of a plan: a kernel of a file with a launch on a machine.
+
+    ``index`` is its number in the plan, from 0, without gaps; ``table`` that of its table, from 1.
+    ``request`` names one kernel; none where the file cannot be read, has none, or has several of
+    which only the launch file could say which, and does not. ``values`` has one for each column of
+    the plan, None where the table has no such axis or parameter.
+    """
+
+    index: int
+    table: int
+    request: Request
+    values: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """A plan without mistakes. Its units are made when they are asked for, in the plan's order.
+
+    ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
+    ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
+    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64
+    bits, or None.
+    """
+
+    path: str
+    sha256: str
+    limits: Limits
+    columns: tuple[str, ...]
+    integer_columns: frozenset[str]
+    _tables: tuple[SweepTable, ...] = field(repr=False)
+    _sources: Sources = field(repr=False)
+    _count: int
+
+    def count(self) -> int:
+        """How many units there are. Cost: none, they were counted when the plan was read."""
+        return self._count
+
+    def units(self) -> Iterator[PlannedUnit]:
+        """All units, one after the other; each call begins anew, and opens no file.
+
+        Cost: about 10 microseconds a unit; memory does not depend on how many there are.
+        """
+        index = 0
+        for table in self._tables:
+            for request, named in table.requests(self._sources):
+                values = tuple([named.get(column) for column in self.columns])
+                yield PlannedUnit(index, table.number, request, values)
+                index += 1
+
+
+def read_sweep_plan(path: str) -> SweepPlan:
+    """The plan at ``path``. Raises PtxwcetError with all problems found.
+
+    Cost: linear in the plan, in the PTX files, which are parsed, and in the combinations of those
+    axes that files, conditions or one template name together.
+    """
+    file, data = open_plan(path)
+    return _Reader(PlanProblems(file, TABLE, _EXAMPLE)).plan(path, data)
+
+
+class _Reader:
+    """Reads one plan."""
+
+    def __init__(self, problems: PlanProblems) -> None:
+        self._problems = problems
+        self._sources = Sources(problems.folder)
+        self._top: Mapping[str, Any] = {}
+
+    def plan(self, path: str, data: Mapping[str, Any]) -> SweepPlan:
+        """The plan of these tables. Raises PtxwcetError with every problem."""
+        problems = self._problems
+        self._top = {key: data[key] for key in DEFAULTS if key in data}
+        problems.check_keys(data, None, TOP_KEYS, lambda key, value: None)
+        limits = self._limits(data.get("limits", {}))
+        tables = problems.tables(data, "product of files, launches and machines")
+        for key, value in self._top.items():
+            try:
+                read_values(key, value)
+            except AxisError as error:
+                problems.report(error.code, error.message, key, None)
+        compiled = [
+            TableReader(problems, number, table, self._top).table()
+            for number, table in enumerate(tables)
+        ]
+        self._require_method_for_policies(tables)
+        problems.stop()
+        good = tuple(table for table in compiled if table is not None)
+        columns = _columns(good)
+        if len(columns) > _MOST_COLUMNS:
+            message = f"more than {_MOST_COLUMNS:,} names of axes and parameters"
+            problems.report("PW572", message, TABLE, None)
+        combinations = sum(prod(map(len, table.axes.values())) for table in good)
+        if combinations > MOST_UNITS:
+            message = f"more than {MOST_UNITS:,} combinations of axes"
+            problems.report("PW572", message, TABLE, None, NARROWER)
+        problems.stop()
+        checker = Checker(problems, self._sources)
+        count = 0
+        for table in good:
+            count += checker.count(table)
+            if count > MOST_UNITS:
+                message = f"more than {MOST_UNITS:,} units"
+                problems.report("PW572", message, "files", table.number - 1, NARROWER)
+                break
+        problems.stop()
+        integers = _integer_columns(good, columns)
+        return SweepPlan(
+            path, file_digest(path), limits, columns, integers, good, self._sources, count
+        )
+
+    def _limits(self, value: object) -> Limits:
+        if not isinstance(value, Mapping):
+            message = "limits is a table with memory_mib and seconds"
+            self._problems.report("PW572", message, "limits", None)
+            return Limits()
+        read = {}
+        for key, limit in value.items():
+            span = locate_key(self._problems.file, "limits", key)
+            if key not in LIMITS:
+                remedy = f"{nearest(key, LIMITS)}known: {', '.join(LIMITS)}"
+                message = f"unknown key {key!r}"
+                self._problems.report("PW571", message, "limits", None, remedy, span)
+                continue
+            try:
+                read[key] = read_limit(key, limit)
+            except AxisError as error:
+                self._problems.report(error.code, error.message, "limits", None, None, span)
+        return Limits(**read)
+
+    def _require_method_for_policies(self, tables: list[dict[str, Any]]) -> None:
+        """PW572 for a policy at the top that no table has a use for."""
+        methods = [table.get("method", self._top.get("method")) for table in tables]
+        if "policy" in self._top and methods and not any(map(has_scheduled, methods)):
+            self._problems.report("PW572", POLICY_ALONE, "policy", None, BOTH_KEYS)
+
+
+def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
+    axes = dict.fromkeys(name for table in tables for name in table.axes)
+    named: dict[str, list[Choice]] = {}
+    for table in tables:
+        for name, choice in table.named_choices():
+            named.setdefault(name, []).append(choice)
+    shown = [
+        name
+        for name, choices in named.items()
+        if name.startswith("param.") or not _are_alike(choices, len(tables))
+    ]
+    kinds = (one for kind in _LISTED for one in shown if one.startswith(kind))
+    return tuple(dict.fromkeys((*axes, *kinds)))
+
+
+def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
+    """Whether a key says the same in all units, as far as the axes do not tell."""
+    first = choices[0].elements
+    return (
+        len(choices) == tables
+        and len(first) == 1
+        and all(list(choice.elements) == list(first) for choice in choices)
+    )
+
+
+def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> frozenset[str]:
+    """The columns that have nothing but integers, as the axes and templates say."""
+    texts: set[str] = set()
+    for table in tables:
+        texts |= {name for name, values in table.axes.items() if not _are_integers(values)}
+        for name, choice in table.named_choices():
+            if not _gives_integers(choice, table.axes):
+                texts.add(name)
+    return frozenset(columns) - texts
+
+
+def _gives_integers(choice: Choice, axes: Mapping[str, Sequence[int | str]]) -> bool:
+    if isinstance(choice.elements, range):
+        return True
+    for element in choice.elements:
+        if not isinstance(element, Template):
+            if not _are_integers([element]):
+                return False
+        elif not element.is_one_expression or (
+            element.is_one_name and not all(_are_integers(axes[name]) for name in element.names)
+        ):
+            return False
+    return True
+
+
+def _are_integers(values: Sequence[Value]) -> bool:
+    return isinstance(values, range) or all(
+        type(value) is int and LEAST <= value <= MOST for value in values
+    )

@@ -1,0 +1,289 @@
+"""Reading a table ``[[sweep]]``: its keys, templates and conditions, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
+from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.launch_tables import LAUNCH_KEYS, LINK, TABLES, value_problem
+from ptxwcet.opened.plan_reading import PlanProblems, texts
+from ptxwcet.support.source import Span
+from ptxwcet.support.toml_places import locate_key, locate_table, nearest
+from ptxwcet.sweeps.axes import AxisError
+from ptxwcet.sweeps.expressions import (
+    Condition,
+    ExpressionError,
+    Template,
+    parse_condition,
+    parse_template,
+)
+from ptxwcet.sweeps.sweep_tables import NOTHING, Choice, SweepTable
+from ptxwcet.sweeps.sweep_values import (
+    DEFAULTS,
+    NUMBER_KEYS,
+    TABLE_KEYS,
+    Value,
+    number_expected,
+    read_axis,
+    read_named_values,
+    read_values,
+)
+
+TABLE = "sweep"
+"""What the tables of a plan are called."""
+_MOST_AXES = 32
+_CHOICES = (*(key for key in LAUNCH_KEYS if key not in (*TABLES, LINK, "launch")), "sms")
+
+POLICY_ALONE = "a policy says nothing here: no method is 'scheduled'"
+"""What is wrong with a policy that nothing needs."""
+_METHOD_ALONE = "the method scheduled needs to know the scheduling policy"
+BOTH_KEYS = 'for example method = ["safe", "scheduled"], policy = ["gto", "lrr"]'
+"""How method and policy go together."""
+
+
+def has_scheduled(methods: object) -> bool:
+    """Whether the method scheduled is among those that a key holds, or is the one."""
+    return methods == SCHEDULED or (isinstance(methods, list) and SCHEDULED in methods)
+
+
+class Places:
+    """Where the keys of one table stand in the text, and where a mistake in one of its texts is."""
+
+    def __init__(self, problems: PlanProblems, number: int) -> None:
+        self._problems = problems
+        self._number = number
+
+    def report(
+        self,
+        code: str,
+        message: str,
+        path: str,
+        remedy: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        """Adds a problem of a key, ``block``, or of an entry of a table, ``params.n``."""
+        span = span or self.span(path)
+        self._problems.report(code, message, path, self._number, remedy, span)
+
+    def report_mistake(self, error: ExpressionError, path: str, text: str) -> None:
+        """Adds PW811, at its place in a text if that stands in the plan as it is."""
+        place = self._span_of_text(path, text)
+        if place is not None:
+            place = Span(place.source, place.start + error.start, place.start + error.end)
+        within = "" if place is not None else f" (in {text[:200]!r}, character {error.start + 1})"
+        message = f"{path}: {error.message}{within}"
+        self.report("PW811", message, path, error.remedy, place)
+
+    def span(self, path: str) -> Span | None:
+        """The entry of a key; None if only its table is known, or not even that."""
+        file, number = self._problems.file, self._number
+        table, dot, name = path.partition(".")
+        if dot:
+            part = self._part(table)
+            if part is not None:
+                within = f"{TABLE}.{table}"
+                return locate_key(file, within, name, part) or locate_table(file, within, part)
+            return locate_key(file, TABLE, path, number) or locate_key(file, TABLE, table, number)
+        return locate_key(file, TABLE, path, number) or (
+            locate_key(file, "", path) if path in DEFAULTS else None
+        )
+
+    def _part(self, table: str) -> int | None:
+        """Which of the headers ``[sweep.axes]`` belongs to this table; None if none does."""
+        file = self._problems.file
+        begin = locate_table(file, TABLE, self._number)
+        end = locate_table(file, TABLE, self._number + 1)
+        part = 0
+        while begin is not None:
+            header = locate_table(file, f"{TABLE}.{table}", part)
+            if header is None or (end is not None and header.start > end.start):
+                return None
+            if header.start > begin.start:
+                return part
+            part += 1
+        return None
+
+    def _span_of_text(self, path: str, text: str) -> Span | None:
+        """A text of a key, without its quotes; None if it is not written as it is."""
+        entry = self.span(path)
+        if entry is None:
+            return None
+        file = self._problems.file
+        end = locate_table(file, TABLE, self._number + 1)
+        for quote in "\"'":
+            start = file.text.find(f"{quote}{text}{quote}", entry.start)
+            if start >= 0 and (end is None or start < end.start):
+                return Span(file, start + 1, start + 1 + len(text))
+        return None
+
+
+class TableReader:
+    """Reads one table: its keys, templates and conditions. Nothing is opened."""
+
+    def __init__(
+        self, problems: PlanProblems, number: int, table: Mapping[str, Any], top: Mapping[str, Any]
+    ) -> None:
+        self._problems = problems
+        self._places = Places(problems, number)
+        self._number = number
+        self._own = table
+        self._table = {**top, **table}
+        self._axes: dict[str, Sequence[int | str]] = {}
+        self._used: set[str] = set()
+        self._is_good = True
+
+    def table(self) -> SweepTable | None:
+        """The table, None if it has mistakes, which are reported."""
+        problems = self._problems
+        problems.check_keys(self._own, self._number, TABLE_KEYS, lambda key, value: None)
+        if "files" not in self._own:
+            self._report("PW572", "files is missing: the PTX to analyse", "files")
+        self._read_axes(self._own.get("axes", {}))
+        files = self._choice("files")
+        launches, kernels = self._choice("launch"), self._choice("kernels")
+        choices = {key: self._choice(key) for key in _CHOICES if key in self._own}
+        parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
+        latencies = self._choice("memory_latency")
+        machines = self._choice("machines", [DEFAULT_MACHINE])
+        schedules, link = self._schedules(), self._own.get(LINK, ())
+        problem = value_problem(LINK, link) if LINK in self._own else None
+        if problem is not None:
+            self._report("PW572", problem, LINK)
+        where = self._conditions()
+        for name in self._axes if self._is_good else ():
+            if name not in self._used:
+                message = f"axis {name} is in no template: it would repeat every unit"
+                remedy = f"write {{{name}}} where its value belongs, or leave it out"
+                self._report("PW572", message, f"axes.{name}", remedy)
+        if not self._is_good:
+            return None
+        return SweepTable(
+            *(self._number + 1, self._axes, where, files, launches, kernels, choices),
+            *(parameters, loop_bounds, latencies, machines, schedules, tuple(texts(link))),
+        )
+
+    def _report(self, code: str, message: str, path: str, remedy: str | None = None) -> None:
+        self._is_good = False
+        self._places.report(code, message, path, remedy)
+
+    def _read(
+        self, path: str, read: Callable[..., Sequence[Any]], *arguments: object
+    ) -> Sequence[Any]:
+        """What ``read`` makes of its arguments; nothing if it raises, which is reported."""
+        try:
+            return read(*arguments)
+        except AxisError as error:
+            self._report(error.code, error.message, path)
+            return ()
+
+    def _read_axes(self, axes: object) -> None:
+        if not isinstance(axes, Mapping):
+            self._report("PW572", "axes is a table of names and their values", "axes")
+            return
+        if len(axes) > _MOST_AXES:
+            self._report("PW572", f"more than {_MOST_AXES} axes", "axes")
+            return
+        for name, value in axes.items():
+            values = self._read(f"axes.{name}", read_axis, name, value)
+            if values:
+                self._axes[name] = values
+            else:
+                self._axes[name] = (0,)  # so that those who name it are not reported, too
+
+    def _choice(self, key: str, default: Sequence[Value] = ()) -> Choice:
+        """What a key holds that is not a table."""
+        if key not in self._table:
+            return Choice(default, False)
+        if key not in self._own:
+            try:
+                values = read_values(key, self._table[key])
+            except AxisError:  # reported at the top
+                self._is_good = False
+                return NOTHING
+        else:
+            values = self._read(key, read_values, key, self._table[key])
+        return self._compiled(key, values, key in NUMBER_KEYS)
+
+    def _named(self, key: str) -> dict[str, Choice]:
+        """What a table of parameters or loops holds."""
+        table = self._own.get(key, {})
+        if not isinstance(table, Mapping):
+            self._report("PW572", f"{key} is a table of names and their values", key)
+            return {}
+        choices = {}
+        for name, value in table.items():
+            path = f"{key}.{name}"
+            values = self._read(path, read_named_values, key, name, value)
+            choices[name] = self._compiled(path, values, False)
+        return choices
+
+    def _compiled(self, path: str, values: Sequence[Value], is_number: bool) -> Choice:
+        """Values with templates in the place of texts that have braces."""
+        if isinstance(values, range) or not any(
+            isinstance(value, str) and ("{" in value or "}" in value or is_number)
+            for value in values
+        ):
+            return Choice(values, False)
+        elements: list[Value | Template] = []
+        for value in values:
+            if not isinstance(value, str):
+                elements.append(value)
+                continue
+            try:
+                template = parse_template(value)
+            except ExpressionError as error:
+                self._mistake(error, path, value)
+                continue
+            if is_number and not template.is_one_expression:
+                self._report("PW572", number_expected(path), path)
+            self._require_axes(template.names, path, value)
+            self._used |= template.names.keys()
+            elements.append(template)
+        return Choice(elements, True)
+
+    def _mistake(self, error: ExpressionError, path: str, text: str) -> None:
+        self._is_good = False
+        self._places.report_mistake(error, path, text)
+
+    def _require_axes(self, names: Mapping[str, tuple[int, int]], path: str, text: str) -> None:
+        """PW811 for names that are no axes."""
+        for name, place in names.items():
+            if name in self._axes:
+                continue
+            known = ", ".join(self._axes) or "none"
+            remedy = f"{nearest(name, self._axes)}the axes are: {known}"
+            params = self._own.get("params")
+            if isinstance(params, Mapping) and name in params:
+                remedy = f'{name} is a parameter: make it an axis, and write {name} = "{{{name}}}"'
+            self._mistake(ExpressionError(f"no axis {name!r}", *place, remedy), path, text)
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        if "where" not in self._own:
+            return ()
+        conditions = []
+        for text in self._read("where", read_values, "where", self._own["where"]):
+            try:
+                condition = parse_condition(text)
+            except ExpressionError as error:
+                self._mistake(error, "where", text)
+                continue
+            self._require_axes(condition.names, "where", text)
+            conditions.append(condition)
+        return tuple(conditions)
+
+    def _schedules(self) -> tuple[tuple[str, str | None], ...]:
+        """Each method, the method scheduled with each policy."""
+        methods = self._choice("method", [SAFE_NAME]).elements
+        policies = self._choice("policy").elements
+        is_scheduled = has_scheduled(list(methods))
+        if methods and is_scheduled and "policy" not in self._table:
+            self._report("PW572", _METHOD_ALONE, "method", BOTH_KEYS)
+        if methods and "policy" in self._own and not is_scheduled:
+            self._report("PW572", POLICY_ALONE, "policy", BOTH_KEYS)
+        return tuple(
+            (str(method), policy)
+            for method in methods
+            for policy in (map(str, policies) if method == SCHEDULED else (None,))
+        )

@@ -1,0 +1,301 @@
+"""One table ``[[sweep]]`` as its units are made from it: axes, conditions, and what each key holds.
+
+A combination of axes decides the text of every template. For it there are subjects (a file, a
+launch file, a kernel), and for each subject the product of the values of all other keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ptxwcet.opened.launch_tables import LINK, PATHS, SIZES, launch_request
+from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.request import Request
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import NotToml, parse_toml
+from ptxwcet.sweeps.axes import Product
+from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Values
+from ptxwcet.sweeps.sweep_values import Value
+
+_LONGEST_SHOWN = 300
+_Subject = tuple[str, str | None, str | None]
+"""The path of a PTX file, the launch file as the plan names it, the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one key holds: its values, of which templates depend on the axes."""
+
+    elements: Sequence[Value | Template]
+    has_templates: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The axes that it names. Cost: linear in its values."""
+        if not self.has_templates:
+            return frozenset()
+        templates = (one for one in self.elements if isinstance(one, Template))
+        return frozenset(name for template in templates for name in template.names)
+
+    def values(self, axes: Values) -> Sequence[Value]:
+        """Its values for a combination of axes. Raises NoValueError."""
+        if not self.has_templates:
+            return self.elements  # type: ignore[return-value]  # none of them is a template
+        return [one.render(axes) if isinstance(one, Template) else one for one in self.elements]
+
+    def texts(self, axes: Values) -> list[str]:
+        """Its values as texts. Raises NoValueError."""
+        return [str(value) for value in self.values(axes)]
+
+
+NOTHING = Choice((), False)
+"""A key that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a plan leads to: files by the text that names them, kernels by file, machines by name.
+
+    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that.
+    """
+
+    folder: str
+    files: dict[str, list[str]] = field(default_factory=dict)
+    kernels: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    launches: dict[str, str | None] = field(default_factory=dict)
+    machines: dict[str, str] = field(default_factory=dict)
+
+    def kernels_of(self, path: str) -> tuple[str, ...] | None:
+        """The names of a file's kernels, None if it cannot be read. It is parsed once."""
+        if path not in self.kernels:
+            try:
+                kernels = read_module(Request(path)).kernels
+                self.kernels[path] = tuple(one.name for one in kernels if one.has_body)
+            except Exception:  # whoever analyses it will say why
+                self.kernels[path] = None
+        return self.kernels[path]
+
+    def has_kernel(self, path: str, name: str) -> bool:
+        """Whether a file has a kernel that is meant by a name, or cannot be read."""
+        known = self.kernels_of(path)
+        return known is None or bool(_meant(name, known))
+
+    def launched(self, name_of_file: str) -> str | None:
+        """The kernel that a launch file names; None if it names none, or cannot be read."""
+        path = os.path.join(self.folder, name_of_file)
+        if path not in self.launches:
+            try:
+                data = parse_toml(SourceFile(path, read_text(path, MOST_TOML_BYTES)))
+                name = data.get("kernel")
+            except (OSError, ValueError, NotToml):
+                name = None
+            self.launches[path] = name if isinstance(name, str) else None
+        return self.launches[path]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """A table without mistakes; ``number`` is from 1.
+
+    ``choices`` are of the keys of a launch that stand alone, and of ``sms``.
+    ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
+    ``link``.
+    """
+
+    number: int
+    axes: Mapping[str, Sequence[int | str]]
+    where: tuple[Condition, ...]
+    files: Choice
+    launches: Choice
+    kernels: Choice
+    choices: Mapping[str, Choice]
+    parameters: Mapping[str, Choice]
+    loop_bounds: Mapping[str, Choice]
+    latencies: Choice
+    machines: Choice
+    schedules: tuple[tuple[str, str | None], ...]
+    link: tuple[str, ...] = ()
+
+    @property
+    def condition_names(self) -> frozenset[str]:
+        """The axes that ``where`` names."""
+        return frozenset(name for condition in self.where for name in condition.names)
+
+    @property
+    def subject_names(self) -> frozenset[str]:
+        """The axes on which files, launch files and kernels depend."""
+        return self.files.names | self.launches.names | self.kernels.names
+
+    def size_of(self, names: Collection[str]) -> int:
+        """How many combinations there are of the axes of these names, without ``where``."""
+        return prod(len(values) for name, values in self.axes.items() if name in names)
+
+    def domain_names(self, names: frozenset[str]) -> frozenset[str]:
+        """The axes over which to go to see all that these have together: see domain."""
+        conditions = self.condition_names
+        return names | conditions if names & conditions else names
+
+    def domain(self, names: frozenset[str]) -> Iterator[dict[str, int | str]]:
+        """The combinations of axes that ``where`` leaves in, as far as these axes are concerned.
+
+        Where ``where`` names one of them, all that it names come along. Some combination of the
+        other axes has to be left in. A combination for which a condition is false is out, whatever
+        the others are; raises NoValueError if none is false and one has no value. Cost: linear in
+        the product; a condition is decided as soon as its axes have values.
+        """
+        chosen = [name for name in self.axes if name in self.domain_names(names)]
+        decided: list[list[Condition]] = [[] for _ in range(len(chosen) + 1)]
+        for condition in self.where:
+            if not condition.names.keys() <= set(chosen):
+                continue
+            depth = max((chosen.index(name) + 1 for name in condition.names), default=0)
+            decided[depth].append(condition)
+        return self._walk(chosen, decided, {}, 0, None)
+
+    def _walk(
+        self,
+        chosen: list[str],
+        decided: list[list[Condition]],
+        values: dict[str, int | str],
+        depth: int,
+        failure: NoValueError | None,
+    ) -> Iterator[dict[str, int | str]]:
+        """The combinations that begin with these values, of the first ``depth`` axes."""
+        for condition in decided[depth]:
+            try:
+                if not condition.holds(values):
+                    return
+            except NoValueError as error:
+                failure = error
+        if depth == len(chosen):
+            if failure is not None:
+                raise NoValueError(f"where: {failure}{for_values(values)}")
+            yield dict(values)
+            return
+        for value in self.axes[chosen[depth]]:
+            values[chosen[depth]] = value
+            yield from self._walk(chosen, decided, values, depth + 1, failure)
+
+    def fixed_factor(self) -> int:
+        """How many units each subject has for one combination of axes."""
+        choices = (*self.choices.values(), *self.parameters.values(), *self.loop_bounds.values())
+        sizes = prod(len(choice.elements) for choice in (*choices, self.machines))
+        return sizes * max(len(self.latencies.elements), 1) * len(self.schedules)
+
+    def subjects(self, values: Values, sources: Sources) -> Iterator[_Subject]:
+        """The files, launch files and kernels of a combination of axes, which has been checked."""
+        launches: list[str | None] = [*self.launches.texts(values)] or [None]
+        names = self.kernels.texts(values)
+        paths = (path for text in self.files.texts(values) for path in sources.files[text])
+        for path in dict.fromkeys(paths):
+            for launch in launches:
+                for kernel in _kernels(path, launch, names, sources):
+                    yield path, launch, kernel
+
+    def named_choices(self) -> Iterator[tuple[str, Choice]]:
+        """What may tell units apart besides the axes, by the name of its column.
+
+        ``param.NAME``, ``set.KEY`` and ``loop.NAME``; not what has a column in all results.
+        """
+        for name, choice in self.parameters.items():
+            yield f"param.{name}", choice
+        for key, choice in {**self.choices, "launch": self.launches}.items():
+            if choice.elements and key not in SIZES:
+                yield f"set.{key}", choice
+        for name, choice in self.loop_bounds.items():
+            yield f"loop.{name}", choice
+        if self.link:
+            yield f"set.{LINK}", Choice((", ".join(self.link),), False)
+
+    def _named(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
+        """The values of a unit under these names: what is no integer is a text."""
+        held = {
+            **{f"param.{name}": value for name, value in keys["params"].items()},
+            **{f"set.{key}": value for key, value in keys.items()},
+            **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
+            "set.launch": launch,
+            f"set.{LINK}": ", ".join(self.link),
+        }
+        values = {name: held[name] for name, _ in self.named_choices()}
+        return {
+            name: value if isinstance(value, int) else str(value) for name, value in values.items()
+        }
+
+    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
+        """The units in order: each request, with the values of axes and of named_choices.
+
+        Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
+        """
+        for values in self.domain(frozenset(self.axes) | self.condition_names):
+            alone: dict[str, Sequence[Value]] = {
+                key: choice.texts(values) if key in PATHS else choice.values(values)
+                for key, choice in self.choices.items()
+            }
+            parameters = {key: choice.values(values) for key, choice in self.parameters.items()}
+            loops = {key: choice.values(values) for key, choice in self.loop_bounds.items()}
+            latencies: Sequence[Value | None] = self.latencies.values(values) or (None,)
+            machines = [sources.machines[name] for name in self.machines.texts(values)]
+            others: Product[Any] = Product(
+                (
+                    *(*alone.values(), *parameters.values(), *loops.values()),
+                    *(latencies, machines, self.schedules),
+                )
+            )
+            for subject in self.subjects(values, sources):
+                for picked in others:
+                    taken = iter(picked)
+                    keys = {key: next(taken) for key in alone}
+                    keys["params"] = {name: next(taken) for name in parameters}
+                    keys[LINK] = self.link
+                    keys["loop_bounds"] = {place: next(taken) for place in loops}
+                    latency, machine, (method, policy) = taken
+                    request = _request(subject, keys, sources.folder, machine, latency)
+                    if policy is not None:
+                        request = replace(request, method=method, policy=policy)
+                    yield request, values | self._named(subject[1], keys)
+
+
+def _kernels(
+    path: str, launch: str | None, names: list[str], sources: Sources
+) -> Sequence[str | None]:
+    """The kernels of a file that are meant; None where only the analysis can say which."""
+    known = sources.kernels_of(path)
+    if names:
+        wanted: list[str] = names
+    elif launch is None:
+        return known or (None,)
+    else:
+        named = sources.launched(launch)
+        if named is None:
+            return known if known is not None and len(known) == 1 else (None,)
+        wanted = [named]
+    if known is None:
+        return wanted
+    meant = [kernel for name in wanted for kernel in _meant(name, known)]
+    return list(dict.fromkeys(meant)) if names else meant or (None,)
+
+
+@lru_cache(maxsize=4096)  # asked anew for every combination of axes
+def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    return names_meant(name, known)
+
+
+def _request(
+    subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str, latency: int | None
+) -> Request:
+    path, launch, kernel = subject
+    table = dict(keys) if launch is None else {**keys, "launch": launch}
+    return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
+
+
+def for_values(values: Values) -> str:
+    """``, for tm = 16, tn = 32``: the end of a message about a combination of axes."""
+    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

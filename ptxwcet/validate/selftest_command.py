@@ -1,0 +1,63 @@
+"""``ptxwcet selftest``: the built-in checks, as a summary for a certification dossier."""
+
+from __future__ import annotations
+
+import click
+
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.validate.path_selftest import run_path_selftest
+from ptxwcet.validate.selftest import run_selftest
+from ptxwcet.validate.selftest_report import build_selftest_report, selftest_lines
+
+_MOST_SHOWN = 3
+
+
+@click.command(
+    cls=Command,
+    needs=("sim",),
+    example="ptxwcet selftest --cases 240 --format json -o selftest.json",
+)
+@options.timeout(
+    45.0,
+    "Seconds for random cases, without those for the known ones and for compiling.",
+    click.FloatRange(min=0),
+)
+@click.option(
+    "--cases",
+    type=click.IntRange(min=0),
+    help="Exactly so many random cases, whatever the time: the summary can be reproduced.",
+)
+@options.seed("Of the random cases.", 1)
+@options.report_options
+def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
+    """Check bounds, profiles and simulators against each other on known and random blocks.
+
+    To every seventh random block comes a random grid, run whole on several SMs against its bound.
+
+    A few fixed and random kernels are parsed, bounded and executed on adversarial data as well:
+    every executed path must be an analysed one (PW538), its time within the bound (PW535).
+
+    The summary depends on the installed files, the seed and the number of cases alone. Exit code: 0
+    nothing violated; 1 something was, with a witness, or no random case was run.
+    """
+    if cases is not None:
+        options.refuse_idle(
+            "ends random cases, whose number --cases says: leave one out", "seconds"
+        )
+    summary = run_selftest(seed, seconds=seconds, cases=cases)
+    paths = run_path_selftest(seed)
+    report = build_selftest_report(summary, paths)
+    if form == "json":
+        echo_json(report)
+    else:
+        echo("\n".join(selftest_lines(report)))
+    diagnostics = [witness.diagnostic() for witness in summary.witnesses]
+    violations = summary.grids.violations[:_MOST_SHOWN]
+    diagnostics += [Diagnostic("PW535", f"a bound is contradicted: {one}") for one in violations]
+    diagnostics += paths.diagnostics
+    if diagnostics:
+        echo(render_all(diagnostics), err=True)
+    return 0 if report.passed else 1

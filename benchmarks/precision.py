@@ -118,27 +118,36 @@ def given(path: Path, kernel: str, file: Path, loops: list[str]) -> Iterator[Lau
         yield Launched(f"{name} answered", answered)
 
 
+_DOORS = {
+    "parsing": "ptxwcet.opened.opening",
+    "asking": "ptxwcet.opened.request",
+    "bounding": "ptxwcet.commands.bound.study",
+    "flow": "ptxwcet.commands.cfg.study",
+    "reporting": "ptxwcet.commands.bound.build",
+}
+_OLDER_DOORS = {
+    "parsing": "ptxwcet.studies.opening",
+    "asking": "ptxwcet.studies.request",
+    "bounding": "ptxwcet.studies.block_bound",
+    "flow": "ptxwcet.studies.flow_notes",
+    "reporting": "ptxwcet.report.build",
+}
+
+
 class Analysis:
     """The analysis of the package that is first on the path of modules."""
 
     def __init__(self) -> None:
-        # here: the package may be another checkout's, of which only these names are relied on; an
-        # older one has its front doors elsewhere
-        if importlib.util.find_spec("ptxwcet.studies") is None:
-            doors = dict.fromkeys(("parsing", "asking", "bounding"), "ptxwcet.api")
-            doors["flow"] = "ptxwcet.control_flow"
-        else:
-            names = ("opening", "request", "block_bound", "flow_notes")
-            doors = {
-                door: f"ptxwcet.studies.{name}"
-                for door, name in zip(("parsing", "asking", "bounding", "flow"), names, strict=True)
-            }
-        self.doors = {door: importlib.import_module(name) for door, name in doors.items()}
-        from ptxwcet.commands.bound.build import build_report
+        # here: the package may be another checkout's, of which only these names are relied on; one
+        # before the features had folders has its front doors elsewhere
+        names = _DOORS if importlib.util.find_spec("ptxwcet.opened") else _OLDER_DOORS
+        self.doors = {what: importlib.import_module(name) for what, name in names.items()}
         from ptxwcet.support.diagnostics import PtxwcetError
 
-        self.build_report, self.refusal = build_report, PtxwcetError
-        self.parse = vars(self.doors["parsing"])["parse_module"]
+        self.build_report, self.refusal = self.doors["reporting"].build_report, PtxwcetError
+        parsers = ("read_program", "parse_module")
+        self.parser = next(one for one in parsers if hasattr(self.doors["parsing"], one))
+        self.parse = vars(self.doors["parsing"])[self.parser]
         self.reading = 0.0
 
     def _parsed(self, *arguments: Any) -> Any:
@@ -165,7 +174,7 @@ class Analysis:
 
     def _fill(self, row: Row, request: Any) -> None:
         self.reading, begin = 0.0, time.process_time()
-        with mock.patch.object(self.doors["parsing"], "parse_module", self._parsed):
+        with mock.patch.object(self.doors["parsing"], self.parser, self._parsed):
             answer = self.doors["bounding"].bound_file(request)
         row.seconds = round(time.process_time() - begin - self.reading, 4)
         (kernel,) = asdict(self.build_report(answer))["kernels"]

@@ -103,7 +103,7 @@ def analyse_and_hold(text: str, facts: StatedFacts = BOUND) -> None:
     checker = Checker(analysis)
     (header,) = [one.start for one in analysis.cfg.blocks[:-1] if analysis.cfg.name(one.id) == "H"]
     passes = set()
-    for given in inputs(TWO, 1, 40, 2000):
+    for given in inputs(TWO, 1, 24, 2000):
         run = execute(kernel, given)
         visits = max(sum(start == header for start, _ in warp.trace) for warp in run.warps)
         if run.is_whole and visits <= 3:  # two pairs of barriers, and the pass that is not whole

@@ -59,8 +59,8 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_SECONDS", 3600.0)
 
 
-# Of these tests only each so many-th case runs, or none, unless all are asked for: together they take
-# a third of the processor time of all tests, and neighbouring cases mostly find the same.
+# Of these tests only each so many-th case runs, or none, unless all are asked for: together they
+# take a third of the processor time of all tests, and neighbouring cases mostly find the same.
 _LATER = 0
 _EVERY = {
     "test_certificates_cuda.py": {"test_loops_that_may_not_end_have_no_bound": 2},

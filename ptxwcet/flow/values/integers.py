@@ -202,11 +202,12 @@ def interval_in(exact: Exact, active: Mask) -> Interval:
     different ones by a Python loop where lanes have coefficients of their own.
     """
     if all(isinstance(c, int) for c in exact.terms.values()):
-        whole = around(_ends(exact.base, active))
+        low, high = _ends(exact.base, active)
         for symbol, c in exact.terms.items():
             assert isinstance(c, int)
-            whole = whole.plus(around((0, c * symbol.last)))
-        return whole
+            end = c * symbol.last
+            low, high = (low + end, high) if end < 0 else (low, high + end)
+        return Interval(low, high)
     columns = [_active(number, active).tolist() for number in (exact.base, *exact.terms.values())]
     ends = []
     for base, *coefficients in set(zip(*columns, strict=True)):

@@ -24,8 +24,8 @@ ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
 # Instructions that all walks over a kernel may execute while they tell lanes apart, with what their
 # paths cost later on, and how many again once they do not; steps of searches for variants. Each is
 # some seconds (benchmarks/slowest.py).
-MOST_WALK_STEPS = 90_000
-MOST_STEPS_TOGETHER = 60_000
+MOST_WALK_STEPS = 64_000
+MOST_STEPS_TOGETHER = 43_000
 MOST_SEARCH_STEPS = 1_000_000
 # Effort of the solver for all certificates of a kernel: about ten seconds.
 MOST_PROOF_STEPS = 100_000

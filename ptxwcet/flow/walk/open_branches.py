@@ -286,7 +286,9 @@ def work_before_end(walk: WalkState, way: tuple[int, Mask]) -> tuple[Visit, ...]
     walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
     path, _ = walk_side(walk, *way, walk.cfg.exit)
     walk.go_back(before)
-    return tuple(one for one in path if isinstance(one, Visit))
+    visits = tuple(one for one in path if isinstance(one, Visit))
+    assert len(visits) == len(path), "there is no branch and no loop on the way"
+    return visits
 
 
 def may_work_and_end(walk: WalkState, sides: OpenBranch, working: int) -> tuple[int, Mask]:

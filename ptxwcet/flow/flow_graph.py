@@ -170,12 +170,19 @@ class FlowGraph:
     def _runs_out(self, block: int, others: frozenset[int]) -> bool:
         """Whether one way alone leads from a block to the end, on which no others come along.
 
-        It passes no block twice. The last block may be that of others, if it does nothing else.
+        It passes no block twice. The last block may be that of others, if it does nothing else. No
+        transfer on it has a guard, wherever that leads, and nothing waits for lanes of the warp:
+        those at a barrier do not come.
         """
         seen: set[int] = set()
         while block != self.cfg.exit and block not in seen and len(self.cfg.successors[block]) == 1:
             if block in others and not self.is_final(BlockId(block)):
                 return False
+            bounds = self.cfg.blocks[block]
+            for one in self.kernel.instructions[bounds.start : bounds.end]:
+                is_transfer = one.control is not ControlEffect.NONE
+                if (is_transfer and one.guard is not None) or ".sync" in one.mnemonic:
+                    return False
             seen.add(block)
             (block,) = self.cfg.successors[block]
         return block == self.cfg.exit

@@ -107,9 +107,10 @@ class LaunchCosts(InstructionCosts):
                 before = self._kernel.instructions[place]
                 if name not in before.writes:
                     continue
-                value = before.operands[-1]
-                if before.opcode is None or before.opcode.name != "mov" or not _is_integer(value):
-                    return []
+                target, value = before.operands[0], before.operands[-1]
+                is_move = before.opcode is not None and before.opcode.name == "mov"
+                if not is_move or not isinstance(target, Register) or not _is_integer(value):
+                    return []  # of a literal in parts each register has its own
                 assert isinstance(value, Immediate)
                 found.append(value)
                 if before.guard is None:

@@ -159,7 +159,7 @@ MOST_LINES = {
     "support": 3_145,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
-    "timing": 2_848,
+    "timing": 2_849,
     "trace": 1_209,
     "validate": 4_084,
     "warp": 827,

@@ -47,11 +47,16 @@ class Graph:
         """Whether threads do nothing from a block on but end."""
         return start == self.end or (start in self._leaves and not self._guarded[start])
 
-    def way_to_end(self, start: int) -> list[int] | None:
-        """The blocks from one on up to the end, if no branch is on the way; None if one is."""
+    def way_to_end(self, start: int, beside: int | None = None) -> list[int] | None:
+        """The blocks from one on up to the end, if no branch is on the way; None if one is, or if
+        lanes that are ``beside`` come there as well, to do more than to end.
+        """
+        theirs = set() if beside is None else self._led_to(beside)
         way: list[int] = []
         while start != self.end:
             if start in way or len(self.following[start]) != 1 or start in self._waits:
+                return None
+            if start in theirs and not self.only_ends(start):
                 return None
             way.append(start)
             (start,) = self.following[start]
@@ -59,16 +64,18 @@ class Graph:
 
     def may_wait(self, start: int) -> bool:
         """Whether some way from a block leads to a barrier."""
+        return not self._waits.isdisjoint(self._led_to(start))
+
+    def _led_to(self, start: int) -> set[int]:
+        """The blocks that ways from one lead to, itself included."""
         seen, stack = {start}, [start]
         while stack:
             one = stack.pop()
-            if one in self._waits:
-                return True
             for following in () if one == self.end else self.following[one]:
                 if following not in seen:
                     seen.add(following)
                     stack.append(following)
-        return False
+        return seen
 
     def _successors(self, start: int) -> tuple[int, ...]:
         last = self.last[start]

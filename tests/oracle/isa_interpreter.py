@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import permutations
 
 from isa_decoding import Step, decode
 from isa_floats import to_bits
@@ -347,9 +348,10 @@ class Machine:
                 block = block_to
                 continue
             ends = next((to for to in ways if graph.only_ends(to)), None)
-            if ends is None:
-                works = (to for to in ways if not graph.may_wait(to))
-                ends = next((to for to in works if graph.way_to_end(to) is not None), None)
+            if ends is None and len(ways) == 2:
+                sides = [(to, other) for to, other in permutations(ways) if not graph.may_wait(to)]
+                works = (to for to, other in sides if graph.way_to_end(to, other) is not None)
+                ends = next(works, None)
             if ends is not None and len(ways) == 2:
                 other = next(to for to in ways if to != ends)
                 if graph.may_wait(other):

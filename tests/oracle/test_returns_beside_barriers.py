@@ -100,9 +100,29 @@ def test_what_has_ended_before(body: str) -> None:
         assert checker.check_time(run, given) is None
 
 
-def test_work_to_which_the_others_come_as_well_is_refused() -> None:
-    """Compilers let lanes wait there for one another, which those at the barrier never do."""
-    body = f"@%p2 bra GONE; bar.sync 0; GONE: {WORK} ret;"
+REFUSED = {
+    # compilers let lanes wait there for one another, which those at the barrier never do
+    "others come to the same work": f"@%p2 bra GONE; bar.sync 0; GONE: {WORK} ret;",
+    # were no part of what is executed before the end: bounds did not count them
+    "work ends with a guarded return": f"@%p2 bra GONE; bar.sync 0; ret; GONE: {WORK} @%p3 ret;",
+    "a branch to the next instruction": (
+        f"@%p2 bra GONE; bar.sync 0; ret; GONE: {WORK} @%p3 bra NEXT; NEXT: ret;"
+    ),
+    "known lanes, and a guarded return": (
+        f"setp.lt.u32 %p4, %r1, 40; @!%p4 bra GONE; bar.sync 0; ret; GONE: {WORK} @%p3 ret;"
+    ),
+    # lanes that are named wait at the barrier
+    "work that waits for the warp": (
+        f"@%p2 bra GONE; bar.sync 0; ret; GONE: {WORK} bar.warp.sync -1; ret;"
+    ),
+    "work that asks the warp": (
+        f"@%p2 bra GONE; bar.sync 0; ret; GONE: shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; {WORK} ret;"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
+def test_such_work_is_refused(body: str) -> None:
     kernel = parse_module(SourceFile("k.ptx", KERNEL.replace("BODY", body))).kernels[0]
     with pytest.raises(PtxwcetError) as caught:
         analyse_kernel(kernel, LAUNCH, machine())

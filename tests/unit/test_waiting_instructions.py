@@ -53,6 +53,8 @@ def test_the_time_of_a_sleep_may_be_moved_to_its_register_before(time: int) -> N
         "mov.b32 %r1, 0f3F800000; nanosleep.u32 %r1;",
         "mov.u32 %r1, %clock; setp.eq.u32 %p1, %r1, 0; @%p1 mov.u32 %r1, 5; nanosleep.u32 %r1;",
         "mov.u32 %r1, 5; add.u32 %r1, %r1, 5; nanosleep.u32 %r1;",
+        "mov.b64 {%r2, %r1}, 4294967296000000; nanosleep.u32 %r1;",  # the upper half: 1 ms
+        "mov.b64 {_, %r1}, 4294967296000000; nanosleep.u32 %r1;",
         "setp.eq.u32 %p1, %r2, 0; @%p1 bra L; mov.u32 %r1, 5; L: nanosleep.u32 %r1;",
     ],
 )

@@ -139,7 +139,7 @@ def _search(
     *,
     is_quick: bool,
 ) -> Search:
-    return Search(kernel, cfg, forest, facts, work=Work.part(10 if is_quick else 1))
+    return Search(kernel, cfg, forest, facts, work=Work.part(6 if is_quick else 1))
 
 
 def _find(start: Search, launch: Launch) -> Questions:

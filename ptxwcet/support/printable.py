@@ -50,3 +50,8 @@ def _escaped(character: str) -> str:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """A number of things: ``1 warp``, ``2 warps``."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

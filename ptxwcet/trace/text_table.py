@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.printable import plural
 from ptxwcet.support.source import SourceFile, Span
 
 _MUCH_LIKE = 0.8
@@ -38,7 +39,7 @@ class TextTable:
                 self.refuse(
                     "PW702",
                     number,
-                    f"{_count(len(fields), 'field')} where the first line has {columns}",
+                    f"{plural(len(fields), 'field')} where the first line has {columns}",
                     "every line has the same columns; decimals are written with a point",
                 )
             yield number, fields
@@ -140,7 +141,3 @@ def _blank_offset(text: str, column: int) -> int:
             return position
         position += len(field)
     return position
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

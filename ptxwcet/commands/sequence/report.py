@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.commands.bound.launch_text import plural, rests_on, time_text
+from ptxwcet.commands.bound.launch_text import rests_on, time_text
 from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.head import MachineHead, head_text, machine_head
+from ptxwcet.support.printable import plural
 from ptxwcet.support.rounding import microseconds_of
 
 _MOST_ROWS = 40

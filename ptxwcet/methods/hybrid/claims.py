@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
 from ptxwcet.methods.hybrid.estimate import HybridEstimate
+from ptxwcet.support.printable import plural
 
 PAPER = "A. Betts, A. Donaldson: Estimating the WCET of GPU-Accelerated Applications (ECRTS 2013)"
 PROFILES = "G. Bernat, A. Colin, S. Petters: WCET Analysis of Probabilistic Systems (RTSS 2002)"
@@ -99,16 +100,12 @@ def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:
         _doubtful("counts-seen", "no warp iterates a loop or takes a transition more often"),
     ]
     loops = len(coverage.never_iterated)
-    unseen = [_number(missing, "transition")] if missing else []
-    unseen += [f"{_number(loops, 'loop')} (going round)"] if loops else []
+    unseen = [plural(missing, "transition")] if missing else []
+    unseen += [f"{plural(loops, 'loop')} (going round)"] if loops else []
     if unseen:
         text = f"no input takes what was never observed: {' and '.join(unseen)}"
         assumptions.append(_doubtful("paths-seen", text))
     return tuple(assumptions)
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _doubtful(key: str, text: str) -> Assumption:

@@ -18,23 +18,24 @@ from ptxwcet.methods.hybrid.concurrency import (
     observe_blocks,
     observe_concurrency,
 )
-from ptxwcet.methods.hybrid.constraints import (
+from ptxwcet.methods.hybrid.ipet import (
     CountConstraint,
+    WorstCounts,
+    enumerate_paths,
     holding,
     loop_constraints,
     side_constraints,
 )
-from ptxwcet.methods.hybrid.coverage import (
+from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg, place_ipoints
+from ptxwcet.methods.hybrid.observations import (
     Coverage,
+    Observations,
     TimeShares,
     barrier_blocks,
     measure_coverage,
+    observe,
     share_time,
 )
-from ptxwcet.methods.hybrid.instrumentation import place_ipoints
-from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
-from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
-from ptxwcet.methods.hybrid.observations import Observations, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

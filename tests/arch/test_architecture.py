@@ -58,8 +58,8 @@ OPEN_TO_OTHERS = {*KINDS[:3], "picture"}
 # Of a method, what is no door to it: plain data in, plain data out.
 DOORS = frozenset(
     (
-        *("command", "curves", "import_dump", "options", "page", "picture"),
-        *("pictures", "record", "recording", "report", "rows", "runs", "study", "text"),
+        *("command", "import_dump", "options", "page", "picture"),
+        *("pictures", "record", "recording", "report", "runs", "study", "text"),
     )
 )
 LAYERS_OF_FLOW = """
@@ -98,7 +98,7 @@ LIBRARIES = {
     "lark": "ptx",
     # jinja2's own
     "markupsafe": "commands.page.render dossier.page sweeps.results.page.render",
-    "matplotlib": "commands.simulate.picture commands.page.charts methods.pwcet.curves "
+    "matplotlib": "commands.simulate.picture commands.page.charts "
     "methods.pwcet.pictures sweeps.results.pictures sweeps.results.map_picture "
     "sweeps.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
@@ -129,7 +129,7 @@ MOST_LINES = {
     "commands.phases": 115,
     "commands.run": 409,
     "commands.schema": 116,
-    "commands.sequence": 410,
+    "commands.sequence": 411,
     "commands.simulate": 760,
     "commands.trace": 475,
     "commands.what_if": 318,
@@ -139,7 +139,7 @@ MOST_LINES = {
     "flow.certificates": 1_852,
     "flow.facts": 2_496,
     "flow.graph": 1_544,
-    "flow.paths": 2_034,
+    "flow.paths": 2_037,
     "flow.shapes": 1_109,
     "flow.values": 4_339,
     "flow.variants": 2_957,
@@ -154,9 +154,9 @@ MOST_LINES = {
     "methods.pwcet": 4_767,
     "opened": 1_813,
     "ptx": 4_315,
-    "report": 801,
+    "report": 822,
     "simulator": 4_538,
-    "support": 3_145,
+    "support": 3_150,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
     "timing": 2_849,

@@ -11,23 +11,24 @@ from pwcet_validation import PARTS, max_autoregressive
 from scipy import stats
 
 from ptxwcet.methods.pwcet.distributions import Family, Floats, Law, sample
-from ptxwcet.methods.pwcet.errors import parameter_errors
 from ptxwcet.methods.pwcet.estimation import (
     Estimator,
     fit_law,
     fit_rows,
     l_moments,
     log_likelihood,
+    parameter_errors,
 )
 from ptxwcet.methods.pwcet.extremal import extremal_index, extremogram
 from ptxwcet.methods.pwcet.goodness import assess_fit, edf_statistics, likelihood_ratio
 from ptxwcet.methods.pwcet.intervals import (
     Interval,
+    best_laws,
+    fitted_parameters,
     level_intervals,
     profile_interval,
     profile_intervals,
 )
-from ptxwcet.methods.pwcet.profile_likelihood import best_laws, fitted_parameters
 from ptxwcet.methods.pwcet.series import (
     autoregressive_orders,
     bridge_square_survival,

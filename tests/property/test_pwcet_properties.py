@@ -24,9 +24,8 @@ from ptxwcet.methods.pwcet.extremal import (
     cluster_maxima,
     extremogram,
 )
-from ptxwcet.methods.pwcet.outcomes import Gate, GateState, TestOutcome, Verdict, judge_gates
-from ptxwcet.methods.pwcet.results import Sample
-from ptxwcet.methods.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.hypotheses import Gate, GateState, TestOutcome, Verdict, judge_gates
+from ptxwcet.methods.pwcet.tail import Extremes, Sample, Tail
 from ptxwcet.trace.measurements import ClockPairs, times_of_pairs
 
 FAMILIES = st.sampled_from(list(Family))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.places import event_error
 
@@ -17,12 +17,12 @@ def check_trace(trace: TimedTrace, path: str) -> None:
     """
     if not len(trace):
         message = f"'{path}' holds no events"
-        raise PtxwcetError(Diagnostic("PW603", message, help="record at least one run"))
+        raise PtxwcetError.of("PW603", message, help="record at least one run")
     if trace.runs[0] != 0 or (np.diff(trace.runs) <= 0).any() or trace.runs[-1] >= len(trace):
         ends = np.append(trace.runs[1:], len(trace))
         empty = int(np.flatnonzero(ends <= trace.runs)[0]) if trace.runs[0] == 0 else 0
         message = f"'{path}': run {empty} holds no events"
-        raise PtxwcetError(Diagnostic("PW603", message, help="leave such runs out"))
+        raise PtxwcetError.of("PW603", message, help="leave such runs out")
     unknown = (trace.ipoint < 0) | (trace.ipoint >= len(trace.ipoints))
     if unknown.any():
         event = int(np.argmax(unknown))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.support.array_files import header_of
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin
@@ -99,12 +99,12 @@ def read_columns(path: Path) -> TimedTrace:
         version = header["ptxwcet-trace"]
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror or error}"
-        raise PtxwcetError(Diagnostic("PW600", message)) from None
+        raise PtxwcetError.of("PW600", message) from None
     except _UNREADABLE as error:
         raise _malformed(path, f"not a timed trace ({error})") from None
     if version != VERSION:
         message = f"'{path}' has version {version} of the trace format, not {VERSION}"
-        raise PtxwcetError(Diagnostic("PW611", message))
+        raise PtxwcetError.of("PW611", message)
     return _assembled(path, header, arrays)
 
 
@@ -138,7 +138,7 @@ def _assembled(
     lengths = {len(arrays[name]) for name in _ENTRIES[1:5]}
     if lengths != {announced}:
         message = f"'{path}' is cut: {announced} events announced, columns hold {sorted(lengths)}"
-        raise PtxwcetError(Diagnostic("PW602", message, help="record or copy it again"))
+        raise PtxwcetError.of("PW602", message, help="record or copy it again")
     runs = arrays["runs"].astype(np.int64)
     steps = arrays["steps"].astype(np.int64)
     if announced and not _are_runs(runs, announced):
@@ -170,6 +170,4 @@ def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
 
 def _malformed(path: Path, what: str) -> PtxwcetError:
     message = f"'{path}': {what}"
-    return PtxwcetError(
-        Diagnostic("PW601", message, help="docs/trace-format.md describes the format")
-    )
+    return PtxwcetError.of("PW601", message, help="docs/trace-format.md describes the format")

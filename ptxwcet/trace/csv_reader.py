@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.places import line_span
 
@@ -47,7 +47,7 @@ class CsvReader:
                 self._body(file)
         except OSError as error:
             message = f"cannot read '{self.path}': {error.strerror or type(error).__name__}"
-            raise PtxwcetError(Diagnostic("PW600", message)) from None
+            raise PtxwcetError.of("PW600", message) from None
         self._check_end()
         ipoint, sm, warp, cycle = (self._joined(column) for column in self._columns)
         return TimedTrace(
@@ -192,14 +192,14 @@ class CsvReader:
     def _check_end(self) -> None:
         if self._announced is None:
             message = f"'{self.path}' is cut: its last line '# events N' is missing"
-            raise PtxwcetError(Diagnostic("PW602", message, help="record or copy it again"))
+            raise PtxwcetError.of("PW602", message, help="record or copy it again")
         if self._announced != self._rows:
             message = f"'{self.path}' announces {self._announced} events and holds {self._rows}"
-            raise PtxwcetError(Diagnostic("PW602", message, help="record or copy it again"))
+            raise PtxwcetError.of("PW602", message, help="record or copy it again")
 
     def _wrong(self, text: bytes, message: str, code: str = "PW601") -> PtxwcetError:
         span = line_span(self.path, self._line, text)
-        return PtxwcetError(Diagnostic(code, message, span, help=_HELP))
+        return PtxwcetError.of(code, message, span, help=_HELP)
 
 
 def _expected() -> str:

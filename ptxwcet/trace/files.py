@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.trace.checks import check_trace
 from ptxwcet.trace.columns_format import read_columns, write_columns
@@ -26,10 +26,10 @@ def read_trace(path: str | os.PathLike[str]) -> TimedTrace:
             mark = file.read(4)
     except OSError as error:
         message = f"cannot read '{place}': {error.strerror or type(error).__name__}"
-        raise PtxwcetError(Diagnostic("PW600", message)) from None
+        raise PtxwcetError.of("PW600", message) from None
     if not mark:
         message = f"'{place}' is empty"
-        raise PtxwcetError(Diagnostic("PW603", message, help="record at least one run"))
+        raise PtxwcetError.of("PW603", message, help="record at least one run")
     trace = read_columns(place) if mark == _ZIP_MARK else read_csv(place)
     check_trace(trace, os.fspath(path))
     return trace
@@ -47,4 +47,4 @@ def write_trace(trace: TimedTrace, path: str | os.PathLike[str]) -> None:
         write_csv(trace, place)
     else:
         message = f"cannot write '{place}': the name of a trace ends in .csv or .npz"
-        raise PtxwcetError(Diagnostic("PW609", message))
+        raise PtxwcetError.of("PW609", message)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.trace.events import TimedTrace
 
@@ -37,10 +37,10 @@ def event_error(
     )
     if trace.lines is None:
         prefix = f"{path}: " if path else ""
-        return PtxwcetError(Diagnostic(code, prefix + message, None, (note,), help_text))
+        return PtxwcetError.of(code, prefix + message, None, (note,), help_text)
     line = int(trace.lines[event])
     span = line_span(path, line, _line_of(path, line))
-    return PtxwcetError(Diagnostic(code, message, span, (note,), help_text))
+    return PtxwcetError.of(code, message, span, (note,), help_text)
 
 
 def _line_of(path: str, line: int) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import plural
 from ptxwcet.support.source import SourceFile, Span
 
@@ -66,12 +66,12 @@ class TextTable:
             length = len(field.strip())
         start = self.source.line_starts()[number] + begin
         span = Span(self.source, start, start + max(1, length))
-        raise PtxwcetError(Diagnostic(code, message, span, help=help))
+        raise PtxwcetError.of(code, message, span, help=help)
 
 
 def refuse_file(code: str, message: str, help: str) -> NoReturn:
     """Raises PtxwcetError for a file as a whole."""
-    raise PtxwcetError(Diagnostic(code, message, help=help))
+    raise PtxwcetError.of(code, message, help=help)
 
 
 def open_table(source: SourceFile) -> TextTable:
@@ -89,9 +89,7 @@ def open_table(source: SourceFile) -> TextTable:
         names = tuple(field.lower() for field in fields) if is_header else ()
         first = number + 1 if is_header else number
         return TextTable(source, lines, separator, names, len(fields), first)
-    raise PtxwcetError(
-        Diagnostic("PW705", f"'{source.name}' holds no times", help="give a time a line")
-    )
+    raise PtxwcetError.of("PW705", f"'{source.name}' holds no times", help="give a time a line")
 
 
 def parse_number(text: str) -> float | None:

@@ -155,13 +155,11 @@ def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
     if request.launch_file is None or request.loop_bounds or request.facts_file is not None:
         option = "--loop-bound" if request.loop_bounds else "--facts"
         option = option if request.launch_file else "no launch file"
-        raise PtxwcetError(
-            Diagnostic(
-                "PW427",
-                f"executed paths with {option}",
-                help="executed paths come from the inputs of a launch file: give --launch, and no "
-                "loop bounds or facts",
-            )
+        raise PtxwcetError.of(
+            "PW427",
+            f"executed paths with {option}",
+            help="executed paths come from the inputs of a launch file: give --launch, and no "
+            "loop bounds or facts",
         )
     launch = read_launch(request.launch_file, module, request)
     return launch, open_request(request, module).launch_of(launch.kernel)

@@ -43,7 +43,7 @@ from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
@@ -145,20 +145,18 @@ def _varies(policy: Policy, options: TraceOptions) -> bool:
 def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
     if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
         return
-    raise PtxwcetError(
-        Diagnostic(
-            "PW691",
-            f"{options.runs} runs of {launch.file.name} would all be the same",
-            help='give the launch file an array with a seed (init = "uniform" or "integers"), '
-            "or trace with --jitter or --policy random",
-        )
+    raise PtxwcetError.of(
+        "PW691",
+        f"{options.runs} runs of {launch.file.name} would all be the same",
+        help='give the launch file an array with a seed (init = "uniform" or "integers"), '
+        "or trace with --jitter or --policy random",
     )
 
 
 def _require_instructions(kernel: Kernel) -> None:
     if not kernel.instructions:
         message = f"kernel {kernel.readable} has no instructions, so there is nothing to trace"
-        raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
+        raise PtxwcetError.of("PW692", message, kernel.span, help="trace another kernel")
 
 
 class _Paths:

@@ -38,7 +38,7 @@ from ptxwcet.methods.hybrid.observations import (
 )
 from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.methods.hybrid.tree import tree_wcet
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import TimedTrace
 
 
@@ -123,7 +123,7 @@ def estimate_kernel(
     worst_path = enumerate_paths(ipg, worst, kept, most)
     if isinstance(worst_path, Refusal):
         message = f"kernel {kernel.readable} has no estimate: {worst_path.reason}"
-        raise PtxwcetError(Diagnostic("PW613", message, kernel.span))
+        raise PtxwcetError.of("PW613", message, kernel.span)
     waiting = barrier_blocks(cfg)
     return HybridEstimate(
         ipg,

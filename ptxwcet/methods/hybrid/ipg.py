@@ -21,7 +21,7 @@ from ptxwcet.flow.graph.divergence import find_deferred_transfers
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.graph import reached_from
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 
@@ -78,13 +78,10 @@ def place_ipoints(
         what = "names a block twice"
         if entry is None or end is None:
             what = f"has none at the {'end' if entry is not None else 'entry'} of the kernel"
-        raise PtxwcetError(
-            Diagnostic(
-                "PW612",
-                f"the table of ipoints of '{path}' {what}",
-                help="the entry and the end of a kernel must be instrumented, each block at most "
-                "once",
-            )
+        raise PtxwcetError.of(
+            "PW612",
+            f"the table of ipoints of '{path}' {what}",
+            help="the entry and the end of a kernel must be instrumented, each block at most once",
         )
     return Placement(trace.ipoints, tuple(blocks), entry, end)
 
@@ -102,12 +99,10 @@ def _check_origin(trace: TimedTrace, path: str, kernel: Kernel, sha256: str) -> 
 
 
 def _other(path: str, what: str) -> PtxwcetError:
-    return PtxwcetError(
-        Diagnostic(
-            "PW607",
-            f"the trace '{path}' does not belong to this kernel: {what}",
-            help="give the PTX file that was traced, or record the trace again",
-        )
+    return PtxwcetError.of(
+        "PW607",
+        f"the trace '{path}' does not belong to this kernel: {what}",
+        help="give the PTX file that was traced, or record the trace again",
     )
 
 

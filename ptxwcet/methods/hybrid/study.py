@@ -184,7 +184,7 @@ def _trace_and_waves(
         return trace, plan_launch(executed, hybrid.grid)
     if executed.launch_file is None or hybrid.tracing is None:
         message = "no trace, and no launch to trace"
-        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+        raise PtxwcetError.of("PW614", message, help="give --trace, or --launch")
     traced = trace_launch(executed, hybrid.tracing, progress)
     return traced.trace, traced.plan.waves
 
@@ -192,12 +192,10 @@ def _trace_and_waves(
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:
     for one in exceedances:
         if not LEAST_EXCEEDANCE <= one < 1:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW615",
-                    f"an exceedance of {one:g} is out of range",
-                    help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
-                )
+            raise PtxwcetError.of(
+                "PW615",
+                f"an exceedance of {one:g} is out of range",
+                help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
             )
 
 
@@ -208,14 +206,12 @@ def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> 
     if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
         return kernels[name]
     asked_for = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
-    raise PtxwcetError(
-        Diagnostic(
-            "PW607",
-            f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
-            "asked for",
-            notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
-            help="give the PTX file that was traced, or record the trace again",
-        )
+    raise PtxwcetError.of(
+        "PW607",
+        f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
+        "asked for",
+        notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
+        help="give the PTX file that was traced, or record the trace again",
     )
 
 

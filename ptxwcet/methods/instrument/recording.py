@@ -195,7 +195,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     if file_digest(request.path) != sidecar.instrumented_sha256:
         message = f"'{request.path}' is not the file that '{request.sidecar}' describes"
         help_text = "give the two files that one run of ptxwcet instrument wrote, unchanged"
-        raise PtxwcetError(Diagnostic("PW653", message, help=help_text))
+        raise PtxwcetError.of("PW653", message, help=help_text)
     names = {row.name: row for row in sidecar.kernels}
     original = _without_added(module, names)
     beside = str(Path(request.path).with_name(Path(sidecar.source).name))
@@ -254,4 +254,4 @@ def _read_bytes(path: str, most: int) -> bytes:
         return read_bytes(path, most)
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror or error}"
-        raise PtxwcetError(Diagnostic("PW662", message)) from None
+        raise PtxwcetError.of("PW662", message) from None

@@ -20,7 +20,7 @@ from ptxwcet.methods.instrument.points import KernelPoints, choose_points
 from ptxwcet.methods.instrument.refusals import refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
 from ptxwcet.ptx.statements import blank_comments
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 
 _HEAD_NAME = re.compile(r"\.entry\s+[\w$%]+\s*")
 
@@ -87,7 +87,7 @@ def _check_count(points: KernelPoints) -> None:
         kernel = points.kernel
         message = f"kernel {kernel.readable} has {len(points.blocks):,} blocks"
         help_text = f"at most {MOST_POINTS - 1:,} can have points: choose them with --at"
-        raise PtxwcetError(Diagnostic("PW650", message, kernel.span, help=help_text))
+        raise PtxwcetError.of("PW650", message, kernel.span, help=help_text)
 
 
 def _insertions(module: Module, points: KernelPoints, names: AddedNames) -> Iterable[Insertion]:

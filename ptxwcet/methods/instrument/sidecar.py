@@ -22,7 +22,7 @@ from ptxwcet.methods.instrument.buffers import (
 from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.methods.instrument.rewriting import InstrumentedModule
 from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.seals import Changed, require_seal, sealed
 from ptxwcet.trace.events import Ipoint
 
@@ -174,10 +174,8 @@ def _count(value: object) -> int:
 
 
 def _refused(name: str, reason: str) -> PtxwcetError:
-    return PtxwcetError(
-        Diagnostic(
-            "PW652",
-            f"'{name}' is not the description of an instrumented file: {reason}",
-            help="ptxwcet instrument writes it beside the instrumented PTX (.json)",
-        )
+    return PtxwcetError.of(
+        "PW652",
+        f"'{name}' is not the description of an instrumented file: {reason}",
+        help="ptxwcet instrument writes it beside the instrumented PTX (.json)",
     )

@@ -78,9 +78,9 @@ class MakespanAnswer:
 
 def state_makespan(
     slots: int,
-    guarantee: Guarantee,
     method: str,
-    place: str,
+    place: str = "",
+    guarantee: Guarantee = Guarantee.SAFE_BOUND,
     *,
     lower: int,
     schedule: Schedule | None = None,

@@ -8,12 +8,28 @@ for a kind of unit waits only if that kind serves as many warps as it can.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ptxwcet.methods.makespan.strings import StringShape, StringTree, repeat_letters, shape_of
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.methods.makespan.ilp_model import Constraints
+from ptxwcet.methods.makespan.schedule import Schedule, check_schedule
+from ptxwcet.methods.makespan.strings import (
+    StringShape,
+    StringTree,
+    repeat_letters,
+    shape_of,
+    unrolled,
+)
+from ptxwcet.support.diagnostics import PtxwcetError
 
+MOST_LETTERS = 10_000
+"""Longest string that a method writes out letter for letter."""
+MOST_INSTRUCTIONS = 50_000
+"""Instructions of all warps up to which schedules are built."""
+MOST_VARIABLES = 200_000
+"""Largest integer program that is given to the solver."""
 MOST_REPEATS = 1024
 """The smallest capacity is one warp in so many slots; a warp has 32 threads."""
 
@@ -38,6 +54,16 @@ class MakespanProblem:
         return shape_of(self.tree)
 
     @property
+    def string(self) -> str:
+        """The string letter for letter. Raises PtxwcetError (PW564) for a long one."""
+        return unrolled(self.tree, MOST_LETTERS)
+
+    @property
+    def capacities(self) -> tuple[int, int]:
+        """How many warps load/store units and cores serve."""
+        return self.load_store, self.cores
+
+    @property
     def is_unit(self) -> bool:
         """One warp a slot on each kind of unit: L = C = 1."""
         return self.load_store == self.cores == 1
@@ -52,8 +78,8 @@ def build_problem(
     PtxwcetError (PW561): no warps, or a capacity that is neither whole nor 1/n.
     """
     if warps < 1:
-        raise PtxwcetError(
-            Diagnostic("PW561", f"{warps} warps: at least one warp is needed", help="give --warps")
+        raise PtxwcetError.of(
+            "PW561", f"{warps} warps: at least one warp is needed", help="give --warps"
         )
     loads, load_store_whole = _split("load/store units", load_store)
     repeats, cores_whole = _split("cores", cores)
@@ -68,24 +94,67 @@ def _split(name: str, capacity: Fraction) -> tuple[int, int]:
         return 1, capacity.numerator
     if capacity.numerator == 1 and capacity.denominator <= MOST_REPEATS:
         return capacity.denominator, 1
-    raise PtxwcetError(
-        Diagnostic(
-            "PW561",
-            f"capacity {capacity} of the {name}: it must be a whole number of warps, or 1/n with "
-            f"n at most {MOST_REPEATS}",
-            help="1 serves one warp a slot, 2 two of them, 1/2 one warp in two slots",
-        )
+    raise PtxwcetError.of(
+        "PW561",
+        f"capacity {capacity} of the {name}: it must be a whole number of warps, or 1/n with "
+        f"n at most {MOST_REPEATS}",
+        help="1 serves one warp a slot, 2 two of them, 1/2 one warp in two slots",
     )
 
 
 def parse_capacity(name: str, text: str) -> Fraction:
     """A capacity as it is written: ``2``, ``1/2``, ``0.5``. Raises PtxwcetError (PW561)."""
     if _CAPACITY.fullmatch(text) is None:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW561",
-                f"capacity {text!r} of the {name} is not a number",
-                help="give a whole number of warps or 1/n: 1, 2, 1/2",
-            )
+        raise PtxwcetError.of(
+            "PW561",
+            f"capacity {text!r} of the {name} is not a number",
+            help="give a whole number of warps or 1/n: 1, 2, 1/2",
         )
     return Fraction(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How to answer: seconds in all (None: no limit), x of the extrapolation, kind of constraints.
+
+    ``report(text, done)`` is called now and then; ``done`` is the part that is done, 0 to 1.
+    """
+
+    seconds: float | None = None
+    most_extrapolated: int = 8
+    constraints: Constraints = Constraints.SHORT
+    report: Callable[[str, float], None] = lambda _text, _done: None
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, at least a little; None without a limit."""
+        if self.seconds is None:
+            return None
+        return max(0.01, self.seconds - (time.monotonic() - self.start))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time limit has passed."""
+        return self.seconds is not None and time.monotonic() - self.start >= self.seconds
+
+
+def witness(
+    problem: MakespanProblem, build: Callable[[], Schedule], slots: int | None = None
+) -> Schedule | None:
+    """The schedule that ``build`` gives; None for one of too many instructions.
+
+    The checker of the machine has the last word on it, and on its ``slots``. Raises: ScheduleError.
+    """
+    length = problem.shape.length
+    if length > MOST_LETTERS or length * problem.warps > MOST_INSTRUCTIONS:
+        return None
+    schedule = build()
+    found = check_schedule(schedule, problem.string, problem.warps, *problem.capacities)
+    assert found == (slots or found), f"the schedule has {found} slots, not {slots}"
+    return schedule
+
+
+def rounded(number: int) -> str:
+    """A number for people, long ones as a power of ten."""
+    return f"{number:,}" if number < 10**12 else f"about 10^{len(str(number)) - 1}"

@@ -47,7 +47,7 @@ def sections_of(workload: BlockWorkload, letters: Mapping[str, str]) -> tuple[St
         if shape_of(tree).length:
             out.append(StringSection(step.multiplicity, tree))
     if not out:
-        raise PtxwcetError(Diagnostic("PW560", "the warps execute no instruction"))
+        raise PtxwcetError.of("PW560", "the warps execute no instruction")
     return tuple(out)
 
 
@@ -74,13 +74,11 @@ def string_of(body: Sequence[Node], letters: Mapping[str, str]) -> StringTree:
 
 def _letter(unit: str, letters: Mapping[str, str]) -> str:
     if unit not in letters:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW563",
-                f"unit {unit} is neither a load/store unit nor a core for the makespan",
-                help=f"say which: --unit-kind {unit}=L or --unit-kind {unit}=C, or [makespan] in "
-                "the machine file",
-            )
+        raise PtxwcetError.of(
+            "PW563",
+            f"unit {unit} is neither a load/store unit nor a core for the makespan",
+            help=f"say which: --unit-kind {unit}=L or --unit-kind {unit}=C, or [makespan] in "
+            "the machine file",
         )
     return letters[unit]
 

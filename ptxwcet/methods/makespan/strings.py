@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 
 LOAD_STORE = "L"
 """The letter of an instruction for a load/store unit."""
@@ -123,17 +123,15 @@ def _repeated(shape: StringShape, count: int) -> StringShape:
 def parse_string(text: str) -> StringTree:
     """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
     if not text:
-        raise PtxwcetError(
-            Diagnostic("PW560", "the kernel string is empty", help="give letters: --string LLCLL")
+        raise PtxwcetError.of(
+            "PW560", "the kernel string is empty", help="give letters: --string LLCLL"
         )
     for place, letter in enumerate(text, 1):
         if letter not in _LETTERS:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW560",
-                    f"letter {place} of the kernel string is {letter!r}",
-                    help="L is an instruction for a load/store unit, C one for a core; no others",
-                )
+            raise PtxwcetError.of(
+                "PW560",
+                f"letter {place} of the kernel string is {letter!r}",
+                help="L is an instruction for a load/store unit, C one for a core; no others",
             )
     return (text,)
 
@@ -155,12 +153,10 @@ def unrolled(tree: StringTree, most: int) -> str:
     """The string, letter for letter. Raises PtxwcetError (PW564) beyond ``most`` letters."""
     length = shape_of(tree).length
     if length > most:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW564",
-                f"a kernel string of {length:,} letters is more than this takes: {most:,}",
-                help="the methods closed-form and pessimistic take strings of any length",
-            )
+        raise PtxwcetError.of(
+            "PW564",
+            f"a kernel string of {length:,} letters is more than this takes: {most:,}",
+            help="the methods closed-form and pessimistic take strings of any length",
         )
     return "".join(_letters(tree))
 

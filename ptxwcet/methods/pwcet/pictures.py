@@ -17,7 +17,7 @@ from ptxwcet.methods.pwcet.distributions import Family, Floats
 from ptxwcet.methods.pwcet.report import PwcetReport
 from ptxwcet.methods.pwcet.sample_study import Study
 from ptxwcet.methods.pwcet.tail import Fit
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.support.whole_files import write_bytes
 
@@ -252,10 +252,8 @@ def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW709", f"cannot write into '{folder}': {error.strerror}", help="choose another"
-            )
+        raise PtxwcetError.of(
+            "PW709", f"cannot write into '{folder}': {error.strerror}", help="choose another"
         ) from None
     taken: set[str] = set()
     for picture in pictures:

@@ -33,7 +33,7 @@ from ptxwcet.opened.opening import RefusedKernel, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
@@ -122,13 +122,11 @@ def _different_inputs(launch: LaunchFile, policy: Policy, options: DrawOptions) 
     has_inputs = any(is_random(row) for row in launch.arguments)
     varies = options.jitter_percent or options.launch_gap_cycles or policy is Policy.RANDOM
     if not has_inputs and not varies and options.runs > 1:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW691",
-                f"{options.runs} runs of {launch.file.name} would all be the same",
-                help='give the launch file an array with a seed (init = "uniform" or "integers"), '
-                "or draw with --jitter, --launch-gap or --policy random",
-            )
+        raise PtxwcetError.of(
+            "PW691",
+            f"{options.runs} runs of {launch.file.name} would all be the same",
+            help='give the launch file an array with a seed (init = "uniform" or "integers"), '
+            "or draw with --jitter, --launch-gap or --policy random",
         )
     return min(options.inputs, options.runs) if has_inputs else 1
 

@@ -159,12 +159,10 @@ def with_stated_bounds(answer: PwcetAnswer, stated: Mapping[str, int]) -> PwcetA
     labels = [study.sample.label for study in answer.studies]
     for label in stated:
         if label not in labels:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW707",
-                    f"a bound is stated for '{label}', which is no condition",
-                    help=f"conditions are: {', '.join(labels)}",
-                )
+            raise PtxwcetError.of(
+                "PW707",
+                f"a bound is stated for '{label}', which is no condition",
+                help=f"conditions are: {', '.join(labels)}",
             )
     bounds = tuple(
         SafeBound(stated[label], None, "stated with --static-bound") if label in stated else earlier

@@ -27,8 +27,7 @@ import numpy as np
 from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.commands.run.study import emulated, open_launch
+from ptxwcet.commands.run.study import emulated, open_launch, prepare_executed
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.execute import execute

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxwcet.methods.makespan.states import fill_table
-from ptxwcet.methods.makespan.two_warps import longest_of_two
+from ptxwcet.methods.makespan.states import fill_table, longest_of_two
 from ptxwcet.ptx.grammar import grammar
 from ptxwcet.validate.attack import attack
 from ptxwcet.validate.generator import FAMILIES

@@ -21,7 +21,7 @@ from launch_kernels import RandomLaunch, facts_file, random_launch
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.launch_bound import LaunchBound, kinds_of_blocks

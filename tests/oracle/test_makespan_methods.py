@@ -26,11 +26,11 @@ from ptxwcet.methods.makespan.states import (
     _choices,
     _most_choices,
     fill_table,
+    longest_of_two,
     longest_schedule,
     rank_table,
 )
 from ptxwcet.methods.makespan.strings import shape_of
-from ptxwcet.methods.makespan.two_warps import longest_of_two
 from ptxwcet.support.ilp import SolverStatus
 
 EXPERIMENTS = ROOT / "docs" / "experiments"

@@ -6,6 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxwcet.methods.pwcet.dependence import (
+    by_blocks,
+    by_intervals,
+    by_runs,
+    by_sliding_blocks,
+    cluster_maxima,
+    extremogram,
+)
 from ptxwcet.methods.pwcet.distributions import Family, Law
 from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
 from ptxwcet.methods.pwcet.extraction import (
@@ -15,14 +23,6 @@ from ptxwcet.methods.pwcet.extraction import (
     peaks_of,
     resolution_of,
     spread_ties,
-)
-from ptxwcet.methods.pwcet.extremal import (
-    by_blocks,
-    by_intervals,
-    by_runs,
-    by_sliding_blocks,
-    cluster_maxima,
-    extremogram,
 )
 from ptxwcet.methods.pwcet.hypotheses import Gate, GateState, TestOutcome, Verdict, judge_gates
 from ptxwcet.methods.pwcet.tail import Extremes, Sample, Tail

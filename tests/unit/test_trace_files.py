@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 
-import ptxwcet.trace.csv_reader as csv_reader
+import ptxwcet.trace.csv_format as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin

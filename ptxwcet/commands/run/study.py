@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.compose.analysed import PreparedKernel
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.emulator.execute import execute
+from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
     EmulatorOptions,
@@ -26,6 +27,9 @@ from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
@@ -39,6 +43,45 @@ from ptxwcet.opened.opening import (
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.launch_costs import LaunchCosts
+from ptxwcet.timing.programs import build_workload
+
+EXECUTED_PATHS = Assumption(
+    "executed-paths",
+    "every run takes the paths that the emulator saw for this launch; other inputs may take others",
+    AssumptionState.DOUBTFUL,
+    "--executed",
+)
+"""What bounds of executed paths rest on: they are estimates."""
+
+
+def prepare_executed(
+    execution: Execution,
+    launch: Launch,
+    machine: Machine,
+    *,
+    unknown_at_worst: bool = False,
+) -> PreparedKernel:
+    """What the warps of a launch have executed, as if it were known for every input.
+
+    The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
+    PtxwcetError (PW402, PW403) as :func:`ptxwcet.pipeline.prepare_kernel` does. Cost: linear in the
+    folded paths.
+    """
+    assert launch.grid is not None, "an executed launch has a grid"
+    cfg = build_cfg(execution.kernel)
+    forest = find_loops(cfg, compute_dominators(cfg))
+    meetings = compute_postdominators(cfg).immediate
+    costs = LaunchCosts(execution.kernel, launch, machine, unknown_at_worst=unknown_at_worst)
+    pieces = []
+    for kind in executed_blocks(execution, cfg, meetings, launch.grid):
+        workload = build_workload(
+            kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
+        )
+        assumptions = (EXECUTED_PATHS, *costs.assumptions)
+        nominal = costs.is_nominal
+        pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
+    return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
 
 
 @dataclass(frozen=True, slots=True)

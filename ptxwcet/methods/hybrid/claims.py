@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import starmap
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
 from ptxwcet.methods.hybrid.estimate import HybridEstimate
@@ -25,34 +27,61 @@ class Contradiction:
     citations: tuple[Citation, ...]
 
 
+_FIGURES: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "warp": ("hybrid warp", "II-C", {}),
+    "dynamic": (
+        "hybrid dynamic",
+        "equation 1",
+        {"release-jitter-seen": "no run delays a multiprocessor's last warp longer"},
+    ),
+    "hybrid": (
+        "hybrid waves",
+        "equation 2",
+        {"waves-seen": "no run has more waves, fuller ones or longer start gaps"},
+    ),
+    "planned": (  # equation 2 with waves from launch and occupancy
+        "hybrid planned waves",
+        "VI-D",
+        {
+            "first-gaps-seen": "no warp of a wave begins later after the one before",
+            "whole-waves": "a wave begins when the one before has ended",
+        },
+    ),
+    "rounds": (  # of blocks
+        "hybrid rounds",
+        "VI-D",
+        {"block-delays-seen": "no block waits longer, no block's warps begin further apart"},
+    ),
+    "profile": (  # what a warp on the worst path exceeds with a stated probability
+        "hybrid profile",
+        "VI-D",
+        {
+            "independent-transitions": "times of transitions are independent, and distributed as "
+            "observed"
+        },
+    ),
+}
+"""Of each figure: the method, the place in the paper, and what it rests on besides the others."""
+
+
+def claim_of(estimate: HybridEstimate, figure: str, cycles: int) -> TimingClaim:
+    """The claim of one of the figures, an estimate at best."""
+    method, place, rests_on = _FIGURES[figure]
+    assumptions = (*_common_assumptions(estimate), *starmap(_doubtful, rests_on.items()))
+    citations = [Citation(PAPER, place)]
+    if figure == "profile":
+        citations.append(Citation(PROFILES, "execution-time profiles"))
+    return TimingClaim(cycles, Guarantee.ESTIMATE, method, assumptions, tuple(citations))
+
+
 def claim_estimates(estimate: HybridEstimate) -> dict[str, TimingClaim | Contradiction]:
-    """Z_warp, Z_dynamic and Z_hybrid with what each rests on; all are estimates at best."""
-    jitter = _doubtful("release-jitter-seen", "no run delays a multiprocessor's last warp longer")
-    waves = _doubtful("waves-seen", "no run has more waves, fuller ones or longer start gaps")
-    mark = estimate.concurrency.high_water_mark
-    warp = _claim(estimate, "hybrid warp", estimate.warp_wcet, (), "II-C")
-    dynamic = _claim(estimate, "hybrid dynamic", estimate.dynamic, (jitter,), "equation 1")
-    hybrid = _claim(estimate, "hybrid waves", estimate.hybrid, (waves,), "equation 2")
+    """Z_warp, Z_dynamic and Z_hybrid with what each rests on, unless the traces exceed it."""
+    warp = claim_of(estimate, "warp", estimate.warp_wcet)
     return {
         "warp": _against(warp, estimate.observations.longest_warp),
-        "dynamic": _against(dynamic, mark),
-        "hybrid": _against(hybrid, mark),
+        "dynamic": against_runs(estimate, claim_of(estimate, "dynamic", estimate.dynamic)),
+        "hybrid": against_runs(estimate, claim_of(estimate, "hybrid", estimate.hybrid)),
     }
-
-
-def claim_planned(estimate: HybridEstimate, cycles: int) -> TimingClaim:
-    """Equation 2 with waves from launch and occupancy."""
-    gaps = _doubtful("first-gaps-seen", "no warp of a wave begins later after the one before")
-    whole = _doubtful("whole-waves", "a wave begins when the one before has ended")
-    return _claim(estimate, "hybrid planned waves", cycles, (gaps, whole), "VI-D")
-
-
-def claim_rounds(estimate: HybridEstimate, cycles: int) -> TimingClaim:
-    """The claim of an estimate by rounds of blocks."""
-    delays = _doubtful(
-        "block-delays-seen", "no block waits longer, no block's warps begin further apart"
-    )
-    return _claim(estimate, "hybrid rounds", cycles, (delays,), "VI-D")
 
 
 def against_runs(estimate: HybridEstimate, claim: TimingClaim) -> TimingClaim | Contradiction:
@@ -64,32 +93,6 @@ def _against(claim: TimingClaim, observed: int) -> TimingClaim | Contradiction:
     if claim.cycles >= observed:
         return claim
     return Contradiction(claim.cycles, observed, claim.method, claim.citations)
-
-
-def claim_quantile(estimate: HybridEstimate, cycles: int) -> TimingClaim:
-    """The time that a warp on the worst path exceeds with a stated probability."""
-    text = "times of transitions are independent, and distributed as observed"
-    independent = _doubtful("independent-transitions", text)
-    claim = _claim(estimate, "hybrid profile", cycles, (independent,), "VI-D")
-    return TimingClaim(
-        claim.cycles,
-        claim.guarantee,
-        claim.method,
-        claim.assumptions,
-        (*claim.citations, Citation(PROFILES, "execution-time profiles")),
-    )
-
-
-def _claim(
-    estimate: HybridEstimate,
-    method: str,
-    cycles: int,
-    rests_on: tuple[Assumption, ...],
-    place: str,
-) -> TimingClaim:
-    assumptions = (*_common_assumptions(estimate), *rests_on)
-    citations = (Citation(PAPER, place),)
-    return TimingClaim(cycles, Guarantee.ESTIMATE, method, assumptions, citations)
 
 
 def _common_assumptions(estimate: HybridEstimate) -> tuple[Assumption, ...]:

@@ -15,7 +15,7 @@ from ptxwcet.methods.hybrid.concurrency import JitterRow, WaveParameters
 from ptxwcet.methods.hybrid.ipg import Transition
 from ptxwcet.methods.hybrid.observations import LoopCounts, TransitionTimes
 from ptxwcet.methods.hybrid.study import HybridAnswer
-from ptxwcet.report.head import DiagnosticRow, FileHead, diagnostic_row, report_head
+from ptxwcet.report.head import DiagnosticRow, FileHead, diagnostic_row, report_head, row_like
 from ptxwcet.report.places import place
 
 
@@ -228,16 +228,9 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
 
 
 def _trace(answer: HybridAnswer) -> TraceRow:
-    estimate, origin = answer.estimate, answer.trace.origin
-    return TraceRow(
-        answer.trace_file,
-        origin.recorder,
-        origin.clock,
-        estimate.runs,
-        len(np.unique(answer.trace.sm)),
-        estimate.warps,
-        estimate.events,
-    )
+    multiprocessors = len(np.unique(answer.trace.sm))
+    sources = (answer.trace.origin, answer.estimate)
+    return row_like(TraceRow, *sources, file=answer.trace_file, multiprocessors=multiprocessors)
 
 
 def _quantiles(answer: HybridAnswer) -> tuple[QuantileRow, ...]:
@@ -321,16 +314,15 @@ def _transition(answer: HybridAnswer, times: TransitionTimes) -> TransitionRow:
     estimate = answer.estimate
     transition = estimate.ipg.transitions[times.number]
     taken = estimate.path.counts.get(times.number, 0)
-    return TransitionRow(
+    return row_like(
+        TransitionRow,
+        times,
         source=_label(answer, transition.source),
         target=_label(answer, transition.target),
         place=_place(answer, transition.source),
         is_divergent=not transition.is_ordinary,
         has_barrier=not estimate.waiting.isdisjoint(transition.passed),
-        count=times.count,
-        best=times.best,
         mean=round(times.mean, 2),
-        worst=times.worst,
         most_in_a_warp=times.most_count,
         on_worst_path=taken,
         share_percent=_percent(taken * times.worst, estimate.warp_wcet),
@@ -380,29 +372,27 @@ def _coverage(answer: HybridAnswer) -> CoverageRow:
     coverage, ipg = answer.estimate.coverage, answer.estimate.ipg
     possible = [t for t in map(ipg.transitions.__getitem__, coverage.unseen) if _may(answer, t)]
     ordinary = sum(t.is_ordinary and _may(answer, t) for t in ipg.transitions)
-    return CoverageRow(
-        coverage.transitions,
-        coverage.seen,
-        coverage.transitions - max(ordinary, coverage.seen),
-        coverage.divergent,
-        coverage.divergent_seen,
-        tuple(
+    return row_like(
+        CoverageRow,
+        coverage,
+        excluded=coverage.transitions - max(ordinary, coverage.seen),
+        unseen=tuple(
             UnseenRow(_label(answer, t.source), _label(answer, t.target), _place(answer, t.source))
             for t in possible
         ),
-        tuple(
+        unreached=tuple(
             _described(answer, block)
             for block in (ipg.placement.blocks[point] for point in coverage.unreached)
             if _executes(answer, block)
         ),
-        tuple(
+        never_iterated=tuple(
             _loop_name(answer, loop)
             for loop in coverage.never_iterated
             # else its row says what the static analysis allows
             if loop not in answer.static.iterations
             and _executes(answer, answer.forest.loops[loop].header)
         ),
-        tuple(_loop_name(answer, loop) for loop in ipg.hidden_loops),
+        hidden_loops=tuple(_loop_name(answer, loop) for loop in ipg.hidden_loops),
     )
 
 

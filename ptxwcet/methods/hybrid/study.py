@@ -30,9 +30,7 @@ from ptxwcet.methods.hybrid.claims import (
     Contradiction,
     against_runs,
     claim_estimates,
-    claim_planned,
-    claim_quantile,
-    claim_rounds,
+    claim_of,
 )
 from ptxwcet.methods.hybrid.concurrency import (
     BlockDelays,
@@ -221,10 +219,10 @@ def _quantiles(
     if not exceedances:
         return ()
     whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
-    return tuple(
-        TimeQuantile(one, claim_quantile(estimate, min(whole.quantile(one), estimate.warp_wcet)))
-        for one in sorted(exceedances, reverse=True)
-    )
+    levels = sorted(exceedances, reverse=True)
+    times = (min(whole.quantile(one), estimate.warp_wcet) for one in levels)
+    claims = (claim_of(estimate, "profile", cycles) for cycles in times)
+    return tuple(map(TimeQuantile, levels, claims))
 
 
 def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
@@ -236,10 +234,11 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
     warp, delays = estimate.warp_wcet, estimate.delays
-    planned = claim_planned(estimate, hybrid_estimate(warp, waves))
+    planned = claim_of(estimate, "planned", hybrid_estimate(warp, waves))
     if delays is None or delays.places != schedule.sms * schedule.resident_blocks:
         return PlannedWaves(schedule, gap, None, planned, None)  # for another GPU than the traced
-    rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    cycles = rounds_estimate(warp, schedule.waves, delays)
+    rounds = claim_of(estimate, "rounds", cycles)
     checked = (against_runs(estimate, one) for one in (planned, rounds))
     return PlannedWaves(schedule, gap, delays, *checked)
 

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.methods.instrument.buffers import MOST_POINTS
 from ptxwcet.methods.instrument.code import (
-    INSTRUCTIONS_AT_ENTRY,
-    INSTRUCTIONS_AT_POINT,
     AddedNames,
     choose_names,
     entry_code,
     point_code,
 )
-from ptxwcet.methods.instrument.points import KernelPoints, choose_points
-from ptxwcet.methods.instrument.refusals import refuse_kernels
+from ptxwcet.methods.instrument.points import KernelPoints, choose_points, refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
 from ptxwcet.ptx.statements import blank_comments
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -34,29 +31,12 @@ class Insertion:
 
 
 @dataclass(frozen=True, slots=True)
-class InstrumentedKernel:
-    """A kernel with what was added to it."""
-
-    points: KernelPoints
-
-    @property
-    def inserted_points(self) -> int:
-        """Places that record: blocks, and each place where lanes end."""
-        return len(self.points.blocks) + len(self.points.ends)
-
-    @property
-    def added_instructions(self) -> int:
-        """PTX instructions added to its text."""
-        return INSTRUCTIONS_AT_ENTRY + INSTRUCTIONS_AT_POINT * self.inserted_points
-
-
-@dataclass(frozen=True, slots=True)
 class InstrumentedModule:
     """The new text, and what was inserted where, in the order of the text."""
 
     text: str
     names: AddedNames
-    kernels: tuple[InstrumentedKernel, ...]
+    kernels: tuple[KernelPoints, ...]
     insertions: tuple[Insertion, ...]
 
 
@@ -71,15 +51,14 @@ def instrument_module(
     """
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
-    instrumented: list[InstrumentedKernel] = []
     insertions: list[Insertion] = []
-    for points in choose_points(kernels, module, places):
+    chosen = choose_points(kernels, module, places)
+    for points in chosen:
         _check_count(points)
-        instrumented.append(InstrumentedKernel(points))
         insertions += _insertions(module, points, names)
     ordered = tuple(sorted(insertions, key=lambda new: new.offset))  # stable: point, then end
     text = _apply(module.source.text, ordered).removeprefix("\ufeff")
-    return InstrumentedModule(text, names, tuple(instrumented), ordered)
+    return InstrumentedModule(text, names, chosen, ordered)
 
 
 def _check_count(points: KernelPoints) -> None:

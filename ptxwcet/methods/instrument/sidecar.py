@@ -66,13 +66,13 @@ def build_sidecar(done: InstrumentedModule, source: str, sha256: str) -> Sidecar
     """The sidecar of what was just instrumented. Cost: linear in the text."""
     kernels = [
         SidecarKernel(
-            instrumented.points.kernel.name,
-            instrumented.points.ipoints,
+            points.kernel.name,
+            points.ipoints,
             (done.names.buffer, done.names.chunks),
-            instrumented.inserted_points,
-            instrumented.added_instructions,
+            points.inserted,
+            INSTRUCTIONS_AT_ENTRY + INSTRUCTIONS_AT_POINT * points.inserted,
         )
-        for instrumented in done.kernels
+        for points in done.kernels
     ]
     return Sidecar(source, sha256, text_digest(done.text), tuple(kernels))
 

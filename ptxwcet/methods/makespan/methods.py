@@ -23,14 +23,16 @@ from dataclasses import dataclass
 from threading import Thread
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.methods.makespan.answer import SUBADDITIVE, MakespanAnswer, state_makespan
 from ptxwcet.methods.makespan.closed_form import waiting_makespan
 from ptxwcet.methods.makespan.ilp_model import MakespanProgram, build_program
 from ptxwcet.methods.makespan.problem import (
     MOST_VARIABLES,
+    SUBADDITIVE,
     Effort,
+    MakespanAnswer,
     MakespanProblem,
     rounded,
+    state_makespan,
     witness,
 )
 from ptxwcet.methods.makespan.solve import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxwcet.methods.makespan import closed_form
-from ptxwcet.methods.makespan.answer import MakespanAnswer, state_makespan
 from ptxwcet.methods.makespan.problem import (
     MOST_LETTERS,
     Effort,
+    MakespanAnswer,
     MakespanProblem,
     rounded,
+    state_makespan,
     witness,
 )
 from ptxwcet.methods.makespan.schedule import Schedule, Slot
@@ -20,9 +21,9 @@ from ptxwcet.methods.makespan.states import (
     count_states,
     fill_table,
     is_in_reach,
+    longest_of_two,
     longest_schedule,
 )
-from ptxwcet.methods.makespan.two_warps import longest_of_two
 from ptxwcet.support.diagnostics import PtxwcetError
 
 Preference = Callable[[int, int], tuple[int, int]]

@@ -18,12 +18,10 @@ from ptxwcet.flow.walk.path import visited_blocks
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import TimingMeaning
-from ptxwcet.methods.makespan.answer import MakespanAnswer
 from ptxwcet.methods.makespan.ilp_model import Constraints
 from ptxwcet.methods.makespan.methods import METHODS
-from ptxwcet.methods.makespan.problem import Effort, MakespanProblem, build_problem
-from ptxwcet.methods.makespan.programs import StringSection, sections_of
-from ptxwcet.methods.makespan.strings import StringTree, parse_string
+from ptxwcet.methods.makespan.problem import Effort, MakespanAnswer, MakespanProblem, build_problem
+from ptxwcet.methods.makespan.strings import StringSection, StringTree, parse_string, sections_of
 from ptxwcet.opened.opening import Answer, open_request, prepared_kernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError

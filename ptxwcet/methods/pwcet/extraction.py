@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptxwcet.methods.pwcet.dependence import cluster_maxima
 from ptxwcet.methods.pwcet.distributions import Floats
-from ptxwcet.methods.pwcet.extremal import cluster_maxima
 from ptxwcet.methods.pwcet.tail import Extremes, Fit
 
 LEAST_EXTREMES = 40

@@ -12,15 +12,16 @@ from enum import Enum
 
 import numpy as np
 
-from ptxwcet.methods.pwcet.distributions import Floats
-from ptxwcet.methods.pwcet.extremal import ExtremalIndex, Extremogram
-from ptxwcet.methods.pwcet.series import (
+from ptxwcet.methods.pwcet.dependence import (
+    ExtremalIndex,
+    Extremogram,
     SerialDependence,
     bridge_square_survival,
     independent_gap,
     rescaled_range,
     rescaled_range_survival,
 )
+from ptxwcet.methods.pwcet.distributions import Floats
 from ptxwcet.methods.pwcet.tail import Fit
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,28 +31,21 @@ from ptxwcet.methods.pwcet.estimation import (
 from ptxwcet.methods.pwcet.tail import Tail
 
 _CHUNK = 1 << 20
+Laws: TypeAlias = tuple[Floats, Floats]
 _FAR = 1.0  # reduced variate from which on the shape of maxima follows from the level
 _SCALES = (1.5, 0.7, 2.5, 0.4, 4.0, 0.2, 8.0, 0.1, 20.0, 60.0)  # tried for a first law
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BestLaws:
-    """The best laws with some levels: log likelihoods, and (location, scale, shape) in rows.
-
-    Parameters are those of values from which the fitted location was taken, in fitted scales.
-    """
-
-    likelihoods: Floats
-    parameters: Floats
-
-
 def fitted_parameters(tail: Tail, count: int) -> Floats:
-    """The parameters of the tail's own law, ``count`` times, as :class:`BestLaws` has them."""
+    """The parameters of the tail's own law, ``count`` times, as :func:`best_laws` has them."""
     return np.tile([0.0, 1.0, tail.law.shape], (count, 1))
 
 
-def best_laws(tail: Tail, levels: Floats, exceedances: Floats, near: Floats) -> BestLaws:
+def best_laws(tail: Tail, levels: Floats, exceedances: Floats, near: Floats) -> Laws:
     """The laws of largest likelihood with ``levels[i]`` at ``exceedances[i]``, for each i.
+
+    Log likelihoods, and (location, scale, shape) in rows: those of values from which the fitted
+    location was taken, in fitted scales.
 
     Of the parameters one follows from the level, and the others are free. Far levels are millions
     of scales away: were it the location that follows there, the search would have to move it that
@@ -73,10 +67,8 @@ def best_laws(tail: Tail, levels: Floats, exceedances: Floats, near: Floats) -> 
         for k in range(0, len(targets), chunk)
     ]
     moved = len(x) * float(np.log(law.scale))
-    return BestLaws(
-        np.concatenate([row.likelihoods for row in parts]) - moved,
-        np.concatenate([row.parameters for row in parts]),
-    )
+    likelihoods, parameters = zip(*parts, strict=True)
+    return np.concatenate(likelihoods) - moved, np.concatenate(parameters)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +85,7 @@ class _LawsWithLevels:
     targets: Floats
     reduced: Floats
 
-    def best(self, near: Floats) -> BestLaws:
+    def best(self, near: Floats) -> Laws:
         start = self._start(near)
 
         def total(which: Rows, free: Floats) -> Floats:
@@ -106,9 +98,9 @@ class _LawsWithLevels:
 
         every = np.arange(len(start))
         if start.shape[1] == 0:
-            return BestLaws(total(every, start), self._full(every, start))
+            return total(every, start), self._full(every, start)
         free, likelihoods = climb(start, total, scores)
-        return BestLaws(likelihoods, self._full(every, free))
+        return likelihoods, self._full(every, free)
 
     def _start(self, near: Floats) -> Floats:
         """The nearest law with each level under which the values can be: other scales are tried."""
@@ -220,11 +212,6 @@ def level_intervals(
     return profile_intervals(tail, exceedances, confidence)
 
 
-def profile_interval(tail: Tail, exceedance: float, confidence: float) -> tuple[float, float]:
-    """The interval of one level; see :func:`profile_intervals`."""
-    return profile_intervals(tail, [exceedance], confidence)[0]
-
-
 def profile_intervals(
     tail: Tail, exceedances: Sequence[float], confidence: float
 ) -> list[tuple[float, float]]:
@@ -288,10 +275,11 @@ class _Search:
 
         The drop grows about as the square of the distance: its root is nearly a line.
         """
-        found = best_laws(self.tail, self._levels(rows, away), self.exceedances[rows], near)
-        drop = self.best - found.likelihoods
+        levels = self._levels(rows, away)
+        likelihoods, laws = best_laws(self.tail, levels, self.exceedances[rows], near)
+        drop = self.best - likelihoods
         drop = np.where(np.isnan(drop), np.inf, np.maximum(drop, 0.0))
-        return np.sqrt(drop) - np.sqrt(self.drop), found.parameters
+        return np.sqrt(drop) - np.sqrt(self.drop), laws
 
     def _bracket(self) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
         """Distances inside and outside of each end, the inner laws, and what both have lost."""

@@ -8,7 +8,7 @@ time of a run is that of Equation 1 of [E]: from the first start on an SM to the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,25 +16,18 @@ import numpy as np
 
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.study import execute_recorded, open_launch
+from ptxwcet.commands.run.study import open_launch
+from ptxwcet.commands.trace.study import LaunchPaths, same_runs
 from ptxwcet.compose.grid_plan import plan_grid
-from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.emulator.executed_paths import executed_warps
-from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
 RunProgress = Callable[[int, int], None]
@@ -104,7 +97,9 @@ def draw_runs(
     wishes = GridWishes(options.sms, options.resident_blocks, options.registers)
     plan = plan_grid(launch, module, machine, wishes)
     shape = plan.shape
-    workloads = list(_workloads(request, module, launch, machine, inputs))
+    sizes = Launch(launch.block, launch.grid)
+    paths = LaunchPaths(request, module, launch, sizes, machine)
+    workloads = [paths.workload(number) for number in range(inputs)]
     times = _simulate(workloads, shape, policy, options, progress)
     assert request.launch_file is not None, "open_launch refuses a request without one"
     return DrawnCondition(
@@ -122,36 +117,9 @@ def _different_inputs(launch: LaunchFile, policy: Policy, options: DrawOptions) 
     has_inputs = any(is_random(row) for row in launch.arguments)
     varies = options.jitter_percent or options.launch_gap_cycles or policy is Policy.RANDOM
     if not has_inputs and not varies and options.runs > 1:
-        raise PtxwcetError.of(
-            "PW691",
-            f"{options.runs} runs of {launch.file.name} would all be the same",
-            help='give the launch file an array with a seed (init = "uniform" or "integers"), '
-            "or draw with --jitter, --launch-gap or --policy random",
-        )
+        otherwise = "draw with --jitter, --launch-gap or --policy random"
+        raise same_runs(launch, options.runs, otherwise)
     return min(options.inputs, options.runs) if has_inputs else 1
-
-
-def _workloads(
-    request: Request, module: Module, launch: LaunchFile, machine: Machine, inputs: int
-) -> Iterator[GridWorkload]:
-    traced = meetings = None
-    for number in range(inputs):
-        execution = execute_recorded(module, launch.reseeded(number))
-        if traced is None:
-            traced = _timed(execution, launch, machine, request)
-            meetings = compute_postdominators(traced.cfg).immediate
-        assert meetings is not None, "it is made with the first execution"
-        yield build_grid_workload(executed_warps(execution, traced.cfg, meetings), traced)
-
-
-def _timed(
-    execution: Execution, launch: LaunchFile, machine: Machine, request: Request
-) -> TracedKernel:
-    at_worst = request.unknown_at_worst
-    facts = Launch(launch.block, launch.grid)
-    costs = LaunchCosts(execution.kernel, facts, machine, unknown_at_worst=at_worst)
-    cfg = build_cfg(execution.kernel)
-    return TracedKernel(execution.kernel, cfg, costs, machine.scoreboard)
 
 
 def _simulate(

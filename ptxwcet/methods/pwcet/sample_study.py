@@ -17,6 +17,14 @@ from ptxwcet.methods.pwcet.claiming import (
     law_notes,
     shape_notes,
 )
+from ptxwcet.methods.pwcet.dependence import (
+    ExtremalIndex,
+    Extremogram,
+    SerialDependence,
+    extremal_index,
+    extremogram,
+    serial_dependence,
+)
 from ptxwcet.methods.pwcet.distributions import Family, Floats
 from ptxwcet.methods.pwcet.extraction import (
     LEAST_BLOCK,
@@ -32,8 +40,6 @@ from ptxwcet.methods.pwcet.extraction import (
     spread_ties,
     thresholds,
 )
-from ptxwcet.methods.pwcet.extremal import ExtremalIndex, Extremogram, extremal_index, extremogram
-from ptxwcet.methods.pwcet.goodness import likelihood_ratio
 from ptxwcet.methods.pwcet.hypotheses import (
     Gate,
     GateOutcome,
@@ -44,9 +50,8 @@ from ptxwcet.methods.pwcet.hypotheses import (
     series_outcomes,
 )
 from ptxwcet.methods.pwcet.intervals import level_intervals
-from ptxwcet.methods.pwcet.series import SerialDependence, serial_dependence
 from ptxwcet.methods.pwcet.settings import Extraction, Settings
-from ptxwcet.methods.pwcet.tail import CurvePoint, Fit, Sample, Tail, fit_tail
+from ptxwcet.methods.pwcet.tail import CurvePoint, Fit, Sample, Tail, fit_tail, likelihood_ratio
 
 _TRIED_REPLICATES = 99
 _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)

@@ -191,8 +191,8 @@ def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
     """
     values = dict(others)
     for field in fields(row):  # type: ignore[arg-type]
-        if field.name not in others:
-            source = next((one for one in sources if hasattr(one, field.name)), sources[-1])
+        source = next((one for one in sources if hasattr(one, field.name)), None)
+        if field.name not in others and source is not None:
             values[field.name] = getattr(source, field.name)
     return row(**{name: _plain(value) for name, value in values.items()})
 
@@ -200,4 +200,6 @@ def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
     return None if isinstance(value, float) and not isfinite(value) else value

@@ -28,8 +28,9 @@ from ptxwcet.methods.pwcet.study import (
     study_measurements,
     with_stated_bounds,
 )
-from ptxwcet.methods.pwcet.text import aligned, format_time, render_pwcet_text
+from ptxwcet.methods.pwcet.text import format_time, render_pwcet_text
 from ptxwcet.report.page.parts import Made
+from ptxwcet.support.printable import aligned
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 SCHEMA = schema_of("pwcet")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationAnswer
-from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
+from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows, row_like
 from ptxwcet.report.places import place
 from ptxwcet.simulator.run import Stalls, WarpRun
 from ptxwcet.support.diagnostics import Diagnostic
@@ -100,23 +100,16 @@ def build_run_report(
 
 def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     run, launch = simulation.run, simulation.prepared.launch
-    return SimulatedKernel(
+    return row_like(
+        SimulatedKernel,
+        *(run, simulation, launch, simulation.prepared.kernel),
         kernel=simulation.prepared.kernel.name,
-        readable=simulation.prepared.kernel.readable,
-        block=launch.block,
-        grid=launch.grid,
         parameters=tuple(sorted(launch.parameters.items())),
         parameter_names=name_rows(launch),
         warp_count=len(run.warps),
-        policy=run.policy.value,
-        seed=run.seed,
         jitter_percent=run.jitter.percent,
-        is_resolved=simulation.is_resolved,
-        cycles=run.cycles,
         microseconds=round(run.cycles / clock_mhz, 3),
-        guarantee=Guarantee.OBSERVED.value,
-        instructions=run.instructions,
-        stepped=run.stepped,
+        guarantee=Guarantee.OBSERVED,
         issue_utilisation_percent=round(100 * run.issue_utilisation, 2),
         block_ranges=len(simulation.prepared.pieces),
         all_warps=_total(run.warps),
@@ -125,24 +118,12 @@ def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     )
 
 
-def _row(stalls: Stalls, drain: int = 0, finished: int = 0) -> StallRow:
-    return StallRow(
-        stalls.issued,
-        stalls.dependency,
-        stalls.unit_busy,
-        stalls.issue_slot,
-        stalls.barrier,
-        stalls.branch,
-        drain,
-        finished,
-    )
-
-
 def _total(warps: Iterable[WarpRun]) -> StallRow:
     warps = list(warps)
     stalls = sum((warp.stalls for warp in warps), Stalls())
     drain = sum(warp.drain_cycles for warp in warps)
-    return _row(stalls, drain, sum(warp.finished_cycles for warp in warps))
+    finished = sum(warp.finished_cycles for warp in warps)
+    return row_like(StallRow, stalls, drain=drain, finished=finished)
 
 
 def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
@@ -158,7 +139,7 @@ def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
         SectionStalls(
             "start" if after is None else place(kernel, after),
             executions[after],
-            _row(stalls[after]),
+            row_like(StallRow, stalls[after]),
         )
         for after in ordered
     )

@@ -93,8 +93,7 @@ class _LawsWithLevels:
 
         def scores(which: Rows, free: Floats) -> Floats:
             whole = score_rows(self.family, self._rows(which), self._full(which, free))
-            projected: Floats = np.einsum("rmi,rij->rmj", whole, self._slopes(which, free))
-            return projected
+            return np.asarray(np.einsum("rmi,rij->rmj", whole, self._slopes(which, free)))
 
         every = np.arange(len(start))
         if start.shape[1] == 0:
@@ -160,8 +159,7 @@ class _LawsWithLevels:
             move[:, k] = 1e-6
             ends = self._full(which, free + move), self._full(which, free - move)
             columns.append((ends[0] - ends[1]) / 2e-6)
-        found: Floats = np.stack(columns, axis=2)
-        return found
+        return np.stack(columns, axis=2)
 
 
 def shape_of_level(standard: Floats, reduced: Floats) -> Floats:
@@ -175,8 +173,7 @@ def shape_of_level(standard: Floats, reduced: Floats) -> Floats:
         middle = (low + high) / 2
         above = stretched(reduced, middle) > standard
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    shape: Floats = (low + high) / 2
-    return shape
+    return (low + high) / 2
 
 
 _REPLICATES = 499
@@ -265,8 +262,7 @@ class _Search:
 
     def _levels(self, rows: npt.NDArray[np.intp], away: Floats) -> Floats:
         places = self.middle[rows] + self.sign[rows] * away
-        levels: Floats = self.tail.law.location + self.tail.law.scale * np.sinh(places)
-        return levels
+        return self.tail.law.location + self.tail.law.scale * np.sinh(places)
 
     def _lost(
         self, rows: npt.NDArray[np.intp], away: Floats, near: Floats

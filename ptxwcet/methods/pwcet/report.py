@@ -5,7 +5,6 @@ Figures that are not finite are null.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -255,10 +254,6 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
     )
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _said(row: Assumption) -> str:
     return f"{row.text} ({row.source})"
 
@@ -306,7 +301,7 @@ def _fit(study: Study, fit: Fit, shown: bool) -> FitRow:
         FitRow,
         *(fit, fit.tail.law, fit.goodness),
         extremes=len(fit.tail.extremes.values),
-        levels=tuple(map(_finite, study.levels(fit))) if shown else (),
+        levels=study.levels(fit) if shown else (),
     )
 
 
@@ -320,10 +315,6 @@ def _candidate(fit: Fit) -> CandidateRow:
 
 
 def _drawn(row: DrawnCondition) -> DrawnRow:
-    return DrawnRow(
-        row.machine.name,
-        row.shape.sms,
-        row.shape.resident_blocks,
-        row.executed_inputs,
-        tuple(_said(one) for one in row.assumptions),
-    )
+    said = tuple(map(_said, row.assumptions))
+    others = {"machine": row.machine.name, "inputs": row.executed_inputs, "assumptions": said}
+    return row_like(DrawnRow, row.shape, **others)

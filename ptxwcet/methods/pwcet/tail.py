@@ -77,8 +77,7 @@ def edf_statistics(probabilities: Floats) -> Floats:
     odd = 2 * rank - 1
     anderson = -n - (odd * (np.log(u) + np.log1p(-u[:, ::-1]))).sum(axis=1) / n
     cramer = 1 / (12 * n) + ((u - odd / (2 * n)) ** 2).sum(axis=1)
-    found: Floats = np.stack([np.sqrt(n) * distance, anderson, cramer], axis=1)
-    return found
+    return np.stack([np.sqrt(n) * distance, anderson, cramer], axis=1)
 
 
 def likelihood_ratio(full: Law, restricted: Law, values: Floats) -> tuple[float, float]:
@@ -117,8 +116,7 @@ class Tail:
         """The survival in the law at which one run exceeds with probability ``exceedance``."""
         exceedance = np.asarray(exceedance, np.float64)
         if self.law.family.is_of_maxima:
-            result: Floats = -np.expm1(self.extremes.runs_per_maximum * np.log1p(-exceedance))
-            return result
+            return -np.expm1(self.extremes.runs_per_maximum * np.log1p(-exceedance))
         return exceedance / self.extremes.rate
 
     def exceedance(self, values: Floats) -> Floats:
@@ -126,8 +124,7 @@ class Tail:
         if self.law.family.is_of_maxima:
             with np.errstate(over="ignore"):
                 gone = np.exp(-self.law.reduced(values))
-            result: Floats = -np.expm1(-gone / self.extremes.runs_per_maximum)
-            return result
+            return -np.expm1(-gone / self.extremes.runs_per_maximum)
         return self.extremes.rate * self.law.survival(values)
 
     def level(self, exceedance: Floats | float) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptxwcet.commands.bound.loop_text import PER_ENTRY
 from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
@@ -28,7 +29,7 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
     branches = branch_rows(described)
     yield from _table("branches (block, line, who goes the same way, how; taken if)", branches)
     yield ""
-    yield from _table("loops (block, line, body executions an entry, why)", _loops(described))
+    yield from _table(f"loops (block, line, {PER_ENTRY}, why)", _loops(described))
     if shown is not DivergentSet.NONE:
         yield ""
         yield from _table("divergent edges (from, to, which kind)", _edges(described, shown))

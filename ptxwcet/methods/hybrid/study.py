@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ptxwcet.claims import TimingClaim
@@ -24,7 +24,7 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import LoopForest, LoopId, find_loops
-from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
+from ptxwcet.flow.walk.path import largest_bounds, visited_blocks
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.methods.hybrid.claims import (
     Contradiction,
@@ -253,13 +253,6 @@ def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
     require_no_sizes(row.launch, row.kernel.span)
     paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
     blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
-    return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)
-
-
-def _static_iterations(paths: Iterable[Path]) -> dict[LoopId, int]:
-    most: dict[LoopId, int] = {}
-    for nodes in paths:
-        for entry in loop_entries(nodes):
-            loop = LoopId(entry.loop)
-            most[loop] = max(most.get(loop, 0), entry.iterations.base)
-    return most
+    most = largest_bounds(paths)
+    iterations = {LoopId(loop): entry.iterations.base for loop, entry in most.items()}
+    return StaticBound(name, row.worst.bound.claim, iterations, blocks, None)

@@ -31,8 +31,7 @@ import numpy as np
 
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.whole_files import whole_file
-from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin
-from ptxwcet.trace.places import line_span
+from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin, line_span
 
 MAGIC = "ptxwcet-trace 1"
 COLUMNS = "ipoint,sm,warp,cycle"

@@ -9,8 +9,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 from ptxwcet.trace.columns_format import read_columns, write_columns
 from ptxwcet.trace.csv_format import read_csv, write_csv
-from ptxwcet.trace.events import TimedTrace
-from ptxwcet.trace.places import check_trace
+from ptxwcet.trace.events import TimedTrace, check_trace
 
 _ZIP_MARK = b"PK\x03\x04"
 

@@ -35,13 +35,7 @@ from ptxwcet.flow.walk.path import visits
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    Answer,
-    Opened,
-    find_named_policy,
-    open_request,
-    refuse,
-)
+from ptxwcet.opened.opening import Answer, Opened, find_named_policy, open_request, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel

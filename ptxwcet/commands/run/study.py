@@ -17,12 +17,7 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
-from ptxwcet.emulator.launch import (
-    EmulatedLaunch,
-    EmulatorOptions,
-    Execution,
-    Progress,
-)
+from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution, Progress
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
@@ -233,12 +228,12 @@ def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions)
     return execute(launch.kernel, module, emulated(launch), options=options)
 
 
-def emulated(launch: LaunchFile) -> EmulatedLaunch:
-    """The launch with its arrays built. Raises PtxwcetError (PW420, PW425)."""
+def emulated(launch: LaunchFile, values: tuple[Argument, ...] | None = None) -> EmulatedLaunch:
+    """The launch with its arrays built, or these values. Raises PtxwcetError (PW420, PW425)."""
     return EmulatedLaunch(
         launch.block,
         launch.grid,
-        launch.values(),
+        launch.values() if values is None else values,
         tuple(launch.variable_bytes().items()),
         launch.dynamic_shared_bytes,
     )

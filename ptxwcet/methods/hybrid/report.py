@@ -10,8 +10,8 @@ import numpy as np
 from ptxwcet.claims import Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.report import AssumptionRow
 from ptxwcet.flow.graph.loops import LoopId, describe_block
-from ptxwcet.methods.hybrid.claims import Contradiction
 from ptxwcet.methods.hybrid.concurrency import JitterRow, WaveParameters
+from ptxwcet.methods.hybrid.estimate import Contradiction
 from ptxwcet.methods.hybrid.ipg import Transition
 from ptxwcet.methods.hybrid.observations import LoopCounts, TransitionTimes
 from ptxwcet.methods.hybrid.study import HybridAnswer

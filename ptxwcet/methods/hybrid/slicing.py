@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.trace.events import IntColumn, TimedTrace
-from ptxwcet.trace.places import event_error
+from ptxwcet.trace.events import IntColumn, TimedTrace, event_error
 
 _LARGE_TABLE = 1 << 24
 """Pairs of ipoints of which a table is held: 64 MB."""

@@ -26,19 +26,21 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import LoopForest, LoopId, find_loops
 from ptxwcet.flow.walk.path import largest_bounds, visited_blocks
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.methods.hybrid.claims import (
-    Contradiction,
-    against_runs,
-    claim_estimates,
-    claim_of,
-)
 from ptxwcet.methods.hybrid.concurrency import (
     BlockDelays,
     WaveParameters,
     hybrid_estimate,
     rounds_estimate,
 )
-from ptxwcet.methods.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
+from ptxwcet.methods.hybrid.estimate import (
+    BlockPlaces,
+    Contradiction,
+    HybridEstimate,
+    against_runs,
+    claim_estimates,
+    claim_of,
+    estimate_kernel,
+)
 from ptxwcet.methods.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.opened.opening import digest_of, read_module
 from ptxwcet.opened.request import Request
@@ -89,7 +91,7 @@ class PlannedWaves:
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
     as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
     another GPU. What a traced run exceeds is a
-    :class:`~ptxwcet.methods.hybrid.claims.Contradiction`.
+    :class:`~ptxwcet.methods.hybrid.estimate.Contradiction`.
     """
 
     schedule: WaveSchedule

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxwcet.commands.run.study import diagnostics_of, read_launch
+from ptxwcet.commands.run.study import diagnostics_of, emulated, read_launch
 from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch, EmulatorOptions, Progress
+from ptxwcet.emulator.launch import Argument, Array, EmulatorOptions, Progress
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import argument_bytes
 from ptxwcet.flow.launch import Launch, check_launch
@@ -133,15 +133,9 @@ class Emulator:
     def run(self, job: Job) -> tuple[Array | None, ...]:
         """See :class:`Device`. A run with findings is refused, as its path may be arbitrary."""
         launch = job.launch
-        emulated = EmulatedLaunch(
-            launch.block,
-            launch.grid,
-            job.values,
-            tuple(launch.variable_bytes().items()),
-            launch.dynamic_shared_bytes,
-        )
         options = EmulatorOptions(max_instructions=job.max_instructions, progress=self._progress)
-        execution = execute(job.kernel, job.module, emulated, options=options)
+        run = emulated(launch, job.values)
+        execution = execute(job.kernel, job.module, run, options=options)
         if execution.findings:
             raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
         return execution.buffers

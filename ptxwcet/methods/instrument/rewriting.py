@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.methods.instrument.buffers import MOST_POINTS
-from ptxwcet.methods.instrument.code import (
-    AddedNames,
-    choose_names,
-    entry_code,
-    point_code,
-)
+from ptxwcet.methods.instrument.code import AddedNames, choose_names, entry_code, point_code
 from ptxwcet.methods.instrument.points import KernelPoints, choose_points, refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
 from ptxwcet.ptx.statements import blank_comments

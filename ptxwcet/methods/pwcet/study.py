@@ -36,8 +36,7 @@ from ptxwcet.methods.pwcet.sample_study import Study, least_times, make_sample, 
 from ptxwcet.methods.pwcet.settings import Settings
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
-from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
-from ptxwcet.trace.measurements import Measurements, TimeUnit
+from ptxwcet.trace.measurements import Measurements, ReadOptions, TimeUnit, read_measurements
 
 
 class Order(Enum):

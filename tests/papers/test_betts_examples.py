@@ -15,11 +15,10 @@ from ptxwcet.methods.hybrid.concurrency import (
     hybrid_estimate,
     observe_concurrency,
 )
-from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths, loop_constraints
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths, loop_constraints, tree_wcet
 from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
 from ptxwcet.methods.hybrid.observations import Observations, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
-from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
 
 # i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end

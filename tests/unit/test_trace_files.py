@@ -17,9 +17,8 @@ from refusals import refusal_of, refusals_of
 
 import ptxwcet.trace.csv_format as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
-from ptxwcet.trace.files import read_trace, write_trace
+from ptxwcet.trace.files import read_trace, write_columns, write_trace
 
 ORIGIN = TraceOrigin("saxpy", "ab" * 32, "simulator lrr")
 IPOINTS = (Ipoint("entry", 21), Ipoint("$L__BB0 2", 45), END)

@@ -26,6 +26,7 @@ from ptxwcet.methods.hybrid.ipet import (
     holding,
     loop_constraints,
     side_constraints,
+    tree_wcet,
 )
 from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg, place_ipoints
 from ptxwcet.methods.hybrid.observations import (
@@ -38,7 +39,6 @@ from ptxwcet.methods.hybrid.observations import (
     share_time,
 )
 from ptxwcet.methods.hybrid.slicing import slice_trace
-from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import plural
 from ptxwcet.trace.events import TimedTrace
@@ -56,16 +56,14 @@ class BlockPlaces:
 class HybridEstimate:
     """Everything that the traces of one kernel say. Times in units of the trace's clock.
 
-    ``worst`` holds the worst observed time of each observed transition; ``path`` the counts that
-    make the warp-specific WCET (Z_warp); ``tree`` the same by the tree, without limits on counts
-    other than loop bounds. ``broken`` are constraints that observed warps do not satisfy; they
-    were left out. ``delays`` is None where nothing is known of the launch. ``waiting`` are the
-    blocks with a barrier. ``runs`` and ``warps`` count what was traced.
+    ``path`` holds the counts that make the warp-specific WCET (Z_warp); ``tree`` the same by the
+    tree, without limits on counts other than loop bounds. ``broken`` are constraints that observed
+    warps do not satisfy; they were left out. ``delays`` is None where nothing is known of the
+    launch. ``waiting`` are the blocks with a barrier. ``runs`` and ``warps`` count what was traced.
     """
 
     ipg: Ipg
     observations: Observations
-    worst: Mapping[int, int]
     path: WorstCounts
     tree: int | Refusal
     broken: tuple[CountConstraint, ...]
@@ -130,7 +128,6 @@ def estimate_kernel(
     return HybridEstimate(
         ipg,
         observations,
-        worst,
         worst_path,
         tree_wcet(ipg, worst, observations.loops),
         broken,

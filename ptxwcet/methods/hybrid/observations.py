@@ -197,12 +197,11 @@ class TimeShares:
     """How the warp-specific WCET is made up, in units of the clock.
 
     ``loops``: the time of transitions from ipoints in a loop, inner loops included in the outer;
-    ``barriers``: the transitions that pass a barrier, by number; ``all_barriers`` is their sum.
+    ``barriers``: that of all transitions that pass a barrier.
     """
 
     loops: Mapping[LoopId, int]
-    barriers: Mapping[int, int]
-    all_barriers: int
+    barriers: int
 
 
 def share_time(
@@ -217,12 +216,8 @@ def share_time(
         loop.id: sum(t for n, t in time.items() if ipg.transitions[n].source in loop.ipoints)
         for loop in ipg.loops
     }
-    barriers = {
-        number: cycles
-        for number, cycles in time.items()
-        if not waiting.isdisjoint(ipg.transitions[number].passed)
-    }
-    return TimeShares(loops, barriers, sum(barriers.values()))
+    passes = (n for n in time if not waiting.isdisjoint(ipg.transitions[n].passed))
+    return TimeShares(loops, sum(time[n] for n in passes))
 
 
 def barrier_blocks(cfg: ControlFlowGraph) -> frozenset[BlockId]:

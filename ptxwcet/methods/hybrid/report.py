@@ -194,7 +194,7 @@ def build_hybrid_report(answer: HybridAnswer) -> HybridReport:
     """The report of an analysis; deterministic for equal input."""
     estimate = answer.estimate
     tree = estimate.tree
-    barriers = estimate.shares.all_barriers
+    barriers = estimate.shares.barriers
     rests_on = dict.fromkeys(a for claim in _all_claims(answer) for a in claim.assumptions)
     return HybridReport(
         *report_head(),

@@ -17,7 +17,7 @@ from ptxwcet.methods.instrument.recording import (
     instrument_file,
     write_instrumented,
 )
-from ptxwcet.methods.instrument.sidecar import Sidecar, sidecar_data
+from ptxwcet.methods.instrument.rewriting import Sidecar, sidecar_data
 from ptxwcet.support.printable import plural
 
 _EVERY = "every-block"

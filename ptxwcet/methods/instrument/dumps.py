@@ -26,7 +26,7 @@ from ptxwcet.methods.instrument.buffers import (
     BufferHeader,
     unpack_header,
 )
-from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel
+from ptxwcet.methods.instrument.rewriting import Sidecar, SidecarKernel
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import TimedTrace, TraceOrigin
 

@@ -29,11 +29,11 @@ from ptxwcet.methods.instrument.buffers import (
     written_part,
 )
 from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
-from ptxwcet.methods.instrument.rewriting import instrument_module
-from ptxwcet.methods.instrument.sidecar import (
+from ptxwcet.methods.instrument.rewriting import (
     Sidecar,
     SidecarKernel,
     build_sidecar,
+    instrument_module,
     read_sidecar,
     sidecar_text,
 )

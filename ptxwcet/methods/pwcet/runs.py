@@ -71,7 +71,6 @@ class DrawnCondition:
     """
 
     condition: Condition
-    launch: LaunchFile
     machine: Machine
     shape: GridShape
     executed_inputs: int
@@ -104,7 +103,6 @@ def draw_runs(
     assert request.launch_file is not None, "open_launch refuses a request without one"
     return DrawnCondition(
         Condition(Path(request.launch_file).stem, *times),
-        launch,
         machine,
         shape,
         inputs,

@@ -6,16 +6,13 @@ bytes. The colours are those of the pages, and can be told apart by people who s
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.printable import printable_picture
-from ptxwcet.support.whole_files import write_bytes
+from ptxwcet.report.page.pictures import file_name, picture_bytes
+from ptxwcet.report.page.pictures import write_pictures as write_files
 from ptxwcet.sweeps.results.bar_pictures import draw_best, draw_codes, draw_shares
 from ptxwcet.sweeps.results.map_picture import draw_map
 from ptxwcet.sweeps.results.sweep_model import SweepReport, scheduler_text
@@ -24,11 +21,7 @@ from ptxwcet.sweeps.results.sweep_text import claim_text, scope_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "ptxwcet",
-    "svg.fonttype": "none",
-    "hatch.linewidth": 0.8,
-}
+_SETTINGS: dict[Any, Any] = {"hatch.linewidth": 0.8}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,18 +35,8 @@ class Picture:
 
     def bytes(self, form: str) -> bytes:
         """The picture as ``svg`` or ``png``."""
-        from matplotlib import rc_context
-
-        sink = io.BytesIO()
-        metadata: dict[str, str | None] = {"Date": None} if form == "svg" else {"Software": None}
-        with rc_context(_SETTINGS), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a letter of a name that the font does not have
-            transparent = form == "svg"
-            self.figure.savefig(
-                sink, format=form, dpi=150, metadata=metadata, transparent=transparent
-            )
-        data = sink.getvalue()
-        return printable_picture(data.decode()).encode() if form == "svg" else data
+        transparent = form == "svg"
+        return picture_bytes(self.figure, form, dpi=150, transparent=transparent, **_SETTINGS)
 
 
 def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
@@ -66,20 +49,8 @@ def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
 
 def write_pictures(pictures: Sequence[Picture], folder: Path, form: str) -> None:
     """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"cannot write into '{folder}': {error.strerror}"
-        raise PtxwcetError(Diagnostic("PW709", message, help="choose another")) from None
-    taken: set[str] = set()
-    for picture in pictures:
-        name = "".join(one if one.isalnum() or one in "-_." else "_" for one in picture.name)
-        number = 2
-        while name.casefold() in taken:  # names that differ in the characters left out
-            name = f"{picture.kind}-{number}"
-            number += 1
-        taken.add(name.casefold())
-        write_bytes(folder / f"{name}.{form}", picture.bytes(form), "PW709")
+    rows = ((file_name(one.name), f"{one.kind}-#", one.bytes) for one in pictures)
+    write_files(rows, folder, form)
 
 
 def _maps(report: SweepReport) -> Iterator[Picture]:

@@ -11,6 +11,8 @@ from functools import cache
 import pytest
 from places import PACKAGE, ROOT
 
+pytestmark = pytest.mark.fast
+
 # From the top down. A room may import rooms below it; rooms on one line know nothing of each other.
 LAYERS = """
 __main__

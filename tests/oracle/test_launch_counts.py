@@ -14,6 +14,8 @@ from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, Visit, WarpPath
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FRAME = """.version 8.0
 .target sm_80
 .address_size 64

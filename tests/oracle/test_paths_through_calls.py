@@ -21,6 +21,8 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.inputs import validate_inputs
 
+pytestmark = pytest.mark.fast
+
 FUNCTIONS = FLOW / "functions.ptx"
 MACHINE = load_machine("orin-ecrts2025")
 ARRAYS = """

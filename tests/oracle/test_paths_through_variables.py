@@ -111,6 +111,7 @@ def test_loops_and_blocks_are_those_without_variables(seed: int, n: int, threads
     check(seed, n, threads)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("first", [0, 8])
 def test_many_kernels_are_answered_and_executed(first: int) -> None:
     answered = 0

@@ -242,6 +242,7 @@ def test_neither_end_falls_as_the_probability_does(family: Family, xi: float) ->
     assert alone == pytest.approx(found[exceedances.index(1e-12)], rel=1e-3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("xi", [0.3, 0.6, 0.8, 0.95])
 def test_intervals_of_heavy_tails_hold_the_truth(xi: float) -> None:
     """60 studies: 95 % less 4 deviations of a binomial share; and not all misses on one side."""

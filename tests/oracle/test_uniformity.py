@@ -23,6 +23,8 @@ from ptxwcet.flow.shapes.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.0
 .target sm_90
 .address_size 64

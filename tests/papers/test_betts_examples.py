@@ -23,6 +23,8 @@ from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 # i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end
 CFG = graph([[1, 4], [2, 5], [3], [1], [5], [6]])
 I1, I2, I3, I4 = 0, 1, 4, 6

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp, trace_issue
 from ptxwcet.warp.program import Scoreboard, TimedInstruction, Unordered
+
+pytestmark = pytest.mark.fast
 
 I0 = TimedInstruction("FU0", 2, 6, writes=("r0",))
 I1 = TimedInstruction("FU1", 3, 4, writes=("r1",))

@@ -18,6 +18,8 @@ from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.opened.request import Request
 from ptxwcet.timing.phases import trace_issue
 
+pytestmark = pytest.mark.fast
+
 # The last section, after the second barrier of the second step: (opcode, issue, dispatch, done).
 LAST = [
     ("add.s64", 0, 0, 8),  # B's pointer

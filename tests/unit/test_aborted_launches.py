@@ -19,6 +19,8 @@ from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 HEAD = """.version 8.3
 .target sm_90

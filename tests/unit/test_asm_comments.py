@@ -23,6 +23,8 @@ from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 MARKED = FLOW / "marked.ptx"
 
 

@@ -15,6 +15,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 TEXT = (UNSOUND / "side_excluded_by_bound.ptx").read_text()
 
 

@@ -16,6 +16,8 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
+pytestmark = pytest.mark.fast
+
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 

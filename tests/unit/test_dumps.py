@@ -25,6 +25,8 @@ from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel, read_side
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 
+pytestmark = pytest.mark.fast
+
 KERNEL = SidecarKernel(
     "k", (Ipoint("entry", 3), Ipoint("L", 5), Ipoint("M", 9), END), ("b", "c"), 5, 139
 )

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.races import READ, STRONG, WRITE, ClockRaces, EpochRaces
 
+pytestmark = pytest.mark.fast
+
 
 def findings(body, threads=64, grid=1, size=64, checks=None):
     """The findings of a kernel with a buffer of ``size`` words; ``%t`` is the thread."""

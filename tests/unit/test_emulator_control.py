@@ -10,6 +10,8 @@ from refusals import refusals_of
 from ptxwcet.emulator.launch import EmulatedLaunch, PathRun, PathStep
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 
+pytestmark = pytest.mark.fast
+
 HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 

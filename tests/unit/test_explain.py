@@ -1,10 +1,13 @@
 import re
 
+import pytest
 from click.testing import CliRunner
 from places import PACKAGE
 
 from ptxwcet.commands.explain.command import explain
 from ptxwcet.support.explanations import explanations
+
+pytestmark = pytest.mark.fast
 
 
 def codes_in_use() -> set[str]:

@@ -18,6 +18,8 @@ from ptxwcet.sweeps.expressions import (
     parse_template,
 )
 
+pytestmark = pytest.mark.fast
+
 AXES = {"a": 7, "b": -3, "big": 1 << 40, "zero": 0}
 
 

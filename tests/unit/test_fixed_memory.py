@@ -20,6 +20,8 @@ from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FUNCTIONS = FLOW / "functions.ptx"
 WORD = IntegerType(32, signed=False)
 HEAD = """.version 8.0

@@ -33,6 +33,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 
 def alike(blocks: int, slack: int = 300, work: int = 200) -> list[BlockKind]:
     return [BlockKind(blocks, slack, work)]

@@ -24,6 +24,8 @@ from ptxwcet.validate import inputs as input_validation
 from ptxwcet.validate.grid_study import plan, validate_grid
 from ptxwcet.validate.inputs import analysed_launch, validate_input
 
+pytestmark = pytest.mark.fast
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = str(SAMPLES / "saxpy.ptx"), str(SAMPLES / "launches/saxpy.toml")  # four blocks
 

@@ -22,6 +22,8 @@ from ptxwcet.support.csv_cells import read_cell, spelled
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
 
+pytestmark = pytest.mark.fast
+
 KERNEL = SAMPLES / "vector_add.ptx"
 BOUND = (KERNEL, "--block", "256", "--param", "3=1000")
 PROGRAM = (sys.executable, "-m", "ptxwcet", *map(str, BOUND))

@@ -34,6 +34,8 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
 
+pytestmark = pytest.mark.fast
+
 SCHEMA = schema_of("hybrid")
 PTX = str(ROOT / "samples/block_reduce.ptx")
 LAUNCH = str(ROOT / "samples/launches/block_reduce_tree.toml")

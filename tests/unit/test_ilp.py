@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
 
+pytestmark = pytest.mark.fast
+
 SMALL = st.integers(-4, 4)
 
 

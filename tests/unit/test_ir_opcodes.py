@@ -18,6 +18,8 @@ from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.opcodes import OPCODES, find_opcode, is_impossible_type, state_space, type_kind
 from ptxwcet.ir.permitted_rows import FORMS, is_judged
 
+pytestmark = pytest.mark.fast
+
 PTXAS = shutil.which("ptxas")
 
 FRAME = """.version 9.0

@@ -8,6 +8,8 @@ from ptx_printer import print_module
 
 from ptxwcet.ir.structure import structure
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent
 .address_size 64

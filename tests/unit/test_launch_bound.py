@@ -18,6 +18,8 @@ from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blo
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 MANY = "orin-ecrts2025-16sm"
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

@@ -30,6 +30,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 FIGURES = (
     *("line_cycles", "pass_cycles", "word_cycles", "serial_cycles"),
     *("path_request_cycles", "path_line_cycles", "path_pass_cycles"),

@@ -16,6 +16,8 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 TABLE = DATA / "occupancy" / "cuda-13.0.csv"
 ORIN = load_machine("orin-ecrts2025")
 MACHINES = {

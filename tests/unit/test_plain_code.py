@@ -13,6 +13,8 @@ from places import ROOT
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FOLDER = ROOT / "benchmarks" / "kernels" / "plain"
 BOUNDED = {
     "warp_texture": "images",

@@ -17,6 +17,8 @@ from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data/ptxas"
 BLOCK_REDUCE = ROOT / "samples/block_reduce.ptx"

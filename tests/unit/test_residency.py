@@ -24,6 +24,8 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
+pytestmark = pytest.mark.fast
+
 LAYOUTS = Path(__file__).parents[1] / "data" / "occupancy" / "shared-layouts.json"
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 MACHINES = ("orin-ecrts2025", "rtx3070-gpgpusim")

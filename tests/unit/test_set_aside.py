@@ -22,6 +22,8 @@ from ptxwcet.memory.arrays import accesses_kept, require_accessed
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 CACHE, MEMORY, ROOM = 22, 79, 1 << 22
 
 

@@ -16,6 +16,8 @@ from places import DOCS, ROOT
 
 import ptxwcet
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:

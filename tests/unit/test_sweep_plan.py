@@ -20,6 +20,8 @@ from ptxwcet.sweeps.axes import Product
 from ptxwcet.sweeps.sweep_plan import Limits, SweepPlan, read_sweep_plan
 from ptxwcet.sweeps.sweep_values import LIMITS, TABLE_KEYS
 
+pytestmark = pytest.mark.fast
+
 KERNEL = ".visible .entry {name}() {{ ret; }}\n"
 HEADER = ".version 8.0\n.target sm_86\n.address_size 64\n"
 ONE = '[[sweep]]\nfiles = "k.ptx"\n'

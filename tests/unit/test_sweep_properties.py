@@ -20,6 +20,8 @@ from ptxwcet.report.head import Refused
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 from ptxwcet.sweeps.tables import CSV
 
+pytestmark = pytest.mark.fast
+
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-16sm", "titan-v")
 LISTS: dict[str, tuple[Any, ...]] = {
     "block": (32, 64, "128", "16x4", "{t}", "{t // 16}x{16}"),

@@ -34,6 +34,8 @@ from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Repeat, Scoreboard, Tally, TimedInstruction
 
+pytestmark = pytest.mark.fast
+
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = next(one for one in parse_file(FLOW / "totals.ptx").kernels if one.name == "rows")
 HERE, OTHER = Visit(3, False), Visit(2, False)

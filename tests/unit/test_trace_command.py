@@ -17,6 +17,8 @@ from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import read_trace
 
+pytestmark = pytest.mark.fast
+
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")
 

@@ -21,6 +21,8 @@ from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
 
+pytestmark = pytest.mark.fast
+
 ORIGIN = TraceOrigin("saxpy", "ab" * 32, "simulator lrr")
 IPOINTS = (Ipoint("entry", 21), Ipoint("$L__BB0 2", 45), END)
 TEXT = f"""\

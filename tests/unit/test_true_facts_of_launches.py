@@ -15,6 +15,8 @@ from ptxwcet.commands.bound.text import render_text
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FAULTS = DATA / "faults"
 MONO = Request(str(FAULTS / "mono.ptx"), block="16x3", grid="3x2x2", machine="orin-ecrts2025")
 NESTED = Request(

@@ -12,6 +12,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 KERNEL = """.version 8.6
 .target sm_90

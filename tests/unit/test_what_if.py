@@ -21,6 +21,8 @@ from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 BASE = "orin-ecrts2025-16sm"
 SGEMM = Request(
     str(SAMPLES / "sgemm_naive.ptx"),

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import thoroughness
 
 from ptxwcet.cli import progress
 
@@ -28,8 +29,10 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_SECONDS", 3600.0)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell may have Ctrl-C ignored in what it starts behind; tests send it to processes."""
+    if "thorough" in config.option.markexpr.replace("not thorough", ""):
+        thoroughness.draw_all()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

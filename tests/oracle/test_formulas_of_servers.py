@@ -55,6 +55,7 @@ def numbers(seed: int, low: int, high: int) -> list[int]:
     return sorted({low, high, *(low + int((high - low) ** draw.random() - 1) for _ in range(6))})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     ("name", "kernel", "block", "grid", "parameter", "limits"),

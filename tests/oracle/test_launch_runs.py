@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from launch_attack import attack, length, runs_of
+from thoroughness import drawn
 
 from ptxwcet import pipeline
 from ptxwcet.bounds.grid import BlockKind
@@ -24,7 +25,7 @@ from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.grid_study import executed_workload
 
-SEEDS = range(36)
+SEEDS = range(drawn(36))
 MUTANT_SEEDS = range(60)
 
 UNNAMED = """.version 8.0

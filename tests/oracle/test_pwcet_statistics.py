@@ -262,6 +262,7 @@ def test_intervals_of_heavy_tails_hold_the_truth(xi: float) -> None:
     assert (below / 60 <= 0.12).all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("family", "xi"), [(Family.GEV, -0.2), (Family.GPD, 0.1)])
 def test_intervals_hold_the_truth_as_often_as_they_say(family: Family, xi: float) -> None:
     """80 studies: 95 % +- 4 deviations of a binomial share."""

@@ -230,7 +230,7 @@ def test_facts_about_a_function_that_is_called_twice() -> None:
     assert counts["facts by comment"] > 0
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("folder", "file", "launch"),
     [

@@ -38,6 +38,7 @@ def test_clamped_counts(kernel: str, expected: list[int]) -> None:
     assert iterations(Request(path, (kernel,), "64")) == expected
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("kernel", "parameters"),
     [

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
+from thoroughness import drawn
 
 from ptxwcet.methods.instrument.buffers import (
     CHUNK_BYTES,
@@ -225,7 +226,7 @@ def test_warps_are_named_by_block_and_number() -> None:
     assert refusal(data) == "PW659: '0.bin': warp 1 of block 0 never started"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 319), st.integers(0, 255)), max_size=4))
 def test_any_damage_is_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(dump([W0, W1]))

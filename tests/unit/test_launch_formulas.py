@@ -42,7 +42,7 @@ def single(name: str, **said: Any) -> int:
     return row.launched.claim.cycles
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("name", "block", "grid", "parameter", "values", "gpu"),
     [

@@ -92,6 +92,7 @@ def asked_at(plan: Path, address: str) -> Ended:
     return run_program("sweep", plan, "-o", folder, "--scheduler", address)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("address", "why"),
     [

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import DOCS
 from refusals import refusals_of
+from thoroughness import drawn
 
 from ptxwcet.opened.opening import read_module
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
@@ -309,7 +310,7 @@ def test_integer_columns(folder: Path) -> None:
     assert integers == {"i", "param.i", "param.e", "param.m", "param.r"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=4))
 def test_products(axes: list[list[int]]) -> None:
     product = Product(tuple(axes))

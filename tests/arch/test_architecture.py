@@ -23,8 +23,8 @@ cli
 report
 opened
 pipeline
-compose
-bounds simulator emulator
+bounds
+simulator emulator
 timing
 memory
 flow
@@ -78,6 +78,8 @@ launch effort
 UNREACHED = {
     "simulator": "timing bounds flow ptx",  # the oracle knows no bound
     "emulator": "timing bounds simulator machine",  # emulation knows no time
+    "bounds.launch_explanation": "simulator emulator",  # no bound, of block or launch, knows a run
+    "bounds.parametric": "simulator emulator",
     "methods.pwcet": "machine timing bounds simulator emulator flow ptx",  # statistics: no machine
     "trace": "machine timing bounds simulator emulator flow ptx",
     "flow.certificates": "flow.variants",  # what is checked is checked without the search
@@ -103,7 +105,7 @@ LIBRARIES = {
     "sweeps.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
-    "numpy": "commands compose emulator flow.values flow.walk memory methods report "
+    "numpy": "bounds.grid_workload commands emulator flow.values flow.walk memory methods report "
     "simulator support sweeps trace validate",
     "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
@@ -113,7 +115,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_196,
+    "bounds": 3_618,
     "cli": 1_722,
     "commands.annotate": 458,
     "commands.bound": 2_904,
@@ -133,7 +135,6 @@ MOST_LINES = {
     "commands.simulate": 760,
     "commands.trace": 475,
     "commands.what_if": 318,
-    "compose": 1_423,
     "dossier": 546,
     "emulator": 7_977,
     "flow.certificates": 1_852,

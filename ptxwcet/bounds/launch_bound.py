@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.carve_out import assumptions_of_arrays, set_aside_in
 from ptxwcet.bounds.grid import (
     BlockKind,
     CoRunner,
@@ -24,6 +25,9 @@ from ptxwcet.bounds.grid import (
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.grid_scope import grid_refusal
 from ptxwcet.bounds.memory_servers import LAUNCH_ALONE, memory_alone
+from ptxwcet.bounds.occupancy import missing_rules
+from ptxwcet.bounds.residency import LaunchedBlock, Residency, find_residency
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -32,10 +36,6 @@ from ptxwcet.claims import (
     Refusal,
     TimingClaim,
 )
-from ptxwcet.compose.carve_out import assumptions_of_arrays, set_aside_in
-from ptxwcet.compose.occupancy import missing_rules
-from ptxwcet.compose.residency import LaunchedBlock, Residency, find_residency
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, OF_LAUNCHES

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.explanation import explain_safe
-from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.timing.limited_parts import spread
 from ptxwcet.timing.shares import initiations_by_instruction, served_by_instruction
 from ptxwcet.warp.program import TimedInstruction

@@ -10,8 +10,8 @@ Example: an array of 4,194,304 bytes has at most 131,073 sectors, for which 393,
 from __future__ import annotations
 
 from ptxwcet.bounds.grid import SetAside
+from ptxwcet.bounds.residency import LaunchedBlock
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.residency import LaunchedBlock
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.bounds.occupancy import BlockResources, Occupancy, compute_occupancy
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxwcet.compose.occupancy import Occupancy
+from ptxwcet.bounds.occupancy import Occupancy
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.occupancy import (
+from ptxwcet.bounds.occupancy import (
     BlockResources,
     Occupancy,
     OccupancyLimit,
     compute_occupancy,
     missing_rules,
 )
-from ptxwcet.compose.residency import stated_registers
-from ptxwcet.compose.waves import WaveSchedule, schedule_waves
-from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.bounds.residency import stated_registers
+from ptxwcet.bounds.waves import WaveSchedule, schedule_waves
+from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.inlining import inline_calls

@@ -13,7 +13,13 @@ from functools import cached_property
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.attribution import WarpAttribution
+from ptxwcet.timing.attribution import (
+    WarpAttribution,
+    above,
+    attribute_limited,
+    limited_parts,
+    spread,
+)
 from ptxwcet.timing.demand import (
     NO_PRICES,
     Prices,
@@ -23,7 +29,6 @@ from ptxwcet.timing.demand import (
     unit_demand,
     used_units,
 )
-from ptxwcet.timing.limited_parts import above, attribute_limited, limited_parts, spread
 from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
 from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
-from ptxwcet.timing.limited_parts import spread
-from ptxwcet.timing.shares import served_by_instruction
+from ptxwcet.timing.attribution import spread
+from ptxwcet.timing.demand import served_by_instruction
 
 
 class PaidCycles(NamedTuple):

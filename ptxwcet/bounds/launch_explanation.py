@@ -17,8 +17,8 @@ from typing import NamedTuple
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.timing.limited_parts import spread
-from ptxwcet.timing.shares import initiations_by_instruction, served_by_instruction
+from ptxwcet.timing.attribution import spread
+from ptxwcet.timing.demand import initiations_by_instruction, served_by_instruction
 from ptxwcet.warp.program import TimedInstruction
 
 

@@ -115,7 +115,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 3_618,
+    "bounds": 3_623,
     "cli": 1_722,
     "commands.annotate": 458,
     "commands.bound": 2_904,
@@ -160,10 +160,10 @@ MOST_LINES = {
     "support": 3_145,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
-    "timing": 2_849,
+    "timing": 2_521,
     "trace": 1_209,
     "validate": 4_084,
-    "warp": 827,
+    "warp": 846,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp, trace_issue
+from issue_trace import trace_issue
+
+from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp
 from ptxwcet.warp.program import Scoreboard, TimedInstruction, Unordered
 
 I0 = TimedInstruction("FU0", 2, 6, writes=("r0",))

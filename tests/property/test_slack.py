@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from warp_nodes import bodies, repeats
 
-from ptxwcet.timing.phases import trace_issue
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
 

@@ -38,7 +38,7 @@ from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
-from ptxwcet.timing.shares import initiations_by_instruction
+from ptxwcet.timing.demand import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.bounds.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch

@@ -8,8 +8,8 @@ from functools import cached_property
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
+from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.bounds.register_use import RegisterUse, ask_ptxas, read_register_use
-from ptxwcet.bounds.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch

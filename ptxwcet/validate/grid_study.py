@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
-from ptxwcet.bounds.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.claims import Refusal
 from ptxwcet.emulator.executed_paths import executed_warps

@@ -20,7 +20,7 @@ from launch_kernels import RandomLaunch, facts_file, random_launch
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.grid import Dispatch, bound_grid
-from ptxwcet.bounds.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
 from ptxwcet.bounds.launch_bound import LaunchBound, kinds_of_blocks
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Refusal

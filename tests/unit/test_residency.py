@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.bounds.residency import (
+from ptxwcet.bounds.occupancy import (
     LaunchedBlock,
     Residency,
     find_residency,

@@ -1,8 +1,8 @@
 """Code with what each of its lines pays of the bound, and why: as data. Schema number 1.
 
 Every cycle of the bound of a block is on one line, so that lines add up to it, and so do those of
-the bound of a launch (:mod:`ptxwcet.bounds.explanation`, :mod:`ptxwcet.bounds.launch_explanation`
-say how cycles are charged). What no line that is shown pays is ``elsewhere``.
+the bound of a launch (:mod:`ptxwcet.bounds.explanation` says how cycles are charged). What no line
+that is shown pays is ``elsewhere``.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysed import KernelAnalysis
-from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
+from ptxwcet.bounds.explanation import BoundExplanation, LaunchCycles, explain_launch, explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.bounds.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.commands.bound.study import bounded_on
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine

@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ptxwcet.bounds.analysed import KernelAnalysis
-from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.bounds.explanation import (
+    BoundExplanation,
+    LaunchCycles,
+    PaidCycles,
+    SectionExplanation,
+    explain_launch,
+)
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.bounds.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.commands.bound.report import (
     Explanation,
     PaidByLaunchRow,

@@ -13,8 +13,14 @@ from functools import cached_property, partial
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.envelope import side_by_side, upper_envelope
-from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
+from ptxwcet.bounds.formula import (
+    Formula,
+    formula_of,
+    largest,
+    side_by_side,
+    upper_envelope,
+    value_at,
+)
 from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.launch_bound import LaunchRules, kinds_of_blocks

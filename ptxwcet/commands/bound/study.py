@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from ptxwcet.bounds.analysed import KernelAnalysis
-from ptxwcet.bounds.residency import require_static_shared
+from ptxwcet.bounds.occupancy import require_static_shared
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

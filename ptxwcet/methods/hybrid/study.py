@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_no_sizes
-from ptxwcet.bounds.waves import WaveSchedule
+from ptxwcet.bounds.occupancy import WaveSchedule
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.study import bound_file

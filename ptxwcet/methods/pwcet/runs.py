@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.bounds.grid_plan import plan_grid
-from ptxwcet.bounds.grid_workload import TracedKernel, build_grid_workload
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload, plan_grid
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.commands.bound.study import bound_file

@@ -25,10 +25,10 @@ import numpy as np
 from kernel_suite import entries, read_answers
 
 from ptxwcet.bounds.grid import Dispatch, GridBound, bound_grid
+from ptxwcet.bounds.launch_bound import kinds_of_blocks
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.launch_bound import kinds_of_blocks
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import (

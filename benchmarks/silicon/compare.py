@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import ptxwcet
-from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.machine.loader import load_machine
 
 HERE = Path(__file__).parent

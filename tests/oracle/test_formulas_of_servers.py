@@ -15,10 +15,10 @@ from answers import only_answer
 from places import SAMPLES
 
 from ptxwcet.bounds.grid import CoRunner, MemoryServer, SetAside
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 
 MACHINES = ("titan-v", "jetson-agx-orin")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from random_launches import KINDS, Kind, load, random_launch
 
-from ptxwcet.compose.grid_workload import known_paths
+from ptxwcet.bounds.grid_plan import known_paths
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatorOptions

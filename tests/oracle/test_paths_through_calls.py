@@ -12,8 +12,8 @@ from parsing import parse_file
 from places import FLOW
 from refusals import refusal_of
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module

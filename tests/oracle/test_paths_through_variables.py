@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from parsing import parse_text
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.launch import Launch

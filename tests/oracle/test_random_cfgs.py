@@ -13,13 +13,13 @@ from cfg_oracle import Executions
 from cfg_report import SCOPES, Summary, is_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from parsing import parse_kernel
 from random_cfgs import block_cycles, check_seed, machine_variant
 from thoroughness import drawn
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
-from ptxwcet.timing.phases import trace_issue
 
 HEAD = """.version 8.0
 .target sm_80

@@ -6,7 +6,7 @@ import pytest
 from flow_graphs import loops_in
 from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
-from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.bounds.occupancy import WaveSchedule
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.methods.hybrid.concurrency import (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from issue_trace import trace_issue
 
-from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp, trace_issue
+from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp
 from ptxwcet.warp.program import Scoreboard, TimedInstruction, Unordered
 
 pytestmark = pytest.mark.fast

@@ -15,10 +15,9 @@ from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.bounds.safe import bound_safe, section_upper_bound, worst_way
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
-from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.attribution import CycleParts, WarpAttribution, attribute_warp
 from ptxwcet.timing.demand import heaviest_cycles, most_cycles
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.timing.wait_log import CycleParts
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,

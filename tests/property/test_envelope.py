@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import drawn
 
-from ptxwcet.bounds.envelope import side_by_side, upper_envelope
-from ptxwcet.bounds.formula import formula_of, largest, value_at
+from ptxwcet.bounds.formula import formula_of, largest, side_by_side, upper_envelope, value_at
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
 
 

@@ -8,12 +8,13 @@ from itertools import islice
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from thoroughness import drawn
 from warp_nodes import bodies, direct_steps, instructions, repeats
 
 from ptxwcet.bounds.analysis import WarpSection
 from ptxwcet.timing.limits import find_limits
-from ptxwcet.timing.phases import profile_warp, trace_issue
+from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
     Choice,
     Node,

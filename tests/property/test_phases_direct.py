@@ -8,10 +8,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from thoroughness import drawn
 from warp_nodes import any_nodes, bodies, direct_steps, exact_nodes, instructions
 
-from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp, trace_issue
+from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp
 from ptxwcet.warp.program import (
     Barrier,
     Choice,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from thoroughness import drawn
 from warp_nodes import bodies, repeats
 
-from ptxwcet.timing.phases import trace_issue
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
 

@@ -11,7 +11,7 @@ import pytest
 from parsing import parse_file, parse_text
 from refusals import refusal_of
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries

@@ -9,9 +9,9 @@ from answers import only_answer
 from parsing import parse_text
 from places import FLOW
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.facts.study import facts_template
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory

@@ -18,7 +18,7 @@ from ptxwcet.bounds.grid import (
     bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
-from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.bounds.launch_bound import grid_refusal
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.warp.program import (
     Barrier,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.cli.main import main
 from ptxwcet.commands.run.study import emulated, execute_recorded
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import read_module

@@ -15,7 +15,7 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.compose.register_use import read_register_use
+from ptxwcet.bounds.register_use import read_register_use
 from ptxwcet.emulator import launch_arrays
 from ptxwcet.support import whole_files
 from ptxwcet.support.csv_cells import read_cell, spelled

@@ -16,10 +16,10 @@ from parsing import parse_file
 from places import ROOT
 from refusals import refusal_of, refusals_of
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.output import json_text
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.methods.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.methods.hybrid.command import hybrid

@@ -20,11 +20,11 @@ from ptxwcet.bounds.grid import (
     affine_bound,
     bounds_by_residency,
 )
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 

@@ -8,7 +8,7 @@ from executions import execute_first
 from parsing import parse_text
 from refusals import refusal_of
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph import inlining

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import DATA
 
-from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
-from ptxwcet.compose.waves import WaveSchedule, schedule_waves
+from ptxwcet.bounds.occupancy import (
+    BlockResources,
+    Occupancy,
+    WaveSchedule,
+    compute_occupancy,
+    schedule_waves,
+)
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import PtxwcetError

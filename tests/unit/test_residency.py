@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.compose.residency import (
+from ptxwcet.bounds.occupancy import (
     LaunchedBlock,
     Residency,
     find_residency,
     require_static_shared,
     static_shared_bytes,
 )
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

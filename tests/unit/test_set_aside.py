@@ -11,11 +11,11 @@ from parsing import parse_text
 from places import PACKAGE, SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.memory.arrays import accesses_kept, require_accessed

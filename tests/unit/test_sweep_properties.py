@@ -12,9 +12,9 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan

@@ -9,8 +9,8 @@ import pytest
 from parsing import parse_file
 from places import FLOW
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.launch import PlacedTotal

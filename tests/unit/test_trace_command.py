@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.trace.command import trace as trace_command
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import read_trace
 

@@ -9,10 +9,10 @@ import pytest
 from answers import only_answer, only_refusal
 from places import DATA
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.request import Request
 
 pytestmark = pytest.mark.fast

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.explanation import (
+    BoundExplanation,
+    LaunchCycles,
+    PaidCycles,
+    SectionExplanation,
+    explain_launch,
+)
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.report import (
     Explanation,
     PaidByLaunchRow,
@@ -13,9 +21,6 @@ from ptxwcet.commands.bound.report import (
     PaidSectionRow,
     PathRow,
 )
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.access_rows import access_rows
 from ptxwcet.report.places import place

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.report import WITHOUT_WAITING
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.opened.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
@@ -15,7 +16,6 @@ from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.trace.study import TraceOptions
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.methods.hybrid.picture import draw_ipg
 from ptxwcet.methods.hybrid.report import build_hybrid_report
 from ptxwcet.methods.hybrid.study import EXCEEDANCES, HybridRequest, study_trace

@@ -230,7 +230,7 @@ def page(
     lines += ["", "## What is missing most often", ""]
     missing = total.missing + Counter(large["missing"] if large is not None else {})
     lines += ["| instructions | refused by the emulator |", "|---:|---|"]
-    lines += [f"| {count:,} | {message} |" for message, count in missing.most_common(15)]
+    lines += [f"| {count:,} | {message} |" for message, count in missing.most_common(8)]
     lines += [
         "",
         "## Opcodes",

@@ -32,12 +32,12 @@ GUB equals the value computed from executed paths, the lower bound is at most P,
 the hazard machine is at least A and F. On other kernels that estimate is exceeded:
 docs/machine-files.md says which, and what is not modelled.
 
-A kernel is run with 1, 4, 8, 16 and 32 warps, at each of its latencies of global memory. *Hazard*
+Each kernel is run with 1, 4, 8, 16 and 32 warps, at one or four latencies of global memory. *Hazard*
 is the estimate of the hazard machine over the longest run of A and F. Of each kernel, SAFE is equal
 to the run in at least one row.
 
-| kernel | latencies | SAFE / P: mean | most | hazard: least | most |
-|---|--:|--:|--:|--:|--:|"""
+| kernel | SAFE / P: mean | most | hazard: least | most |
+|---|--:|--:|--:|--:|"""
 FIELDS = ("kernel", "latency", "warps", "lower", "P", "SAFE", "GUB", "A_F", "hazard")
 
 Row = dict[str, int | str]
@@ -105,9 +105,8 @@ def page(rows: Sequence[Row]) -> str:
         safe = [int(row["SAFE"]) / int(row["P"]) for row in own]
         assert min(safe) == 1
         hazard = [int(row["hazard"]) / int(row["A_F"]) for row in own]
-        latencies = ", ".join(dict.fromkeys(str(row["latency"]) for row in own))
         lines.append(
-            f"| {name} | {latencies} | {sum(safe) / len(safe):.3f} | {max(safe):.3f} "
+            f"| {name} | {sum(safe) / len(safe):.3f} | {max(safe):.3f} "
             f"| {min(hazard):.3f} | {max(hazard):.3f} |"
         )
     mean = sum(int(row["SAFE"]) / int(row["P"]) for row in rows) / len(rows)

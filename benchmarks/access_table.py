@@ -1,10 +1,9 @@
-"""The accesses of all samples, as a page.
+"""The accesses of all samples, as a table.
 
     python benchmarks/access_table.py
 
-Writes ``docs/experiments/accesses-samples.md`` from the launch files of the samples: accesses that
-are not exact or take more than the least for as many bytes, and why. It depends on the sources
-alone.
+Prints, from the launch files of the samples, how many accesses are counted exactly, and a row for
+each that is not, or that takes more than the least for as many bytes, and why.
 """
 
 from __future__ import annotations
@@ -19,24 +18,15 @@ from ptxwcet.opened.request import Request
 from ptxwcet.report.access_rows import AccessRow
 
 SAMPLES = Path(__file__).parents[1] / "samples"
-PAGE = SAMPLES.parent / "docs" / "experiments" / "accesses-samples.md"
 MACHINE = "orin-ecrts2025-memory"
 LARGE = "sgemm_naive_1024"
 
-HEAD = (
-    "# Accesses of the samples\n\n"
-    "Written by `python benchmarks/access_table.py`; one kernel: `ptxwcet memory samples/NAME.ptx "
-    "--launch samples/launches/NAME.toml --machine orin-ecrts2025-memory`.\n"
-    "A row is an access by all instructions of a source line that do the same. *takes*: of a warp, "
-    "in one execution; `<=` is the most that it may be. *least*: for as many bytes. *share*: of "
-    "the bound of a block.\n\n"
-)
 COLUMNS = "| launch | line | access | takes | least | share | because |"
 RULE = "|---|---|---|--:|--:|--:|---|"
 
 
 def main() -> None:
-    """Writes the page."""
+    """Prints the table."""
     lines, total, exact, shown = [], 0, 0, 0
     for launch in sorted(SAMPLES.glob("launches/*.toml")):
         if launch.stem == LARGE:
@@ -51,13 +41,8 @@ def main() -> None:
         costly = [one for one in row.accesses if not one.exact or _taken(one) > _least(one)]
         shown += len(costly)
         lines += _rows(launch.stem, costly)
-    summary = (
-        f"{exact} of {total} accesses are exact. Below are the {shown} that are not, or that take "
-        "more than the least.\n\n"
-    )
-    table = "\n".join([COLUMNS, RULE, *lines, ""])
-    PAGE.write_text(HEAD + summary + table, encoding="utf-8")
-    print(f"{exact} of {total} accesses are exact")
+    print(f"{exact} of {total} accesses are exact. The {shown} that are not, or take too much:\n")
+    print("\n".join([COLUMNS, RULE, *lines]))
 
 
 def _taken(row: AccessRow) -> int:

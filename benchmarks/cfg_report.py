@@ -209,9 +209,7 @@ def write_report(total: Summary, command: str) -> str:
         "The CSV file beside this page has the same by what occurs in a kernel (`both`: a "
         "condition on data and lane; `correlated`: conditions on the same value; `chosen barrier`: "
         "one below a branch that is not decided; `toggled`: a flag set in a loop; `tail`: "
-        "instructions behind the last branch). The largest means:",
-        "",
-        *_table(total, [name for scope in SCOPES for name in _loosest(total, scope)]),
+        f"instructions behind the last branch). {'; '.join(_loosest(total, s) for s in SCOPES)}.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -224,10 +222,13 @@ def write_rows(total: Summary, file: Path) -> None:
         csv.writer(out, lineterminator="\n").writerows([head, *others])
 
 
-def _loosest(total: Summary, scope: str) -> list[str]:
-    """The groups of kernels with something in them whose bounds exceed most on average."""
-    names = [name for name in total.groups if name.startswith(f"{scope}: with ")]
-    return sorted(names, key=lambda name: -total.groups[name].mean)[:_SHOWN]
+def _loosest(total: Summary, scope: str) -> str:
+    """The kernels with something in them whose bounds exceed most on average."""
+    start = f"{scope}: with "
+    names = [name for name in total.groups if name.startswith(start)]
+    loosest = sorted(names, key=lambda name: -total.groups[name].mean)[:_SHOWN]
+    means = (f"{name.removeprefix(start)} {total.groups[name].mean / 10:.1f}" for name in loosest)
+    return f"Largest means, {scope}: {', '.join(means)}"
 
 
 def _table(total: Summary, names: Iterable[str]) -> list[str]:

@@ -76,23 +76,6 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def domains(outcomes: Sequence[Outcome]) -> list[str]:
-    """The shares of each domain, as a table."""
-    lines = [
-        "| domain | kernels | bounded | loops | automatic | share |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for domain in dict.fromkeys(one.entry.domain for one in outcomes):
-        rows = [one for one in outcomes if one.entry.domain == domain]
-        loops, automatic = sum(len(one.loops) for one in rows), sum(one.automatic for one in rows)
-        bounded = sum(one.bound is not None for one in rows)
-        lines.append(
-            f"| {domain} | {len(rows)} | {bounded} | {loops} | {automatic} | "
-            f"{automatic / loops:.0%} |"
-        )
-    return lines
-
-
 def page(outcomes: Sequence[Outcome], command: str) -> str:
     """The results as Markdown."""
     lines = [
@@ -113,8 +96,6 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "(`benchmarks/larger_launches.py`).",
         "",
         *summary(outcomes),
-        "",
-        *domains(outcomes),
     ]
     return "\n".join([*lines, ""])
 

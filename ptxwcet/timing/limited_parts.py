@@ -28,7 +28,7 @@ _STEADY = 64  # repetitions of a part, to see what it costs behind itself
 
 
 def above(prices: Prices) -> Prices:
-    """Prices at which a way has no passing that is not worth more than the best price."""
+    """Prices one higher where they are not 0: the best ways at these pass few tallies."""
     return {key: price + 1 for key, price in prices.items() if price}
 
 

@@ -1,4 +1,4 @@
-"""Which instructions a block's time goes to: initiation cycles by instruction."""
+"""How many initiation cycles of a block each instruction accounts for."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Waited(NamedTuple):
 
 
 class Again(NamedTuple):
-    """Everything after ``since`` happened ``times`` times more."""
+    """What happened after ``since`` happened again, ``times`` times."""
 
     before: Log
     since: Log

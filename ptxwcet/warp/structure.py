@@ -1,4 +1,4 @@
-"""Numbers for parts of warp programs, equal for parts that are equal: to compute things once."""
+"""Numbers that are equal for equal parts of warp programs, so that each is computed once."""
 
 from __future__ import annotations
 

@@ -188,7 +188,6 @@ def page(
     small: Coverage, forms: Coverage, large: dict[str, Any] | None, opcodes: Iterable[str]
 ) -> str:
     """The page as Markdown."""
-    total = small.total()
     lines = [
         "# ISA coverage",
         "",
@@ -227,10 +226,6 @@ def page(
             f"{share(large['executed_kernels'], large['kernels'])} | "
             f"{share(large['timed_kernels'].get('orin-ecrts2025', 0), large['kernels'])} |"
         )
-    lines += ["", "## What is missing most often", ""]
-    missing = total.missing + Counter(large["missing"] if large is not None else {})
-    lines += ["| instructions | refused by the emulator |", "|---:|---|"]
-    lines += [f"| {count:,} | {message} |" for message, count in missing.most_common(8)]
     lines += [
         "",
         "## Opcodes",

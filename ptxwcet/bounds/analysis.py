@@ -54,7 +54,7 @@ class WarpSection:
 
     @cached_property
     def limits(self) -> dict[str, int]:
-        """How often a run of the section passes tallies at most, by their keys."""
+        """For each key, the most tallies that a run of the section passes."""
         return find_limits(self.body)
 
     @cached_property
@@ -84,7 +84,7 @@ class WarpSection:
 
     @cached_property
     def attribution(self) -> WarpAttribution:
-        """Which instructions ``length_cycles`` goes to. Raises PW404."""
+        """Which instruction each cycle of ``length_cycles`` is charged to. Raises PW404."""
         through_bubble = self.barrier is not None
         length = self._priced_length
         return attribute_limited(self.body, self.scoreboard, length, through_bubble=through_bubble)
@@ -116,7 +116,7 @@ class WarpSection:
 
     @cached_property
     def outside_sectors(self) -> int:
-        """Largest number of sectors asked of it that are in no array which is set aside."""
+        """The largest number of those sectors that are in no array which is set aside."""
         return self._most(lambda i: i.sectors - i.kept_sectors)[0]
 
     @property

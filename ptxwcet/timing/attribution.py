@@ -1,4 +1,4 @@
-"""Which instructions the cycles of a warp's isolated run go to, every cycle of it.
+"""Which instruction each cycle of a warp's isolated run is charged to.
 
 Between one issue and the next a warp spends its cycles on
 

@@ -1,4 +1,4 @@
-"""What the instructions of a kernel cost in a launch, accesses by where its lanes access memory."""
+"""What a kernel's instructions cost in a launch: accesses by the addresses of their lanes."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class LaunchCosts(InstructionCosts):
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier, ...]:
-        """As of instructions alone, with the times of sleeps that stand before them."""
+        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
         return super().nodes(index, self._told(index, instruction), taken=taken)
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
-        """As of instructions alone, with the times of sleeps that stand before them."""
+        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
         return super().outlasts_barrier(index, self._told(index, instruction))
 
     def _told(self, index: int, instruction: Instruction) -> Instruction:

@@ -65,7 +65,7 @@ _LOGGER = logging.getLogger(__name__)
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Execute the launch so often on adversarial data, chosen to go round loops often.",
+    help="Number of executions on adversarial data, chosen so that loops run long.",
 )
 def validate(
     seeds: int,

@@ -66,7 +66,7 @@ SectionNode = Section | SectionRepeat | SectionChoice
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a barrier, of all warps or of some, occurs in a body, or what the block chooses.
+    """Whether a body has a barrier, of all warps or of some, or a choice of the whole block.
 
     Cost: linear in the tree.
     """

@@ -1,4 +1,4 @@
-"""The worst path and the lines that pay the bound, as rows: groups and names, computes no bound."""
+"""The worst path, and the cycles of the bound by line, as rows: grouped and named, not computed."""
 
 from __future__ import annotations
 

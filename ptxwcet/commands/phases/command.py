@@ -27,7 +27,7 @@ from ptxwcet.timing.phases import Phase, PhaseRepeat
 @options.analysis_options
 @options.report_options
 @click.option(
-    "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
+    "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="The warp's number."
 )
 def phases(warp: int, form: str, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.

@@ -53,7 +53,7 @@ _OF_THE_GPU = {
 @click.option(
     "--runs",
     type=click.IntRange(1, 100_000),
-    help="Traced here: runs, with other seeds each.  [default: 1]",
+    help="Runs that are traced here, each with another seed.  [default: 1]",
 )
 @options.seed("Traced here: of policy and jitter.", None)
 @options.jitter(None, "Traced here: shorten timings at random by up to so much.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Variable:
 
     ``name`` is unique (``@n`` in inner scopes). ``size_bytes`` is 0 for unsized externals
     (dynamic shared memory). ``declaration`` is its canonical PTX text, semicolon included.
+    ``initial`` gives the bytes that it holds when a launch begins, None where these are zeros.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Variable:
     alignment: int
     linkage: str
     declaration: str
+    initial: Callable[[Variable], bytes] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

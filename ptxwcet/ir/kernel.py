@@ -303,15 +303,16 @@ ModuleItem = Kernel | Variable | Directive
 class Module:
     """A PTX file. ``items`` holds everything after the header in order, for printing.
 
-    Of a program of several files, these are ``files``, the one with its kernels first.
+    Of a program of several files, these are ``files``, the one with its kernels first. ``version``,
+    ``target`` and its options are what the header of PTX says.
     """
 
     source: SourceFile
-    version: tuple[int, int]
-    target: str
-    target_options: tuple[str, ...]
-    address_size: int
     items: tuple[ModuleItem, ...]
+    version: tuple[int, int] = (0, 0)
+    target: str = ""
+    target_options: tuple[str, ...] = ()
+    address_size: int = 64
     warnings: tuple[Diagnostic, ...] = ()
     files: tuple[Module, ...] = ()
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ptxwcet.ir import permitted_async, permitted_matrix, permitted_memory, permitted_texture
-from ptxwcet.ir.opcodes import count_types
-from ptxwcet.ir.permitted import Form
+from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.opcodes import Opcode, count_types
+from ptxwcet.ir.permitted import Form, matching
+from ptxwcet.ir.permitted_operands import operand_counts, refusal
 
 _WIDE = "u32 s32 u64 s64"
 _SHORT = "u16 s16"
@@ -253,3 +255,21 @@ _PARTLY = {
 
 FORMS: Mapping[str, tuple[Form, ...]] = _by_opcode()
 """The forms of each opcode that is judged."""
+
+
+def counts_of(opcode: Opcode) -> tuple[tuple[int, int], int]:
+    """The least and largest number of operands, and how many leading ones are written."""
+    if opcode.operands is not None:
+        return opcode.operands, opcode.destinations
+    return operand_counts(FORMS[opcode.name])
+
+
+def misfit(instruction: Instruction, types: Mapping[str, str]) -> str:
+    """Why the operands of an instruction that is judged fit none of its forms; empty if they do.
+
+    ``types``: of its registers.
+    """
+    assert instruction.opcode is not None
+    forms, _ = matching(FORMS[instruction.opcode.name], instruction.modifiers)
+    found = refusal(forms, instruction, types, {})
+    return "" if found is None else found.message

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
+from ptxwcet.ir.operation import type_bytes
+from ptxwcet.ptx.initialisers import initial_bytes
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.statements import canonical
 from ptxwcet.ptx.templates import tokens
-
-_TYPE_BITS = re.compile(r"\.(?:[subf]|bf)([0-9]+)(x2)?\Z")
-_OPAQUE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
 
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""
@@ -27,14 +26,6 @@ _NUMBER = (
 )
 _TOO_DEEP = re.compile(r"\{(?:\s*\{){15}")
 _FLAT_LIST = re.compile(rf"(?<=\{{)((?:{_NUMBER},)++)(?={_NUMBER}\}})", re.ASCII)
-
-
-def type_bytes(type_name: str) -> int:
-    """Size of a PTX type such as ``.u32`` in bytes; 1 for ``.pred``."""
-    found = _TYPE_BITS.match(type_name)
-    if found is None:
-        return 1 if type_name == ".pred" else _OPAQUE_BYTES
-    return int(found.group(1)) // 8 * (2 if found.group(2) else 1)
 
 
 def shorten_lists(text: str) -> str:
@@ -91,7 +82,7 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
             if child.type == "SPACE":
                 space = child[1:]
             elif child.type == "TYPE":
-                variable_type = str(child)
+                variable_type = child[1:]
             elif child.type == "VECTOR":
                 vector = int(child[2:])
         elif child.data == "linkage":
@@ -100,13 +91,13 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
             alignment = _alignment(child)
         elif child.data == "declarator":
             declarators.append(child)
-    _check_vector(variable_type[1:], vector)
+    _check_vector(variable_type, vector)
     unit = type_bytes(variable_type) * vector
     return [
         _variable(
             declarator,
             texts,
-            Variable("", space, variable_type[1:], unit, alignment or unit, linkage, ""),
+            Variable("", space, variable_type, unit, alignment or unit, linkage, ""),
         )
         for declarator, texts in zip(declarators, _split(declarators, text), strict=True)
     ]
@@ -127,7 +118,7 @@ def _check_vector(name: str, vector: int) -> None:
     """Raises LiteralError where no vector has this type and size (``vector`` below 2: a scalar)."""
     if vector < 2:
         return
-    if name == "pred" or vector == 8 or type_bytes(f".{name}") * vector > 16:
+    if name == "pred" or vector == 8 or type_bytes(name) * vector > 16:
         raise LiteralError(f"there is no vector of {vector} times .{name}")
 
 
@@ -167,6 +158,7 @@ def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Var
         common.alignment,
         common.linkage,
         text,
+        initial_bytes if "=" in text else None,
     )
     return variable, _declared(name)
 
@@ -244,7 +236,7 @@ def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter
     for child in tree.children:
         if isinstance(child, Token):
             if child.type == "TYPE":
-                parameter_type = str(child)
+                parameter_type = child[1:]
             elif child.type == "VECTOR":
                 vector = int(child[2:])
             else:
@@ -266,7 +258,7 @@ def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter
     own = alignments[:1] if is_pointer is None else []
     return Parameter(
         name=str(name),
-        type=parameter_type[1:],
+        type=parameter_type,
         size_bytes=unit * count,
         alignment=own[0] if own else unit,
         index=index,

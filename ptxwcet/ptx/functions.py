@@ -9,8 +9,9 @@ from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective
 from ptxwcet.ptx.declarations import Declared, lower_parameter, lower_performance
-from ptxwcet.ptx.statements import COMMENT, SKIP, blank_comments, canonical
+from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.ptx.templates import tokens
+from ptxwcet.support.comments import COMMENT, blank_comments
 
 IS_FUNCTION = re.compile(
     rf"(?:\.(?:extern|visible|weak|common)\b{SKIP})?\.(?:entry|func)\b", re.ASCII

@@ -15,7 +15,7 @@ from pathlib import Path
 import lark
 from lark import Lark, Token, Tree
 
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.first_use import cache_folder
 
 STARTS = (

@@ -20,6 +20,7 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
@@ -31,7 +32,6 @@ from ptxwcet.ptx.declarations import (
     refusal,
     shorten_lists,
     space_of,
-    type_bytes,
 )
 from ptxwcet.ptx.functions import (
     IS_FUNCTION,
@@ -330,7 +330,7 @@ class ModuleReader:
                 scope.declare_variable(name, "input" if number >= len(head.results) else "param")
             elif head.is_entry:
                 self.problems.add("PW118", "parameters of an entry are .param", place)
-            elif (width := parameter.size_bytes // type_bytes(f".{parameter.type}")) > 1:
+            elif (width := parameter.size_bytes // type_bytes(parameter.type)) > 1:
                 scope.declare_vector(name, width, parameter.type)
             else:
                 scope.declare_register(name, parameter.type)

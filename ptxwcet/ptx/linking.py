@@ -20,7 +20,7 @@ from ptxwcet.ir.verifier import rewritten
 from ptxwcet.ptx.declarations import names_of
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.signatures import shape_of
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span
 

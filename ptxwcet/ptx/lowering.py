@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ptxwcet.ir.building import form_of
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import (
-    CARRY,
     BySpace,
     Opcode,
     count_spaces,
@@ -29,10 +29,9 @@ from ptxwcet.ir.permitted_operands import (
     OperandRefusal,
     depends_on_literals,
     gives_pairs,
-    operand_counts,
     refusal,
 )
-from ptxwcet.ir.permitted_rows import FORMS, is_judged
+from ptxwcet.ir.permitted_rows import FORMS, counts_of, is_judged
 from ptxwcet.ir.targets import SPECIFIC, Target, needed
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
@@ -100,23 +99,13 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
     else:
         _check_count(statement, opcode)
         templates = builder.operands(statement.operands, _destinations(statement, opcode))
-    reads = ([] if statement.guard is None else [0]) + builder.reads
-    carry_read = opcode is not None and opcode.reads_carry
-    form = InstructionForm(
-        opcode=opcode,
-        modifiers=modifiers,
-        mnemonic=statement.mnemonic,
-        op_class=None if opcode is None else opcode.op_class(modifiers),
-        control=ControlEffect.NONE if opcode is None else opcode.control,
-        space=space,
-        guard_slot=-1 if statement.guard is None else 0,
-        guard_negated=statement.guard == "!",
-        templates=templates,
-        read_slots=tuple(reads),
-        write_slots=tuple(builder.writes),
-        callee_slot=builder.callee_slot,
-        implicit_reads=(CARRY,) if carry_read else (),
-        implicit_writes=(CARRY,) if "cc" in modifiers else (),
+    form = form_of(
+        statement.mnemonic,
+        (opcode, modifiers),
+        None if statement.guard is None else statement.guard == "!",
+        templates,
+        (([] if statement.guard is None else [0]) + builder.reads, builder.writes),
+        builder.callee_slot,
     )
     return LoweredForm(
         form,
@@ -224,7 +213,7 @@ def check_operands(
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:
     if opcode is None:
         return
-    (least, most), _ = _counts(opcode)
+    (least, most), _ = counts_of(opcode)
     given = len(statement.operands)
     if not least <= given <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -247,12 +236,5 @@ def _destinations(statement: Statement, opcode: Opcode | None) -> int:
         if is_tree(node, "bracket", "element"):
             break
         before_address += 1
-    _, destinations = _counts(opcode)
+    _, destinations = counts_of(opcode)
     return min(destinations, before_address)
-
-
-def _counts(opcode: Opcode) -> tuple[tuple[int, int], int]:
-    """The least and largest number of operands, and how many leading ones are written."""
-    if opcode.operands is not None:
-        return opcode.operands, opcode.destinations
-    return operand_counts(FORMS[opcode.name])

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from ptxwcet.ir.forms import InstructionForm, Template
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.kernel import CARRY, Guard, Instruction, Origin
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import Opcode, find_opcode
+from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (
     Address,
     Bracket,
@@ -22,7 +23,6 @@ from ptxwcet.ir.operands import (
     leaves,
     mapped,
 )
-from ptxwcet.ir.permitted_rows import counts_of
 
 
 def instruction_of(
@@ -70,7 +70,7 @@ def _filled(pattern: Operand, names: tuple[str, ...], values: tuple[Immediate, .
 def _form(mnemonic: str, patterns: tuple[Operand, ...], negated: bool | None) -> InstructionForm:
     words = mnemonic.split(".")
     opcode, count = find_opcode(words)
-    written = 0 if opcode is None else counts_of(opcode)[1]
+    written = 0 if opcode is None else opcode.counts[1]
     reads, writes = [] if negated is None else [0], list[int]()
     for number, pattern in enumerate(patterns):
         slots = [int(leaf.name) for leaf in leaves(pattern) if isinstance(leaf, Register)]

@@ -14,25 +14,15 @@ from functools import lru_cache
 
 from ptxwcet.ir.building import form_of
 from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import (
-    BySpace,
-    Opcode,
-    count_spaces,
-    find_opcode,
-    is_impossible_type,
-)
+from ptxwcet.ir.opcodes import BySpace, Opcode
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.permitted import Form, matching
-from ptxwcet.ir.permitted_operands import (
-    OperandRefusal,
-    depends_on_literals,
-    gives_pairs,
-    refusal,
-)
-from ptxwcet.ir.permitted_rows import FORMS, counts_of, is_judged
+from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matching
+from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
 from ptxwcet.ir.targets import SPECIFIC, Target, needed
+from ptxwcet.ir.words import count_spaces, is_impossible_type
 from ptxwcet.ptx.operand_builder import OperandBuilder
 from ptxwcet.ptx.templates import LoweringError, Node, is_tree
 
@@ -132,7 +122,7 @@ def _decoded(
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
-    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers, target)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode, modifiers, target)
 
 
 _DIRECTIVES = frozenset(
@@ -174,17 +164,17 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-def _permitted(name: str, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
-    for least, what in needed(name, modifiers):
+def _permitted(opcode: Opcode, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
+    for least, what in needed(opcode, modifiers):
         if not target.has(least):
             letter = "a" if least > SPECIFIC else ""
             message = f"{what} needs .target sm_{least % SPECIFIC}{letter} or one above it"
             raise LoweringError("PW113", message, help_text="compile for a newer architecture")
-    if not is_judged(name, modifiers):
+    if not opcode.is_judged(modifiers):
         return ()
-    forms, reason = matching(FORMS[name], modifiers)
+    forms, reason = matching(opcode.forms, modifiers)
     if not forms:
-        written = ".".join((name, *modifiers))
+        written = ".".join((opcode.name, *modifiers))
         raise LoweringError(
             "PW113",
             f"there is no '{written}': {reason}",
@@ -213,7 +203,7 @@ def check_operands(
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:
     if opcode is None:
         return
-    (least, most), _ = counts_of(opcode)
+    (least, most), _ = opcode.counts
     given = len(statement.operands)
     if not least <= given <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -236,5 +226,5 @@ def _destinations(statement: Statement, opcode: Opcode | None) -> int:
         if is_tree(node, "bracket", "element"):
             break
         before_address += 1
-    _, destinations = counts_of(opcode)
+    _, destinations = opcode.counts
     return min(destinations, before_address)

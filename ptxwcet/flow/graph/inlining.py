@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.building import instruction_of
+from ptxwcet.ir.instruction_set import misfit
 from ptxwcet.ir.kernel import (
     CARRY,
     Directive,
@@ -35,7 +36,6 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
 from ptxwcet.ir.operation import type_bytes
-from ptxwcet.ir.permitted_rows import misfit
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 

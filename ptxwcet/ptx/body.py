@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
@@ -15,24 +15,40 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.blocks import Blocks
-from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import (
     Declared,
     lower_registers,
     shorten_lists,
 )
-from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.grammar import Node, first_token, is_tree, parse_rule, tokens
 from ptxwcet.ptx.literals import LiteralError, evaluate
-from ptxwcet.ptx.locations import Locations
+from ptxwcet.ptx.locations import LocationCache, Locations
 from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower, written_operands
+from ptxwcet.ptx.operand_builder import LoweringError
+from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.shapes import NAME, StatementText
+from ptxwcet.ptx.shapes import NAME, DirectiveCache, ShapeCache, StatementText
 from ptxwcet.ptx.statements import STATEMENT
-from ptxwcet.ptx.templates import LoweringError, Node, first_token, is_tree, tokens
+from ptxwcet.support.source import SourceFile
 
 _new = tuple.__new__
 _split = NAME.split
 _GUARD = "@! \t\r\n\f\v"
+
+
+@dataclass(slots=True)
+class FileContext:
+    """Source, error list, module scope and the caches of one file."""
+
+    source: SourceFile
+    problems: Problems
+    files: dict[int, tuple[str, str]]
+    module: Scope
+    is_incomplete: bool = False  # an item could not be read: what it declares is not known
+    shapes: ShapeCache = field(default_factory=ShapeCache)
+    directives: DirectiveCache = field(default_factory=DirectiveCache)
+    locations: LocationCache = field(default_factory=LocationCache)
+    registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
 
 
 class BodyReader:

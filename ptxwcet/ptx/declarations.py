@@ -10,10 +10,10 @@ from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
 from ptxwcet.ir.operation import type_bytes
+from ptxwcet.ptx.grammar import tokens
 from ptxwcet.ptx.initialisers import initial_bytes
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.statements import canonical
-from ptxwcet.ptx.templates import tokens
 
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from lark import Token, UnexpectedInput
 
 from ptxwcet.ptx import statements
-from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.grammar import parse_rule, tokens
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.statements import SKIP
-from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
 _HEADER = re.compile(

@@ -12,9 +12,17 @@ from lark import UnexpectedInput
 from ptxwcet.ir.declarations import Variable
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.operation import number_type, type_bytes
-from ptxwcet.ptx.grammar import parse_rule
-from ptxwcet.ptx.literals import LITERAL, LiteralError, evaluate, immediate, integer_value, negated
-from ptxwcet.ptx.templates import fixed_immediate, literal_of, tokens
+from ptxwcet.ptx.grammar import parse_rule, tokens
+from ptxwcet.ptx.literals import (
+    LITERAL,
+    LiteralError,
+    evaluate,
+    fixed_immediate,
+    immediate,
+    integer_value,
+    literal_of,
+    negated,
+)
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _DIMENSIONS = re.compile(r"(?:\[\w*\])+\Z", re.ASCII)

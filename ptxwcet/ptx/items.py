@@ -24,8 +24,7 @@ from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
-from ptxwcet.ptx.body import BodyReader
-from ptxwcet.ptx.context import FileContext
+from ptxwcet.ptx.body import BodyReader, FileContext
 from ptxwcet.ptx.declarations import (
     lower_variables,
     names_of,
@@ -36,18 +35,19 @@ from ptxwcet.ptx.declarations import (
 from ptxwcet.ptx.functions import (
     IS_FUNCTION,
     FunctionHead,
+    Signature,
     function_name,
     head_end,
     lower_head,
+    performance_conflict,
+    wrong_calls,
 )
-from ptxwcet.ptx.grammar import section_pattern
+from ptxwcet.ptx.grammar import section_pattern, tokens
 from ptxwcet.ptx.header import NEWEST, Header, read_header
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.signatures import Signature, performance_conflict, wrong_calls
 from ptxwcet.ptx.statements import SKIP, canonical
-from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, Severity, internal_error
 from ptxwcet.support.source import WHOLE_PATH, SourceFile, Span, readable_paths

@@ -18,8 +18,8 @@ from ptxwcet.ir.structure import instruction_structure
 from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.ptx.declarations import names_of
+from ptxwcet.ptx.functions import shape_of
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.signatures import shape_of
 from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span

@@ -23,8 +23,8 @@ from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matchin
 from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
 from ptxwcet.ir.targets import SPECIFIC, Target, needed
 from ptxwcet.ir.words import count_spaces, is_impossible_type
-from ptxwcet.ptx.operand_builder import OperandBuilder
-from ptxwcet.ptx.templates import LoweringError, Node, is_tree
+from ptxwcet.ptx.grammar import Node, is_tree
+from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,11 @@ from lark import Token, Tree, UnexpectedInput
 from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.targets import NEWEST, Target
-from ptxwcet.ptx.grammar import keywords, parse_rule
+from ptxwcet.ptx.grammar import Node, keywords, parse_rule, tokens
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
+from ptxwcet.ptx.operand_builder import LoweringError
 from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK
-from ptxwcet.ptx.templates import LoweringError, Node, tokens
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""

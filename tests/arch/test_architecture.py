@@ -154,7 +154,7 @@ MOST_LINES = {
     "methods.makespan": 2_402,
     "methods.pwcet": 4_767,
     "opened": 1_880,
-    "ptx": 4_356,
+    "ptx": 4_273,
     "report": 801,
     "simulator": 4_538,
     "support": 3_165,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from ptxwcet.ir.forms import InstructionForm, Template
 from ptxwcet.ir.instruction_set import find_opcode
-from ptxwcet.ir.kernel import CARRY, Guard, Instruction, Origin
+from ptxwcet.ir.kernel import CARRY, Guard, Instruction, InstructionForm, Origin, Template
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import InstructionForm
 
 
 class NumberKind(Enum):

@@ -23,7 +23,14 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operation import number_type
-from ptxwcet.ptx.declarations import Declared, lower_parameter, lower_performance
+from ptxwcet.ptx.declarations import (
+    Declared,
+    declared,
+    linkage_of,
+    lower_parameter,
+    lower_performance,
+    parts_of,
+)
 from ptxwcet.ptx.grammar import tokens
 from ptxwcet.ptx.scopes import FunctionNames
 from ptxwcet.ptx.statements import SKIP, canonical
@@ -88,43 +95,23 @@ class FunctionHead:
 
 def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
     """The head from its tree; offsets refer to ``text``. Raises LiteralError."""
-    linkage = ""
-    name: Token | None = None
-    attributes: list[str] = []
-    groups: dict[str, tuple[tuple[Parameter, Declared], ...]] = {}
-    performance = []
-    for child in tree.children:
-        if isinstance(child, Token):
-            name = child
-        elif child.data == "linkage":
-            linkage = tokens(child)[0][1:]
-        elif child.data in ("results", "parameters"):
-            groups[str(child.data)] = _parameters(child, text)
-        elif child.data == "performance":
-            performance.append(lower_performance(child))
-        elif child.data == "noreturn":
-            attributes.append(".noreturn")
-        else:
-            attributes.append(_attribute(child))
-    assert name is not None
-    assert name.start_pos is not None
+    words, trees = parts_of(tree)
+    each = [*map(_attribute, trees.get("attribute", ())), *[".noreturn"] * ("noreturn" in trees)]
     return FunctionHead(
-        name=Declared(str(name), name.start_pos, name.start_pos + len(name)),
+        name=declared(words["NAME"]),
         is_entry=tree.data == "entry_head",
-        linkage=linkage,
-        attributes=tuple(attributes),
-        results=groups.get("results", ()),
-        parameters=groups.get("parameters", ()),
-        performance=tuple(performance),
+        linkage=linkage_of(trees),
+        attributes=(*each, *map(_attribute, trees.get("abi", ()))),
+        results=_parameters(trees.get("results", ()), text),
+        parameters=_parameters(trees.get("parameters", ()), text),
+        performance=tuple(map(lower_performance, trees.get("performance", ()))),
     )
 
 
-def _parameters(tree: Tree[Token], text: str) -> tuple[tuple[Parameter, Declared], ...]:
-    found = []
-    for index, child in enumerate(tree.children):
-        assert isinstance(child, Tree)
-        found.append(lower_parameter(child, text, index))
-    return tuple(found)
+def _parameters(groups: Sequence[Tree[Token]], text: str) -> tuple[tuple[Parameter, Declared], ...]:
+    """The parameters in a pair of parentheses, if there is one."""
+    each = (one for group in groups for one in group.children if isinstance(one, Tree))
+    return tuple([lower_parameter(one, text, index) for index, one in enumerate(each)])
 
 
 def _attribute(tree: Tree[Token]) -> str:

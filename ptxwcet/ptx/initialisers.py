@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from lark import UnexpectedInput
 
-from ptxwcet.ir.declarations import Variable
+from ptxwcet.ir.kernel import Variable
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.operation import number_type, type_bytes
 from ptxwcet.ptx.grammar import parse_rule, tokens

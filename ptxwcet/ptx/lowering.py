@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ptxwcet.ir.building import form_of
-from ptxwcet.ir.forms import InstructionForm
 from ptxwcet.ir.instruction_set import find_opcode
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.kernel import Instruction, InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, Space
 from ptxwcet.ir.opcodes import BySpace, Opcode
 from ptxwcet.ir.operands import Immediate

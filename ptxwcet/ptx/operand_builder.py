@@ -8,7 +8,7 @@ from functools import partial
 
 from lark import Token, Tree
 
-from ptxwcet.ir.forms import Template
+from ptxwcet.ir.kernel import Template
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
-from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import InstructionForm
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.targets import NEWEST, Target
 from ptxwcet.ptx.grammar import Node, keywords, parse_rule, tokens

@@ -42,36 +42,21 @@ MOST_LABELS = 1 << 16
 """Labels of one range ``L<n>`` in a branch table."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """Instruction number ``index`` branches to the label that ``spelled`` names in ``scope``."""
-
-    index: int
-    spelled: str
-    scope: Scope
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """The labels of a branch table; ``place`` is its extent in the text."""
-
-    unique: str
-    spelled: tuple[str, ...]
-    scope: Scope
-    place: tuple[int, int]
-
-
 @dataclass(slots=True)
 class Targets:
-    """The branches and branch tables of one function."""
+    """The branches and branch tables of one function.
 
-    _branches: list[_Branch] = field(default_factory=list)
-    _tables: list[_Table] = field(default_factory=list)
+    A branch: the number of its instruction, the label as spelled, the scope that it is spelled in.
+    A table: its unique name, its labels as spelled, the scope, its extent in the text.
+    """
+
+    _branches: list[tuple[int, str, Scope]] = field(default_factory=list)
+    _tables: list[tuple[str, tuple[str, ...], Scope, tuple[int, int]]] = field(default_factory=list)
     _indirect: list[tuple[int, str]] = field(default_factory=list)
 
     def add_branch(self, index: int, label: str, scope: Scope) -> None:
         """Instruction ``index`` branches to ``label``, which may yet have to come."""
-        self._branches.append(_Branch(index, label, scope))
+        self._branches.append((index, label, scope))
 
     def add_indirect(self, index: int, table: str) -> None:
         """Instruction ``index`` branches through the table of this unique name."""
@@ -81,30 +66,27 @@ class Targets:
         self, unique: str, tree: Tree[Token], scope: Scope, place: tuple[int, int]
     ) -> None:
         """A ``.branchtargets`` directive. Raises LiteralError."""
-        self._tables.append(_Table(unique, _table_labels(tree), scope, place))
+        self._tables.append((unique, _table_labels(tree), scope, place))
 
     def resolve(
         self, instructions: list[Instruction], names: FunctionNames, problems: Problems
     ) -> None:
         """Give every branch and branch table the unique names of its labels. Cost: linear."""
-        for branch in self._branches:
-            unique = branch.scope.find_label(branch.spelled)
-            instruction = instructions[branch.index]
+        for index, spelled, scope in self._branches:
+            unique = scope.find_label(spelled)
+            instruction = instructions[index]
             if unique is None:
-                _nowhere(branch.spelled, (instruction.start, instruction.end), names, problems)
+                _nowhere(spelled, (instruction.start, instruction.end), names, problems)
                 continue
-            instructions[branch.index] = instruction._replace(
+            instructions[index] = instruction._replace(
                 names=(*instruction.names[:-1], unique), targets=(unique,)
             )
-        for table in self._tables:
-            labels = []
-            for spelled in table.spelled:
-                unique = table.scope.find_label(spelled)
+        for table, labels, scope, place in self._tables:
+            found = [scope.find_label(label) for label in labels]
+            for label, unique in zip(labels, found, strict=True):
                 if unique is None:
-                    _nowhere(spelled, table.place, names, problems)
-                else:
-                    labels.append(unique)
-            names.tables[table.unique] = tuple(labels)
+                    _nowhere(label, place, names, problems)
+            names.tables[table] = tuple([one for one in found if one is not None])
         for index, name in self._indirect:
             instructions[index] = instructions[index]._replace(targets=names.tables[name])
 

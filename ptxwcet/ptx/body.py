@@ -27,7 +27,7 @@ from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower, 
 from ptxwcet.ptx.operand_builder import LoweringError
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.shapes import NAME, DirectiveCache, ShapeCache, StatementText
+from ptxwcet.ptx.shapes import NAME, ShapeCache, StatementText
 from ptxwcet.ptx.statements import STATEMENT
 from ptxwcet.support.source import SourceFile
 
@@ -46,7 +46,6 @@ class FileContext:
     module: Scope
     is_incomplete: bool = False  # an item could not be read: what it declares is not known
     shapes: ShapeCache = field(default_factory=ShapeCache)
-    directives: DirectiveCache = field(default_factory=DirectiveCache)
     locations: LocationCache = field(default_factory=LocationCache)
     registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
 
@@ -202,7 +201,7 @@ class BodyReader:
         try:
             tree = parse_rule(self.text[start:end], "instruction")
         except UnexpectedInput as error:
-            fault = self.context.problems.add_syntax(error, start, (start, end))
+            fault = self.context.problems.add_unread(error, start, end)
             return self._after(fault, start, end)
         self._lower_tree(tree, start, end)
         return end
@@ -312,15 +311,12 @@ class BodyReader:
         return self._closer_look(start)
 
     def _location(self, text: str, start: int) -> int:
-        place = (start, start + len(text))
+        end = start + len(text)
         try:
             self._origin, directive = self._locations.read(text)
-        except UnexpectedInput as error:
-            self.context.problems.add_syntax(error, start, place)
-            return place[1]
-        except LiteralError as error:
-            self.context.problems.add("PW107", str(error), place)
-            return place[1]
+        except (UnexpectedInput, LiteralError) as error:
+            self.context.problems.add_unread(error, start, end)
+            return end
         self.blocks.add(directive)
         return -1
 
@@ -330,17 +326,14 @@ class BodyReader:
         registers = self.context.registers.get(text)
         if registers is None:
             try:
-                tree = self.context.directives.parse(shorten_lists(text), "declaration")
+                tree = parse_rule(shorten_lists(text), "declaration")
                 if tree.data != "registers":
                     self.blocks.declare(tree, text, (start, end))
                     return end
                 registers = self.context.registers[text] = lower_registers(tree)
-            except UnexpectedInput as error:
-                fault = self.context.problems.add_syntax(error, start, (start, end))
+            except (UnexpectedInput, LiteralError) as error:
+                fault = self.context.problems.add_unread(error, start, end)
                 return self._after(fault, start, end)
-            except LiteralError as error:
-                self.context.problems.add("PW107", str(error), (start, end))
-                return end
         for declaration, declared in registers:
             self.blocks.declare_register(declaration, declared, start)
         return end

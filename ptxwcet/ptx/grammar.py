@@ -62,18 +62,6 @@ def parse_rule(text: str, start: str) -> Tree[Token]:
 
 
 @cache
-def keywords() -> frozenset[str]:
-    """Words that the grammar treats apart although they are spelled like names."""
-    found = set()
-    for terminal in grammar().terminals:
-        if isinstance(terminal.pattern, lark.lexer.PatternStr):
-            word = terminal.pattern.value
-            if word[0].isalpha() or word == "_":
-                found.add(word)
-    return frozenset(found)
-
-
-@cache
 def directive_words() -> frozenset[str]:
     """Every word with a dot that the grammar spells out: ``.reg``, ``.global``, ``.maxntid`` ..."""
     return frozenset(re.findall(r"\.[a-z_]+\b", grammar_text()))

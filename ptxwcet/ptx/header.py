@@ -80,7 +80,7 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
             help_text = "the second directive is, e.g., '.target sm_90'; neither ends with ';'"
             problems.add("PW109", message, (start, directives.end()), help_text)
         else:
-            problems.add_syntax(error, start, (start, directives.end()))
+            problems.add_unread(error, start, directives.end())
         return None, directives.end()
     words = tokens(tree)
     version = _version(words[0], start, problems)

@@ -77,15 +77,8 @@ class Opcode:
             return rule
         if isinstance(rule, BySpace):
             return rule.classes[state_space(modifiers)]
-        match type_kind(modifiers):
-            case "half":
-                return rule.half
-            case "single":
-                return rule.single
-            case "double":
-                return rule.double
-            case _:
-                return rule.integer
+        floats = {"half": rule.half, "single": rule.single, "double": rule.double}
+        return floats.get(type_kind(modifiers), rule.integer)
 
     def space(self, modifiers: Sequence[str]) -> Space:
         """The state space that it accesses, ``Space.NONE`` for opcodes that access no memory."""

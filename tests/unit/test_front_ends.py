@@ -177,3 +177,9 @@ def test_an_instruction_is_what_the_ptx_reader_makes_of_its_text() -> None:
         )
         for name in ("operands", "reads", "writes", "guard", "op_class", "control", "space"):
             assert getattr(made, name) == getattr(one, name), one.mnemonic
+
+
+def test_what_writes_ptx_refuses_another_language(files: tuple[Path, Path]) -> None:
+    ended = run_program("instrument", files[0], "-o", files[0].with_suffix(".out.ptx"))
+    assert ended.code
+    assert "PW65" in ended.err

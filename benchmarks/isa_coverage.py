@@ -31,9 +31,9 @@ from ptxwcet.emulator.semantics import SEMANTICS
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.ir.instruction_set import OPCODES
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ir.opcodes import OPCODES
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.ptx.parser import parse_module

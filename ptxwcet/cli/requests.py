@@ -11,8 +11,8 @@ from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import STANDARD_INPUT
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.front_ends import read_stream
 from ptxwcet.opened.request import Request
-from ptxwcet.ptx.reading import read_stream
 
 
 def request_from(

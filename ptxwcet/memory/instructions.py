@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from ptxwcet.ir.forms import InstructionForm
-from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, Space
+from ptxwcet.ir.kernel import Address, Element, Immediate, Instruction, InstructionForm, Space
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import state_space
 from ptxwcet.ir.operation import operation_of
+from ptxwcet.ir.words import state_space
 from ptxwcet.memory.counting import LINE, SECTOR
 
 WIDEST = 16

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.nvcc import MOST_SECONDS, compiled_ptx, is_harmless, not_compiled
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 

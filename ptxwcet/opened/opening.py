@@ -35,10 +35,9 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
+from ptxwcet.opened.front_ends import read_program, read_source
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import prepare_kernel
-from ptxwcet.ptx.linking import read_program
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error

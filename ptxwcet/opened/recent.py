@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ptxwcet.ir.kernel import Module
+from ptxwcet.opened.front_ends import read_program
 from ptxwcet.opened.opening import sources_of, warned_of
 from ptxwcet.opened.request import Request
-from ptxwcet.ptx.linking import read_program
 from ptxwcet.support.input_files import working_folder
 from ptxwcet.support.source import SourceFile
 

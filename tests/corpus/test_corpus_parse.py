@@ -13,9 +13,9 @@ import pytest
 from parsing import parse_file, parse_text
 from places import ROOT
 from ptx_printer import print_module
+from structures import structure
 
 from ptxwcet.ir.kernel import unknown_instructions
-from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 
 sys.path.insert(0, str(Path(__file__).parent))

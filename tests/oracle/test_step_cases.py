@@ -22,7 +22,7 @@ from ptxwcet.flow.variants import linear_forms
 from ptxwcet.flow.variants.cases import Case, Compared, Content, Joined, Open, Opposite, Raw
 from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.flow.variants.steps import step
-from ptxwcet.ir.semantic_rows import ROWS
+from ptxwcet.ir.instruction_set import ROWS
 
 ROUNDS = 14
 STATES = 16

@@ -18,8 +18,8 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.transfer import compile_transfer, register_width
 from ptxwcet.flow.values.value import Known, Unknown, Value, clean_terms, wrap
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import Space
-from ptxwcet.ir.semantic_rows import ROWS
 
 LANES = 16
 ROUNDS = 24

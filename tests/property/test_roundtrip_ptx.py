@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lark import UnexpectedInput
 from parsing import parse_text
 from ptx_printer import print_module
+from structures import structure
 from thoroughness import drawn
 
-from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.grammar import grammar, parse_rule
 from ptxwcet.ptx.literals import LITERAL

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from parsing import parse_text
 from ptx_printer import print_module
-
-from ptxwcet.ir.structure import structure
+from structures import structure
 
 pytestmark = pytest.mark.fast
 

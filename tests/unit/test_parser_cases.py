@@ -9,9 +9,9 @@ import pytest
 from parsing import parse_text
 from places import DATA
 from ptx_printer import print_module
+from structures import structure
 
 from ptxwcet.ir.kernel import unknown_instructions
-from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 

@@ -15,7 +15,7 @@ from ptxwcet.flow.facts.cuda_loops import CudaSource, loops_around
 from ptxwcet.flow.facts.stated import FactSource, Mark, UnreadFact
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ptx.statements import COMMENT, blank_comments
+from ptxwcet.support.comments import COMMENT, blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 
 from ptxwcet.flow.shapes.domain import ShapeDomain
 from ptxwcet.flow.shapes.shape import Shape, all_uniform
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import Instruction, Operand, Register
 from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.ir.operation import operation_of
-from ptxwcet.ir.semantic_rows import ROWS
 from ptxwcet.ir.semantics import Meaning, meaning_of
 
 FUNCTIONS = frozenset(ROWS) | {

@@ -19,7 +19,7 @@ from ptxwcet.methods.instrument.code import (
 from ptxwcet.methods.instrument.points import KernelPoints, choose_points
 from ptxwcet.methods.instrument.refusals import refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _HEAD_NAME = re.compile(r"\.entry\s+[\w$%]+\s*")

@@ -1,13 +1,16 @@
-"""The forms of matrix instructions: moves, products of a warp, of a warp group and of an SM."""
+"""Matrices: moves, products of a warp, of a warp group and of an SM: opcodes and their forms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxwcet.ir.meanings import Rows
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.permitted import Form
+from ptxwcet.ir.targets import SPECIFIC
 
-Rows = Iterator[tuple[str, Form]]
-
+_C = OpClass
 _ROUND = "[rn|rz|rm|rp]"
 _TILES = "m16n16k16|m8n32k16|m32n8k16"
 _WARP = "sync aligned"
@@ -18,7 +21,7 @@ _TENSOR_CORE = "cta_group::1|cta_group::2"
 
 
 def rows() -> Rows:
-    """All rows: opcode and form."""
+    """All rows."""
     yield from _moves()
     yield from _products()
     yield from _sparse_products()
@@ -30,23 +33,28 @@ def rows() -> Rows:
 
 
 def _moves() -> Rows:
-    shared = "[shared|shared::cta]"
+    shared, packed = "[shared|shared::cta]", "b6x16_p32|b4x16_p64"
+    shapes = dict.fromkeys(("m16n16", "m8n16", "m16n8"), SPECIFIC + 100)
+    yield Opcode("ldmatrix", _C.MATRIX_MOVE, accesses=True, needs=shapes)
     for size in (1, 2, 4):
-        count, vector = f"x{size}", f"{size}xb32"
-        tail = f"{shared} {count} {_WARP}"
-        yield "ldmatrix", Form(f"m8n8 [trans] {tail}", "b16", f"={vector} []")
-        yield "stmatrix", Form(f"m8n8 [trans] {tail}", "b16", f"[] {vector}")
-        yield "stmatrix", Form(f"m16n8 trans {tail}", "b8", f"[] {vector}")
-        packed = "b6x16_p32|b4x16_p64"
-        yield "ldmatrix", Form(f"m8n16 {packed} {tail}", "b8x16", f"={vector} []")
+        tail = f"{shared} x{size} {_WARP}"
+        yield Form(f"m8n8 [trans] {tail}", "b16", f"={size}xb32 []")
+        yield Form(f"m8n16 {packed} {tail}", "b8x16", f"={size}xb32 []")
     for size in (1, 2):
         tail = f"m16n16 trans {shared} x{size} {_WARP}"
-        yield "ldmatrix", Form(tail, "b8", f"={2 * size}xb32 []")
-        yield "ldmatrix", Form(f"{tail} b6x16_p32|b4x16_p64", "b8x16", f"={2 * size}xb32 []")
-    yield "movmatrix", Form(f"m8n8 trans {_WARP}", "b16", "=b32 b32")
+        yield Form(tail, "b8", f"={2 * size}xb32 []")
+        yield Form(f"{tail} {packed}", "b8x16", f"={2 * size}xb32 []")
+    yield Opcode("stmatrix", _C.MATRIX_MOVE, accesses=True, least=90, needs=shapes)
+    for size in (1, 2, 4):
+        tail = f"{shared} x{size} {_WARP}"
+        yield Form(f"m8n8 [trans] {tail}", "b16", f"[] {size}xb32")
+        yield Form(f"m16n8 trans {tail}", "b8", f"[] {size}xb32")
+    yield Opcode("movmatrix", _C.MATRIX_MOVE)
+    yield Form(f"m8n8 trans {_WARP}", "b16", "=b32 b32")
 
 
 def _products() -> Rows:
+    yield Opcode("mma", _C.MMA)
     whole = "=MN:1 MK:2 KN:3 MN:4"
     head = f"{_WARP} row col"
     for kinds, shapes, words in (
@@ -59,22 +67,22 @@ def _products() -> Rows:
         ("s32 s4,u4 s4,u4 s32", "m8n8k32|m16n8k32|m16n8k64", "[satfinite]"),
         ("s32 b1 b1 s32", "m8n8k128|m16n8k128|m16n8k256", "xor|and popc"),
     ):
-        yield "mma", _typed(f"{head} {shapes} {words}", kinds, whole)
+        yield _typed(f"{head} {shapes} {words}", kinds, whole)
     for kinds, d, c in (("f16 f16 f16 f16", 4, 4), ("f32 f16 f16 f16", 8, 4),
                         ("f32 f16 f16 f32", 8, 8)):  # fmt: skip
         words = f"{_WARP} m8n8k4 row|col row|col"
-        yield "mma", _typed(words, kinds, f"={d}xb32 2xb32 2xb32 {c}xb32")
+        yield _typed(words, kinds, f"={d}xb32 2xb32 2xb32 {c}xb32")
     small = "=MN:1 MK:b8 KN:b8 MN:2"
     for kind in ("f16", "f32"):
-        yield "mma", Form(f"{head} m16n8k16|m16n8k32 {_F8} {_F8}", kind, small, kind)
+        yield Form(f"{head} m16n8k16|m16n8k32 {_F8} {_F8}", kind, small, kind)
         words = f"{head} m16n8k32 kind::f8f6f4 {_NARROW} {_NARROW}"
-        yield "mma", Form(words, kind, small, kind)
+        yield Form(words, kind, small, kind)
     scales = "<b32 2xu16 <b32 2xu16"
     scaled = f"{head} block_scale [scale_vec::1X|scale_vec::2X|scale_vec::4X] ue8m0|ue4m3"
     words = f"{scaled} m16n8k32 kind::mxf8f6f4 {_NARROW} {_NARROW}"
-    yield "mma", Form(words, "f32", f"{small} {scales}", "f32")
+    yield Form(words, "f32", f"{small} {scales}", "f32")
     words = f"{scaled} m16n8k64 kind::mxf4|kind::mxf4nvf4 e2m1 e2m1"
-    yield "mma", Form(words, "f32", f"=MN:1 MK:b4 KN:b4 MN:2 {scales}", "f32")
+    yield Form(words, "f32", f"=MN:1 MK:b4 KN:b4 MN:2 {scales}", "f32")
 
 
 def _typed(words: str, kinds: str, operands: str) -> Form:
@@ -94,37 +102,42 @@ def _sparse_products() -> Rows:
         ("s32 s4,u4 s4,u4 s32", "m16n8k64|m16n8k128", "[satfinite]"),
     ):
         operands = "=MN:1 Mk:2 KN:3 MN:4 b32 $u32#0:3"
-        yield "mma", _typed(f"{head} {shapes} {words}", kinds, operands)
+        yield _typed(f"{head} {shapes} {words}", kinds, operands)
     for kind in ("f16", "f32"):
         words = f"{head} m16n8k64 [kind::f8f6f4] {_NARROW} {_NARROW}"
-        yield "mma", Form(words, kind, "=MN:1 Mk:b8 KN:b8 MN:2 b32 $u32#0:3", kind)
+        yield Form(words, kind, "=MN:1 Mk:b8 KN:b8 MN:2 b32 $u32#0:3", kind)
 
 
 def _tile_moves() -> Rows:
     tail = f"{_WARP} row|col {_PLACE}"
-    for matrix, part in (("a", "MK"), ("b", "KN")):
-        words = f"^{matrix} {tail}"
-        yield "wmma.load", Form(f"{words} {_TILES}", "f16", "=8xb32 [] ?b32")
-        load = f"={part}:1 [] ?b32"
-        yield "wmma.load", Form(f"{words} {_TILES}", "bf16 s8 u8", load)
-        yield "wmma.load", Form(f"{words} m16n16k8", "tf32", load)
-        yield "wmma.load", Form(f"{words} m8n8k4", "f64", load)
-        yield "wmma.load", Form(f"{words} m8n8k32", "s4 u4", load)
-        yield "wmma.load", Form(f"{words} m8n8k128", "b1", load)
-    for shapes, kinds in (
+    results = (
         (_TILES, "f16 f32 s32"),
         ("m16n16k8", "f32"),
         ("m8n8k4", "f64"),
         ("m8n8k32|m8n8k128", "s32"),
-    ):
-        yield "wmma.load", Form(f"^c {tail} {shapes}", kinds, "=MN:1 [] ?b32")
-        yield "wmma.store", Form(f"^d {tail} {shapes}", kinds, "[] MN:1 ?b32")
+    )
+    yield Opcode("wmma.load", _C.MATRIX_MOVE, accesses=True)
+    for matrix, part in (("a", "MK"), ("b", "KN")):
+        words = f"^{matrix} {tail}"
+        yield Form(f"{words} {_TILES}", "f16", "=8xb32 [] ?b32")
+        load = f"={part}:1 [] ?b32"
+        yield Form(f"{words} {_TILES}", "bf16 s8 u8", load)
+        yield Form(f"{words} m16n16k8", "tf32", load)
+        yield Form(f"{words} m8n8k4", "f64", load)
+        yield Form(f"{words} m8n8k32", "s4 u4", load)
+        yield Form(f"{words} m8n8k128", "b1", load)
+    for shapes, kinds in results:
+        yield Form(f"^c {tail} {shapes}", kinds, "=MN:1 [] ?b32")
+    yield Opcode("wmma.store", _C.MATRIX_MOVE, accesses=True)
+    for shapes, kinds in results:
+        yield Form(f"^d {tail} {shapes}", kinds, "[] MN:1 ?b32")
 
 
 def _tile_products() -> Rows:
+    yield Opcode("wmma.mma", _C.MMA)
     mixed = f"{_WARP} row|col row|col"
     halves = "=MN:1 8xb32 8xb32 MN:2"
-    yield "wmma.mma", Form(f"{mixed} {_TILES}", "f16 f32", halves, "f16 f32")
+    yield Form(f"{mixed} {_TILES}", "f16 f32", halves, "f16 f32")
     for kinds, shapes, words in (
         ("f32 bf16 bf16 f32", _TILES, ""),
         ("f32 tf32 tf32 f32", "m16n16k8", ""),
@@ -135,17 +148,19 @@ def _tile_products() -> Rows:
         ("s32 u4 u4 s32", "m8n8k32", "[satfinite]"),
         ("s32 b1 b1 s32", "m8n8k128", "xor|and popc"),
     ):
-        yield "wmma.mma", _typed(f"{mixed} {shapes} {words}", kinds, "=MN:1 MK:2 KN:3 MN:4")
+        yield _typed(f"{mixed} {shapes} {words}", kinds, "=MN:1 MK:2 KN:3 MN:4")
 
 
 _COLUMNS = tuple(range(8, 257, 8))
 
 
-def _asynchronous_products() -> Rows:
+def _group_products() -> Rows:
     """Of 64 rows, and half as many columns of a sparse factor; it and ``b`` lie in shared memory.
 
     The other factor may be in registers.
     """
+    specific = SPECIFIC + 90
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True, least=specific)
     floats, bits = "$b32 $b32", "$b32#0:1"
     for kinds, depth, words, scales, moves in (
         ("f16,f32 f16 f16", 16, "", floats, True),
@@ -161,49 +176,65 @@ def _asynchronous_products() -> Rows:
             for first, transposed in (("b64", 2), ("4xb32", 1)):
                 operands = f"=MN:1 {first} b64{indices} !pred {scales}"
                 operands += f" {bits}" * (transposed if moves else 0)
-                yield (
-                    "wgmma.mma_async",
-                    _typed(f"{sparse}{_WARP} {shapes} {words}", kinds, operands),
-                )
-
-
-def _group_products() -> Rows:
-    yield from _asynchronous_products()
-    yield "wgmma.fence", Form(_WARP)
-    yield "wgmma.commit_group", Form(_WARP)
-    yield "wgmma.wait_group", Form(_WARP, "", "$u32#0:7")
+                yield _typed(f"{sparse}{_WARP} {shapes} {words}", kinds, operands)
+    yield Opcode("wgmma.fence", _C.FENCE, least=specific)
+    yield Form(_WARP)
+    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC, least=specific)
+    yield Form(_WARP)
+    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT, least=specific)
+    yield Form(_WARP, "", "$u32#0:7")
 
 
 def _tensor_memory() -> Rows:
-    for name, operands in (("alloc", "[] u32#32:512"), ("dealloc", "b32 u32#32:512")):
-        place = " [shared::cta]" if name == "alloc" else ""
-        yield f"tcgen05.{name}", Form(f"{_TENSOR_CORE} {_WARP}{place}", "b32", operands)
-    yield "tcgen05.relinquish_alloc_permit", Form(f"{_TENSOR_CORE} {_WARP}")
-    for shape, factor in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4)):
-        for count in (1, 2, 4, 8, 16, 32, 64, 128 // factor):
-            words, vector = f"sync [aligned] {shape} x{count}", f"{factor * count}xb32"
-            yield "tcgen05.ld", Form(f"{words} [pack::16b]", "b32", f"={vector} []")
-            yield "tcgen05.st", Form(f"{words} [unpack::16b]", "b32", f"[] {vector}")
-    for count in (1, 2, 4, 8, 16, 32, 64, 128):
-        words, vector = f"sync [aligned] 16x32bx2 x{count}", f"{count}xb32"
-        yield "tcgen05.ld", Form(f"{words} [pack::16b]", "b32", f"={vector} [] $u32")
-        yield "tcgen05.st", Form(f"{words} [unpack::16b]", "b32", f"[] $u32 {vector}")
+    for name, place, operands in (
+        ("alloc", " [shared::cta]", "[] u32#32:512"),
+        ("dealloc", "", "b32 u32#32:512"),
+    ):
+        yield _core(name)
+        yield Form(f"{_TENSOR_CORE} {_WARP}{place}", "b32", operands)
+    yield _core("relinquish_alloc_permit")
+    yield Form(f"{_TENSOR_CORE} {_WARP}")
+    yield _core("ld")
+    for words, vector, offset in _parts_of_memory():
+        yield Form(f"{words} [pack::16b]", "b32", f"={vector} []{offset}")
+    yield _core("st")
+    for words, vector, offset in _parts_of_memory():
+        yield Form(f"{words} [unpack::16b]", "b32", f"[]{offset} {vector}")
+    yield _core("cp")
     for shape in ("128x256b|4x256b|128x128b", "64x128b warpx2::02_13|warpx2::01_23",
                   "32x128b warpx4"):  # fmt: skip
         words = f"{_TENSOR_CORE} {shape}"
-        yield "tcgen05.cp", Form(words, "", "[] b64")
-        yield "tcgen05.cp", Form(f"{words} b6x16_p32|b4x16_p64", "b8x16", "[] b64")
-    yield "tcgen05.shift", Form(f"{_TENSOR_CORE} down", "", "[]")
+        yield Form(words, "", "[] b64")
+        yield Form(f"{words} b6x16_p32|b4x16_p64", "b8x16", "[] b64")
+    yield _core("shift")
+    yield Form(f"{_TENSOR_CORE} down", "", "[]")
+    yield _core("commit")
     arrive = f"{_TENSOR_CORE} mbarrier::arrive::one [shared::cluster]"
-    yield "tcgen05.commit", Form(arrive, "b64", "[]")
-    yield "tcgen05.commit", Form(f"{arrive} multicast::cluster", "b64", "[] b16")
-    yield "tcgen05.wait::ld", Form(_WARP)
-    yield "tcgen05.wait::st", Form(_WARP)
-    yield "tcgen05.fence::before_thread_sync", Form("")
-    yield "tcgen05.fence::after_thread_sync", Form("")
+    yield Form(arrive, "b64", "[]")
+    yield Form(f"{arrive} multicast::cluster", "b64", "[] b16")
+    for name in ("wait::ld", "wait::st"):
+        yield _core(name, _C.ASYNC_WAIT)
+        yield Form(_WARP)
+    for name in ("fence::before_thread_sync", "fence::after_thread_sync"):
+        yield _core(name, _C.FENCE)
+        yield Form("")
+
+
+def _core(name: str, op_class: OpClass = _C.MMA_ASYNC) -> Opcode:
+    return Opcode(f"tcgen05.{name}", op_class, least=SPECIFIC + 100)
+
+
+def _parts_of_memory() -> Iterator[tuple[str, str, str]]:
+    """Words, the vector that holds such a part, and an offset behind the address."""
+    for shape, factor in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4)):
+        for count in (1, 2, 4, 8, 16, 32, 64, 128 // factor):
+            yield f"sync [aligned] {shape} x{count}", f"{factor * count}xb32", ""
+    for count in (1, 2, 4, 8, 16, 32, 64, 128):
+        yield f"sync [aligned] 16x32bx2 x{count}", f"{count}xb32", " $u32"
 
 
 def _tensor_products() -> Rows:
+    yield _core("mma")
     whole = "kind::f16|kind::tf32|kind::i8|kind::f8f6f4"
     scaled = (
         "kind::mxf8f6f4|kind::mxf4|kind::mxf4nvf4 block_scale [scale_vec::1X|scale_vec::2X|"
@@ -218,8 +249,8 @@ def _tensor_products() -> Rows:
             words = f"{sparse}{_TENSOR_CORE} {whole} [ashift] {kept}"
             for mask in ("", " 4xb32", " 8xb32"):
                 operands = f"{factors}{mask} !pred ?$u32#0:15"
-                yield "tcgen05.mma", Form(words, "", operands)
+                yield Form(words, "", operands)
             words = f"{sparse}{_TENSOR_CORE} {scaled} {kept}"
-            yield "tcgen05.mma", Form(words, "", f"{factors} [] [] !pred")
+            yield Form(words, "", f"{factors} [] [] !pred")
             words = f"ws {sparse}cta_group::1 {whole} {buffers}"
-            yield "tcgen05.mma", Form(words, "", f"{factors} !pred ?b64")
+            yield Form(words, "", f"{factors} !pred ?b64")

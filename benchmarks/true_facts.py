@@ -379,8 +379,8 @@ def problems_in(
     if not all(run.is_complete for run in case.runs):
         counts["not executed to the end"] += 1
         return []
-    cfg, forest = build_flow(case.kernel, case.launch)
-    observed = Observed(cfg, forest)
+    flow = build_flow(case.kernel, case.launch)
+    cfg, observed = flow.cfg, Observed(flow.cfg, flow.forest)
     try:
         for run in case.runs:
             observed.add(run)

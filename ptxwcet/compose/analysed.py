@@ -10,11 +10,9 @@ from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, Refusal
 from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
 from ptxwcet.flow.walk.path import BlockPaths
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.warp.program import BlockWorkload
 
@@ -42,7 +40,7 @@ class AnalysedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelAnalysis:
+class KernelAnalysis(OnFlow):
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
     ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
@@ -51,9 +49,7 @@ class KernelAnalysis:
     ``leaves_out``: ``pieces`` are for some facts left out.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     launch: Launch
     machine: Machine
     pieces: tuple[AnalysedPiece, ...]
@@ -85,12 +81,10 @@ class PreparedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedKernel:
+class PreparedKernel(OnFlow):
     """A kernel whose warps' programs are known, before any bound or run."""
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     launch: Launch
     machine: Machine
     pieces: tuple[PreparedPiece, ...]

@@ -368,7 +368,7 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
     yield from live.undefined()
     for block in graph.cfg.reverse_postorder:
         if graph.agreements[block] is Agreement.NONE:
-            yield from live.joined(BlockId(block), graph.postdominators[block])
+            yield from live.joined(BlockId(block), graph.meeting(block))
 
 
 def _led_to(kernel: Kernel) -> frozenset[str]:

@@ -77,7 +77,7 @@ class Executed:
     def totals(self, chooser: random.Random) -> tuple[PlacedTotal, ...]:
         """True ones, of loops and of any visits."""
         analysis = self.analysis
-        kinds = [loop_visits(analysis.kernel, analysis.cfg, loop) for loop in analysis.forest.loops]
+        kinds = [loop_visits(analysis.flow, loop) for loop in analysis.forest.loops]
         kinds += [
             frozenset({(block.id, way) for way in ways})
             for block in analysis.cfg.blocks[:-1]
@@ -94,7 +94,7 @@ class Executed:
 def check(executed: Executed, chooser: random.Random) -> int:
     """By how many cycles the totals cut the bound."""
     kernel, cfg = executed.analysis.kernel, executed.analysis.cfg
-    totals = totals_in_force(kernel, cfg, executed.paths, executed.totals(chooser))
+    totals = totals_in_force(executed.analysis.flow, executed.paths, executed.totals(chooser))
     costs = InstructionCosts(MACHINE, executed.analysis.launch.threads)
     workload = build_workload(
         executed.paths.warps, kernel, cfg, costs, MACHINE.scoreboard, totals=totals

@@ -206,7 +206,7 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
         if entry_or_none is None:
             continue
         start = analysis.cfg.blocks[loop.header].start
-        control = loop_control(analysis.kernel, analysis.cfg, analysis.forest, loop)
+        control = loop_control(analysis.flow, loop)
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),

@@ -25,9 +25,8 @@ from ptxwcet.compose.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import StatedFacts
-from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import SymbolicPaths, extract_paths, extract_symbolic
 from ptxwcet.flow.values.slicing import decisive_variables
 from ptxwcet.flow.walk.path import BlockPaths, is_exact
@@ -179,12 +178,11 @@ class _Job:
         self._kernel, self._machine, self._memory = kernel, machine, memory_alone(machine)
         self._launch = _without(launch, parameter)
         self._parameter = parameter
-        self._followed = with_variable_registers(kernel)
+        flow = build_flow(kernel, launch)
+        self._cfg, self._followed = flow.cfg, followed(flow)
         variables = {*launch.parameter_bytes, *launch.constants}
-        self._given = decisive_variables(self._followed, variables)
-        self._cfg, self._forest = build_flow(kernel, launch)
-        self._meetings = tuple(compute_postdominators(self._cfg).immediate)
-        self._placed = place_facts(kernel, self._cfg, self._forest, facts)
+        self._given = decisive_variables(self._followed.kernel, variables)
+        self._placed = place_facts(flow, facts)
         self._costs = LaunchCosts(kernel, launch, machine, unknown_at_worst=unknown_at_worst)
         self._claims: list[TimingClaim] = []
         self._block_assumptions: dict[Assumption, None] = {}
@@ -279,13 +277,7 @@ class _Job:
     def _kinds(self) -> tuple[tuple[SymbolicPaths, ...], ...]:
         """Pieces of the range whose paths are the same functions of s. Raises Unsettled."""
         paths = extract_symbolic(
-            self._followed,
-            self._cfg,
-            self._forest,
-            self._meetings,
-            self._with_range,
-            self._placed,
-            self._parameter.name,
+            self._followed, self._with_range, self._placed, self._parameter.name
         )
         if paths is None:
             raise Unsettled("its paths are of too many kinds in this range")
@@ -301,9 +293,7 @@ class _Job:
         for place in places:
             values = {**self._launch.parameters, self._parameter.name: place}
             launch = replace(self._launch, parameters=values)
-            paths = extract_paths(
-                self._followed, self._cfg, self._forest, self._meetings, launch, self._placed
-            )
+            paths = extract_paths(self._followed, launch, self._placed)
             each, divisor = max(self._bound(piece, 0) for piece in paths), self._memory.divisor
             if -(-each // divisor) < -(-value_at(envelope, place) // divisor):
                 raise Unsettled("its paths are known less exactly for a range than for one value")

@@ -33,7 +33,7 @@ from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
@@ -185,11 +185,8 @@ class _Paths:
         kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            cfg, forest = build_flow(kernel, launch)
-            placed = place_facts(kernel, cfg, forest, stated)
-            followed = with_variable_registers(kernel)
-            meetings = tuple(self._meetings)
-            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+            flow = build_flow(kernel, launch)
+            ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
         launched = known_paths(ranges, self._launch.grid)

@@ -15,9 +15,9 @@ from heapq import heappop, heappush
 
 from ptxwcet.flow.facts.asm_comments import orphan
 from ptxwcet.flow.facts.stated import FactSource, Mark, conflict
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop, LoopForest
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _ELSEWHERE = "its own loop has probably been unrolled completely inside of this one"
@@ -47,41 +47,37 @@ class _Group:
     counts: dict[BlockId, int]
 
 
-def marked_bounds(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, marks: tuple[Mark, ...]
-) -> dict[int, MarkedBound]:
+def marked_bounds(flow: ControlFlow, marks: tuple[Mark, ...]) -> dict[int, MarkedBound]:
     """Most body executions for each entry that comments state, by loop id.
 
     Raises PtxwcetError: PW249 for a comment of this kernel that bounds nothing, PW215 for two that
     contradict each other. Cost: blocks of the loops times comments in them.
     """
     stated: dict[int, list[MarkedBound]] = defaultdict(list)
-    for loop, group in _groups(kernel, cfg, forest, marks):
-        passed = _fewest(cfg, forest, loop, group.counts)
-        elsewhere = not group.mark.is_total and _is_elsewhere(kernel, cfg, loop, group.mark)
+    for loop, group in _groups(flow, marks):
+        passed = _fewest(flow, loop, group.counts)
+        elsewhere = not group.mark.is_total and _is_elsewhere(flow, loop, group.mark)
         problem = _ELSEWHERE if elsewhere else _unusable(loop, group.mark, passed)
         if problem is not None:
-            raise PtxwcetError(_bounds_nothing(cfg.name(loop.header), group.mark, problem))
+            raise PtxwcetError(_bounds_nothing(flow.label(loop.id), group.mark, problem))
         name = group.mark.source.name
         if passed > 1:
             name += f" ({group.mark.number} passings, {passed} an iteration)"
         source, number = FactSource(name, group.mark.span), group.mark.number
         stated[loop.id].append(MarkedBound(number // passed, source, group.mark.is_total))
-    return {loop: _together(cfg, forest.loops[loop], bounds) for loop, bounds in stated.items()}
+    return {loop: _together(flow.label(loop), bounds) for loop, bounds in stated.items()}
 
 
-def _groups(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, marks: tuple[Mark, ...]
-) -> list[tuple[Loop, _Group]]:
+def _groups(flow: ControlFlow, marks: tuple[Mark, ...]) -> list[tuple[Loop, _Group]]:
     """The comments of the kernel by innermost loop and origin."""
     groups: dict[tuple[int, object], tuple[Loop, _Group]] = {}
     looped: set[object] = set()
     seen: dict[object, Mark] = {}
     gaps: set[object] = set()
-    for copy in _copies(marks, _blocks_by_start(kernel, cfg)):
+    for copy in _copies(marks, _blocks_by_start(flow)):
         mark, block = copy.mark, copy.block
         seen.setdefault(copy.comment, mark)
-        for loop in copy.loops(forest):
+        for loop in copy.loops(flow.forest):
             looped.add(copy.comment)
             group = groups.setdefault((loop.id, copy.identity), (loop, _Group(mark, {})))[1]
             gap = copy.identity, block, mark.anchor, mark.other
@@ -123,18 +119,16 @@ def _copies(marks: tuple[Mark, ...], block_of: dict[int, list[BlockId]]) -> Iter
             yield _Copy(mark, block, other, (mark.origin, *fact), identity)
 
 
-def _blocks_by_start(kernel: Kernel, cfg: ControlFlowGraph) -> dict[int, list[BlockId]]:
+def _blocks_by_start(flow: ControlFlow) -> dict[int, list[BlockId]]:
     """The blocks that hold the instructions which start at an offset: one for each copy."""
     found: dict[int, list[BlockId]] = defaultdict(list)
-    for block in cfg.blocks:
+    for block in flow.cfg.blocks:
         for index in range(block.start, block.end):
-            found[kernel.instructions[index].start].append(block.id)
+            found[flow.kernel.instructions[index].start].append(block.id)
     return found
 
 
-def _fewest(
-    cfg: ControlFlowGraph, forest: LoopForest, loop: Loop, counts: dict[BlockId, int]
-) -> int:
+def _fewest(flow: ControlFlow, loop: Loop, counts: dict[BlockId, int]) -> int:
     """The least number of copies on a way from the header to the end of a latch."""
     done: set[BlockId] = set()
     waiting = [(counts.get(loop.header, 0), loop.header)]
@@ -145,7 +139,7 @@ def _fewest(
         if block in loop.latches:
             return passed
         done.add(block)
-        for target in cfg.successors[block]:
+        for target in flow.cfg.successors[block]:
             if target in loop.body and target not in done:
                 heappush(waiting, (passed + counts.get(target, 0), target))
     return 0
@@ -165,14 +159,14 @@ def _unusable(loop: Loop, mark: Mark, passed: int) -> str | None:
     return None
 
 
-def _is_elsewhere(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop, mark: Mark) -> bool:
+def _is_elsewhere(flow: ControlFlow, loop: Loop, mark: Mark) -> bool:
     """Whether what controls a loop stands, in the source, outside of the loop of the comment."""
     if not mark.around:
         return False
     own, *outer = mark.around
     lines = set()
     for block in {*loop.latches, *(source for source, _ in loop.exits)}:
-        place = kernel.instructions[cfg.blocks[block].end - 1].location
+        place = flow.kernel.instructions[flow.cfg.blocks[block].end - 1].location
         while place is not None:
             if place.line and place.file.rpartition("/")[2] == mark.file:
                 lines.add(place.line)
@@ -193,7 +187,7 @@ def _bounds_nothing(name: str, mark: Mark, reason: str) -> Diagnostic:
     )
 
 
-def _together(cfg: ControlFlowGraph, loop: Loop, stated: list[MarkedBound]) -> MarkedBound:
+def _together(name: str, stated: list[MarkedBound]) -> MarkedBound:
     """All that comments say of one loop. Bounds must agree, totals may be larger or smaller.
 
     Two comments with different bounds in one loop are no matter of taking the smaller: one of them
@@ -203,7 +197,6 @@ def _together(cfg: ControlFlowGraph, loop: Loop, stated: list[MarkedBound]) -> M
     for bound in bounds[1:]:
         if bound.most != bounds[0].most:
             first = str(bounds[0].most), bounds[0].source
-            loop_name = f"the loop at {cfg.name(loop.header)}"
             contrary = str(bound.most), bound.source
-            raise PtxwcetError(conflict(loop_name, first, contrary, _TWO_LOOPS))
+            raise PtxwcetError(conflict(f"the loop at {name}", first, contrary, _TWO_LOOPS))
     return min(stated, key=lambda row: row.most)

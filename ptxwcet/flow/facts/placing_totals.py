@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from ptxwcet.flow.facts.places import has_label, is_on_line
 from ptxwcet.flow.facts.stated import CallFact, FactSource, LoopFact, conflict
 from ptxwcet.flow.facts.totals import copies_of, loop_visits
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Outcome, PlacedTotal
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.demangling import names_meant, readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -18,10 +18,9 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 class PlacingTotals:
     """Totals placed so far, by what they count, with who states them."""
 
-    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> None:
-        self._kernel = kernel
-        self._cfg = cfg
-        self._forest = forest
+    def __init__(self, flow: ControlFlow) -> None:
+        self._flow = flow
+        self._kernel = flow.kernel
         self._found: dict[str, tuple[PlacedTotal, FactSource]] = {}
 
     @property
@@ -32,14 +31,14 @@ class PlacingTotals:
     def loop(self, loop: Loop, fact: LoopFact) -> None:
         """Adds the total of a loop, if the fact has one. Raises PtxwcetError (PW215)."""
         if fact.total is not None:
-            what = f"iterations of the loop at {self._cfg.name(loop.header)}"
-            visits = loop_visits(self._kernel, self._cfg, loop)
+            what = f"iterations of the loop at {self._flow.label(loop.id)}"
+            visits = loop_visits(self._flow, loop)
             source = fact.total_source or fact.source
             self._add(PlacedTotal(what, source.name, fact.total, visits, loop.id), source)
 
     def calls(self, facts: Iterable[CallFact]) -> None:
         """Adds the totals of functions. Raises PtxwcetError (PW215, PW250)."""
-        copies = tuple(copies_of(self._kernel, self._cfg, self._forest))
+        copies = tuple(copies_of(self._flow))
         functions = {function for function, _, _ in copies}
         for fact in facts:
             meant = names_meant(fact.function, functions)
@@ -65,8 +64,8 @@ class PlacingTotals:
         if fact.place is None:
             return True
         if fact.place.label:
-            return has_label(self._kernel, self._cfg, caller, fact.place.label)
-        return is_on_line(self._kernel, self._cfg.blocks[caller].end - 1, fact.place)
+            return has_label(self._flow, caller, fact.place.label)
+        return is_on_line(self._kernel, self._flow.cfg.blocks[caller].end - 1, fact.place)
 
     def _no_call(self, fact: CallFact, called: set[str]) -> Diagnostic:
         where = "" if fact.place is None else f" at {fact.place}"

@@ -16,19 +16,19 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ptxwcet.flow.facts.path_counts import count_visits
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Outcome, PlacedTotal
 from ptxwcet.flow.walk.iterations import is_rotated
 from ptxwcet.flow.walk.path import BlockPaths
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _COPY = re.compile(r"(?:.*:)?(?P<function>[^:#]+)#[0-9]+:entry")
 
 
-def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[Outcome]:
+def loop_visits(flow: ControlFlow, loop: Loop) -> frozenset[Outcome]:
     """The visits that count the body executions of a loop; none where no visits do.
 
     A loop that may be left elsewhere than at its end and jumps back from several blocks, or from a
@@ -39,6 +39,7 @@ def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[
     if len(loop.latches) > 1:
         return frozenset()
     (latch,) = loop.latches
+    kernel, cfg = flow.kernel, flow.cfg
     start, end = cfg.blocks[latch].start, cfg.blocks[latch].end
     control = kernel.instructions[end - 1].control if end > start else ControlEffect.NONE
     if control is not ControlEffect.BRANCH:
@@ -54,33 +55,31 @@ def _all_visits(block: BlockId) -> frozenset[Outcome]:
     return frozenset({(block, True), (block, False)})
 
 
-def copies_of(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest
-) -> Iterator[tuple[str, BlockId, frozenset[Outcome]]]:
+def copies_of(flow: ControlFlow) -> Iterator[tuple[str, BlockId, frozenset[Outcome]]]:
     """Each copy of a function in a kernel: its name, the block that calls it, the visits that do.
 
     A copy that begins with a loop is entered more often than it is called: then the visits are
     those of the calling block. Cost: linear in the labels.
     """
-    block_of = {block.start: block.id for block in cfg.blocks if block.start < block.end}
-    block_before = {block.end: block.id for block in cfg.blocks if block.start < block.end}
-    for label, index in kernel.labels.items():
+    blocks = [block for block in flow.cfg.blocks if block.start < block.end]
+    block_of = {block.start: block.id for block in blocks}
+    block_before = {block.end: block.id for block in blocks}
+    for label, index in flow.kernel.labels.items():
         match = _COPY.fullmatch(label)
         if match is None or index not in block_of:
             continue
         entry = block_of[index]
         caller = block_before[index]
-        if forest.loop_at(entry) is None:
+        if flow.forest.loop_at(entry) is None:
             yield match["function"], caller, _all_visits(entry)
-        elif cfg.taken[caller] == entry:
+        elif flow.cfg.taken[caller] == entry:
             yield match["function"], caller, frozenset({(caller, True)})
         else:
             yield match["function"], caller, frozenset({(caller, False)})
 
 
 def totals_in_force(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
+    flow: ControlFlow,
     paths: BlockPaths,
     totals: Iterable[PlacedTotal],
     *,
@@ -97,7 +96,7 @@ def totals_in_force(
         counts = [count_visits(warp.nodes, total.visits) for warp in paths.warps]
         least = max((low for low, _ in counts), default=0)
         if least > total.most and exist:
-            raise PtxwcetError(_contradicted(kernel, cfg, total, least))
+            raise PtxwcetError(_contradicted(flow, total, least))
         if least > total.most:
             continue
         if max((high for _, high in counts), default=0) > total.most:
@@ -105,9 +104,8 @@ def totals_in_force(
     return tuple(in_force)
 
 
-def _contradicted(
-    kernel: Kernel, cfg: ControlFlowGraph, total: PlacedTotal, least: int
-) -> Diagnostic:
+def _contradicted(flow: ControlFlow, total: PlacedTotal, least: int) -> Diagnostic:
+    kernel, cfg = flow.kernel, flow.cfg
     block = min(block for block, _ in total.visits)
     return Diagnostic(
         "PW217",

@@ -24,6 +24,7 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.graph import reachable
 
 MAX_DIVERGENT_EDGES = 200_000
 """Most edges that are enumerated. Their number can be quadratic in the branches that share a
@@ -162,7 +163,9 @@ def find_deferred_transfers(
         if len(sides) < 2:
             continue
         for side in sides:
-            ends = [p for p in _side_blocks(cfg, side, merge) if merge in cfg.successors[p]]
+            ends = [
+                p for p in reachable(cfg.successors, [side], (merge,)) if merge in cfg.successors[p]
+            ]
             for edge in ((p, other) for p in ends for other in sides if other != side):
                 causes = branches_of.setdefault(edge, [])
                 if not causes or causes[-1] != branch:
@@ -185,18 +188,6 @@ def complete_divergent_edges(
     """
     found = find_deferred_transfers(cfg, postdominators)
     return DivergentEdges(_not_in(cfg, found.causes), found.branches, found.unresolved)
-
-
-def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[BlockId]:
-    """The blocks that ``side`` reaches without passing ``merge``."""
-    seen = {side}
-    pending = [side]
-    while pending:
-        for target in cfg.successors[pending.pop()]:
-            if target != merge and target not in seen:
-                seen.add(target)
-                pending.append(target)
-    return seen
 
 
 def _not_in(cfg: ControlFlowGraph, found: Collection[Edge]) -> tuple[Edge, ...]:

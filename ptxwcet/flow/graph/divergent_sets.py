@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ptxwcet.flow.graph.cfg import ControlFlowGraph, Edge
+from ptxwcet.flow.graph.cfg import Edge
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges, complete_divergent_edges
-from ptxwcet.flow.graph.dominance import DominatorTree
-from ptxwcet.flow.graph.loops import LoopForest
 
 
 class DivergentSet(Enum):
@@ -40,13 +39,12 @@ class StandingEdges:
     is_published_defined: bool
 
 
-def select_divergent_edges(
-    cfg: ControlFlowGraph, forest: LoopForest, postdominators: DominatorTree, shown: DivergentSet
-) -> StandingEdges:
+def select_divergent_edges(flow: ControlFlow, shown: DivergentSet) -> StandingEdges:
     """The edges of a set: the complete one, or the published one, which may have impossible edges.
 
     Raises PtxwcetError (PW234) for too many. Cost: that of both sets.
     """
+    cfg, forest, postdominators = flow.cfg, flow.forest, flow.postdominators
     is_defined = forest.is_reducible
     if shown is DivergentSet.NONE or (shown is DivergentSet.PUBLISHED and not is_defined):
         return StandingEdges({}, is_defined)

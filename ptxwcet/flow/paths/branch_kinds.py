@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import BoundOrigin, Outcome, PlacedFacts
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.walk.path import (
@@ -64,17 +64,8 @@ def classify_branches(
     Cost: linear in the paths.
     """
     seen = None if pieces is None else _Seen.of(pieces, graph)
-    return tuple(_kind(graph, facts, block, seen) for block in _branches(graph.cfg))
-
-
-def _branches(cfg: ControlFlowGraph) -> list[BlockId]:
-    return [
-        block.id
-        for block in cfg.blocks
-        if cfg.taken[block.id] is not None
-        and cfg.fallthrough[block.id] is not None
-        and cfg.taken[block.id] != cfg.fallthrough[block.id]
-    ]
+    branches = [one.id for one in graph.cfg.blocks if graph.cfg.has_two_ways(one.id)]
+    return tuple(_kind(graph, facts, block, seen) for block in branches)
 
 
 def _kind(graph: FlowGraph, facts: PlacedFacts, block: BlockId, seen: _Seen | None) -> BranchKind:

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import PurePosixPath
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import (
-    Loop,
-    LoopForest,
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.control_flow import (
+    ControlFlow,
     endless_diagnostics,
-    find_loops,
     irreducible_diagnostics,
 )
+from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
+from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.flow.paths.branch_kinds import BranchKind
 from ptxwcet.flow.paths.dot_legend import BACK_EDGE, BRANCH_FILLS, DIVERGENT_EDGES, write_legend
 from ptxwcet.ir.kernel import Instruction, Kernel
@@ -64,9 +62,6 @@ class Notes:
 NO_NOTES = Notes()
 """Of a kernel without a launch."""
 
-NO_EDGES = StandingEdges({}, True)
-"""No branch-divergent edges are shown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -87,35 +82,31 @@ def draw_cfg(
     The published divergent edges are undefined where there are irreducible loops: the warning
     about the loop says so. Raises PtxwcetError (PW231) as ``find_loops``, PW234 for too many edges.
     """
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    postdominators = compute_postdominators(cfg)
-    divergent = select_divergent_edges(cfg, forest, postdominators, shown)
+    flow = ControlFlow.of(kernel)
+    divergent = select_divergent_edges(flow, shown)
     hidden: tuple[str, ...] = ()
     if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
         hidden = ("its published branch-divergent edges are undefined and not shown",)
     problems = [
-        replace(problem, notes=problem.notes + hidden)
-        for problem in irreducible_diagnostics(kernel, cfg, forest)
+        replace(problem, notes=problem.notes + hidden) for problem in irreducible_diagnostics(flow)
     ]
-    problems += endless_diagnostics(kernel, cfg, postdominators)
+    problems += endless_diagnostics(flow)
     warnings = tuple(replace(one, severity=Severity.WARNING) for one in problems)
-    return Drawing(write_dot(kernel, cfg, forest, divergent, costs, notes), warnings)
+    return Drawing(_write_dot(flow, divergent, costs, notes), warnings)
 
 
-def write_dot(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    divergent: StandingEdges = NO_EDGES,
-    costs: Mapping[BlockId, int] | None = None,
-    notes: Notes = NO_NOTES,
+def _write_dot(
+    flow: ControlFlow,
+    divergent: StandingEdges,
+    costs: Mapping[BlockId, int] | None,
+    notes: Notes,
 ) -> str:
     """The graph of ``kernel`` as DOT text, one ``digraph``.
 
     ``costs`` are cycles by block, shown where given, as are ``notes``. Cost: linear in edges,
     instructions and blocks times their nesting depth.
     """
+    kernel, cfg, forest = flow.kernel, flow.cfg, flow.forest
     entangled = {block for region in forest.irreducible for block in region.blocks}
     nodes = [
         _node(

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ptxwcet.flow.flow_graph import Work
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import OpenDecision, UnsettledPath, launch_file_names
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
@@ -49,7 +47,7 @@ class OpenLoop:
 
 
 @dataclass
-class Search:
+class Search(OnFlow):
     """The questions found so far, the loop bounds assumed for them, and the loops reached.
 
     ``bound`` is the bound assumed for a loop, ``value`` that of the parameters asked for. ``work``
@@ -57,9 +55,7 @@ class Search:
     which the paths were found.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     facts: PlacedFacts
     loops: dict[int, OpenLoop] = field(default_factory=dict)
     parameters: dict[str, dict[int, None]] = field(default_factory=dict)
@@ -109,13 +105,11 @@ class Search:
 
     def again(self, facts: PlacedFacts) -> Search:
         """A new search of the same kernel, with other facts."""
-        return Search(self.kernel, self.cfg, self.forest, facts, bound=self.bound, work=self.work)
+        return Search(self.flow, facts, bound=self.bound, work=self.work)
 
     def _paths(self, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
         """The paths under some facts. Raises PtxwcetError."""
-        meetings = tuple(compute_postdominators(self.cfg).immediate)
-        graph = flow_graph(self.kernel, self.cfg, self.forest, meetings, launch)
-        graph = replace(graph, work=self.work.shared())
+        graph = replace(flow_graph(self.flow, launch), work=self.work.shared())
         try:
             return extract_on(graph, launch, facts)
         finally:

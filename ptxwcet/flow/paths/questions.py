@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import ArrayRange, Launch, PlacedFacts
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.question_search import (
     ASSUMED_BOUNDS,
     ASSUMED_VALUES,
@@ -85,13 +85,7 @@ class Questions:
 
 
 def find_questions(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    launch: Launch,
-    facts: PlacedFacts,
-    *,
-    is_quick: bool = False,
+    flow: ControlFlow, launch: Launch, facts: PlacedFacts, *, is_quick: bool = False
 ) -> Questions:
     """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
     if ``is_quick``, within a fifth of the steps that one extraction may take.
@@ -103,11 +97,11 @@ def find_questions(
     Where the size of the grid has a part in it, what is open with one of some size is looked for as
     well.
     """
-    followed = with_variable_registers(kernel)
-    questions = _find(_search(followed, cfg, forest, facts, is_quick=is_quick), launch)
-    if launch.grid is not None or not (questions.refusals or _is_on_grid(kernel, questions)):
+    start, parts = followed(flow), 6 if is_quick else 1
+    questions = _find(Search(start, facts, work=Work.part(parts)), launch)
+    if launch.grid is not None or not (questions.refusals or _is_on_grid(flow.kernel, questions)):
         return questions
-    search = _search(followed, cfg, forest, facts, is_quick=is_quick)
+    search = Search(start, facts, work=Work.part(parts))
     with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
     return (
         replace(questions, with_grid=with_grid) if with_grid.is_less_than(questions) else questions
@@ -129,17 +123,6 @@ def reads_grid_size(kernel: Kernel) -> bool:
         for operand in instruction.operands
         for leaf in leaves(operand)
     )
-
-
-def _search(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    facts: PlacedFacts,
-    *,
-    is_quick: bool,
-) -> Search:
-    return Search(kernel, cfg, forest, facts, work=Work.part(6 if is_quick else 1))
 
 
 def _find(start: Search, launch: Launch) -> Questions:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.graph import reachable
 
 
 class BarrierOrder:
@@ -41,11 +42,11 @@ class BarrierOrder:
         found: set[BlockId] = set()
         seen: set[BlockId] = set()
         for target in set(self._cfg.successors[branch]):
-            reached = self._live.reached([target])
+            reached = reachable(self._cfg.successors, [target])
             found |= seen & reached
             seen |= reached
         return found
 
     def behind(self, index: int) -> set[BlockId]:
         """The block of a barrier and those that it leads to."""
-        return self._live.reached([self._block_of[index]])
+        return reachable(self._cfg.successors, [self._block_of[index]])

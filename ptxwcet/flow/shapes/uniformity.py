@@ -31,7 +31,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.barrier_order import BarrierOrder
@@ -73,20 +74,14 @@ class BranchAgreements:
     ``without_races`` is the same for kernels without data races.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        cfg: ControlFlowGraph,
-        postdominators: tuple[BlockId | None, ...],
-        launch: Launch,
-    ) -> None:
-        self._subject = (kernel, cfg, postdominators, launch)
+    def __init__(self, flow: ControlFlow, launch: Launch) -> None:
+        self._flow = flow
+        self._launch = launch
 
     @cached_property
     def live(self) -> Liveness:
         """Which registers of the kernel are live where."""
-        kernel, cfg, _, _ = self._subject
-        return Liveness(kernel, cfg)
+        return Liveness(self._flow.kernel, self._flow.cfg)
 
     def __getitem__(self, block: int) -> Agreement:
         """Who takes the branch at the end of ``block`` alike."""
@@ -114,58 +109,47 @@ class BranchAgreements:
 
     @cached_property
     def _settled(self) -> tuple[tuple[Agreement, ...], frozenset[int]]:
-        return _settled(*self._subject, self.live, race_free=False)
+        return _settled(self._flow, self._launch, self.live, race_free=False)
 
     @cached_property
     def _visits(self) -> Visits:
-        _, cfg, postdominators, _ = self._subject
-        return Visits(cfg, self.live, postdominators)
+        return Visits(self._flow, self.live)
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
-        return branch_agreement(*self._subject, race_free=True)
+        return branch_agreement(self._flow, self._launch, race_free=True)
 
 
 def branch_agreement(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    *,
-    race_free: bool = False,
+    flow: ControlFlow, launch: Launch, *, race_free: bool = False
 ) -> tuple[Agreement, ...]:
     """For each block, who takes the branch at its end alike; BLOCK where there is none.
 
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
-    live = Liveness(kernel, cfg)
-    return _settled(kernel, cfg, postdominators, launch, live, race_free=race_free)[0]
+    live = Liveness(flow.kernel, flow.cfg)
+    return _settled(flow, launch, live, race_free=race_free)[0]
 
 
 def _settled(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    live: Liveness,
-    *,
-    race_free: bool,
+    flow: ControlFlow, launch: Launch, live: Liveness, *, race_free: bool
 ) -> tuple[tuple[Agreement, ...], frozenset[int]]:
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
+    kernel, cfg = flow.kernel, flow.cfg
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     capped: set[tuple[int, Agreement]] = set()
     while True:
         shapes.settle()
-        agreements = tuple(shapes.at_end(cfg.blocks[block].end - 1) for block in _blocks(cfg))
+        agreements = tuple(shapes.at_end(block.end - 1) for block in cfg.blocks)
         changed = False
         for block in cfg.reverse_postorder:
             agreement = agreements[block]
             if agreement is Agreement.BLOCK or (block, agreement) in capped:
                 continue
             capped.add((block, agreement))
-            meeting = postdominators[block]
+            meeting = flow.meeting(block)
             for name in live.joined(block, meeting):
                 changed |= shapes.cap(name, agreement)
             for name in live.joined_before(block, meeting):
@@ -181,10 +165,6 @@ def _settled(
                     changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
             return agreements, shapes.parted
-
-
-def _blocks(cfg: ControlFlowGraph) -> range:
-    return range(len(cfg.blocks))
 
 
 class _Shapes:

@@ -7,25 +7,19 @@ another one does not, at a branch where they part, and come there in the next.
 
 from __future__ import annotations
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.liveness import Liveness
+from ptxwcet.support.graph import reachable
 
 
 class Visits:
-    """At which branches warps have to agree so that their n-th visits are in one iteration.
+    """At which branches warps have to agree so that their n-th visits are in one iteration."""
 
-    ``postdominators`` are the blocks where the sides of branches meet.
-    """
-
-    def __init__(
-        self,
-        cfg: ControlFlowGraph,
-        live: Liveness,
-        postdominators: tuple[BlockId | None, ...],
-    ) -> None:
-        self._cfg = cfg
+    def __init__(self, flow: ControlFlow, live: Liveness) -> None:
+        self._flow = flow
+        self._cfg = flow.cfg
         self._live = live
-        self._postdominators = postdominators
         self._found: dict[BlockId, tuple[BlockId, ...]] = {}
 
     def parting(self, block: BlockId) -> tuple[BlockId, ...]:
@@ -40,18 +34,19 @@ class Visits:
         return self._found[block]
 
     def _may_miss(self, branch: BlockId, block: BlockId) -> bool:
-        sides, meeting = set(self._cfg.successors[branch]), self._postdominators[branch]
+        sides, meeting = set(self._cfg.successors[branch]), self._flow.meeting(branch)
         if len(sides) < 2 or block not in self._live.between(branch, meeting):
             return False
         missing = {side for side in sides if self._leads_past(side, branch, block)}
-        hitting = {side for side in sides if block in self._live.reached([side], (branch, meeting))}
+        ends = (branch, meeting)
+        hitting = {s for s in sides if block in reachable(self._cfg.successors, [s], ends)}
         return any(missing - {side} for side in hitting)
 
     def _leads_past(self, side: BlockId, branch: BlockId, block: BlockId) -> bool:
         """Whether warps may come from a side of a branch to where its sides meet, or to the branch
         again, without ``block``, and to that behind.
         """
-        meeting = self._postdominators[branch]
-        avoided = self._live.reached([side], (block,))
-        again = [place for place in (branch, meeting) if place in avoided]
-        return block in self._live.reached([place for place in again if place is not None])
+        meeting = self._flow.meeting(branch)
+        avoided = reachable(self._cfg.successors, [side], (block,))
+        again = [one for one in (branch, meeting) if one is not None and one in avoided]
+        return block in reachable(self._cfg.successors, again)

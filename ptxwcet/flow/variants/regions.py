@@ -13,6 +13,7 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.variants.operands import Meanings, Stepping
 from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.support.graph import reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _ancestor(graph: FlowGraph, loop: Loop, steps: int) -> BlockId | None:
     ancestor = None
     block: BlockId | None = loop.header
     for _ in range(steps):
-        block = graph.dominators[block] if block is not None else None
+        block = graph.dominators.immediate[block] if block is not None else None
         if block is None or (around is not None and block not in around.body):
             break
         for enclosing in graph.forest.around(block):
@@ -177,13 +178,8 @@ def _in_loops(graph: FlowGraph, loops: Iterable[Loop]) -> Counter[str]:
 
 def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
     """The registers that nothing writes between an inner loop and the end of a region."""
-    seen: set[int] = set()
-    pending: list[int] = [target for _, target in inner.exits]
-    while pending:
-        block = pending.pop()
-        if block not in seen and block in blocks and block != end:
-            seen.add(block)
-            pending += graph.cfg.successors[block]
+    around = {*range(len(graph.cfg.blocks))}.difference(blocks) | {end}
+    seen = reachable(graph.cfg.successors, [target for _, target in inner.exits], around)
     return frozenset(writes(graph, inner.body).keys() - writes(graph, seen).keys())
 
 
@@ -225,20 +221,11 @@ def _sides(
     """The blocks between a branch and where its sides meet again; None if they do not in a region:
     then it matters which is taken, whatever is written on them.
     """
-    meeting = graph.postdominators[block]
+    meeting = graph.meeting(block)
     if (block, True) in graph.cfg.aborts or (block, False) in graph.cfg.aborts:
         return None
-    seen: set[int] = set()
-    pending = [*graph.cfg.successors[block]]
-    while pending:
-        one = pending.pop()
-        if one == meeting or one in seen:
-            continue
-        if one in ends or one not in blocks:
-            return None
-        seen.add(one)
-        pending += graph.cfg.successors[one]
-    return frozenset(seen)
+    sides = reachable(graph.cfg.successors, graph.cfg.successors[block], (meeting,))
+    return frozenset(sides) if sides.isdisjoint(ends) and sides.issubset(blocks) else None
 
 
 def _reads(graph: FlowGraph, index: int) -> Collection[str]:

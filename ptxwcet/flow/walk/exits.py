@@ -28,7 +28,7 @@ class ExitRecorder:
         assert outside is not None
         assert inside is not None
         self.paths.append((*out, Visit(block, taken=leaves_when_taken)))
-        joins = self._graph.postdominators[block] == outside
+        joins = self._graph.meeting(block) == outside
         if joins and self._consistent and self.target in (None, outside):
             self.target = outside
         else:

@@ -52,7 +52,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
     """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
     walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
-    scattered = Scattered(loop, {walk.graph.postdominators[branch]})
+    scattered = Scattered(loop, {walk.graph.meeting(branch)})
     walk.scattered.append(scattered)
     try:
         with walk.trail.piece():

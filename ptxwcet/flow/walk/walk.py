@@ -104,8 +104,8 @@ class Walk(WalkState):
         if self.graph.switches(block):
             return walk_switch(self, block, mask)
         taken, fallthrough = (
-            self.cfg.taken_successor(BlockId(block)),
-            self.cfg.fallthrough_successor(BlockId(block)),
+            self.cfg.taken[block],
+            self.cfg.fallthrough[block],
         )
         if taken is None:
             assert fallthrough is not None
@@ -119,6 +119,6 @@ class Walk(WalkState):
         rest = mask & ~left
         if not rest.any():
             return self.cfg.exit, rest
-        following = self.cfg.fallthrough_successor(BlockId(block))
+        following = self.cfg.fallthrough[block]
         assert following is not None, "an unguarded exit ends all lanes"
         return following, rest

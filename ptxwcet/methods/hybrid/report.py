@@ -6,7 +6,8 @@ import numpy as np
 
 from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.commands.bound.report import AssumptionRow
-from ptxwcet.flow.graph.loops import LoopId, describe_block
+from ptxwcet.flow.graph.control_flow import describe_block
+from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.methods.hybrid.claims import Contradiction
 from ptxwcet.methods.hybrid.concurrency import WaveParameters
 from ptxwcet.methods.hybrid.ipg import Transition

@@ -162,7 +162,7 @@ class Bound:
 
     def text(self) -> str:
         """The report for people."""
-        return render_text(build_report(self._alone()))
+        return render_text(build_report(self._alone())).text
 
     def _alone(self) -> Answer[KernelAnalysis]:
         answer = self.answer

@@ -35,7 +35,7 @@ def bounds(request: Request) -> tuple[int, int]:
 
 def said(request: Request) -> list[str]:
     """What the report says of values that facts exclude."""
-    text = render_text(build_report(bound_file(request)))
+    text = render_text(build_report(bound_file(request))).text
     return [line for line in text.splitlines() if "PW253" in line]
 
 

@@ -24,7 +24,6 @@ from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
 from ptxwcet.report.listing import CodeFile, build_listing
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.support.diagnostics import Diagnostic
 
 SOURCE: Literal["source"] = "source"
 PTX: Literal["ptx"] = "ptx"
@@ -108,7 +107,6 @@ class AnnotationReport(MachineHead):
 
 def build_annotation(
     answer: Answer[ExplainedKernel],
-    failures: list[Diagnostic],
     *,
     source: str | None = None,
     wants_ptx: bool = False,
@@ -116,11 +114,10 @@ def build_annotation(
     """The annotated code of each kernel; deterministic for equal input.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file. An internal
-    error in a kernel's row makes a refusal of it, and is added to ``failures``. Cost: linear in the
-    lines.
+    error in a kernel's row makes a refusal of it. Cost: linear in the lines.
     """
     row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
     return AnnotationReport(*machine_head(answer), rows)
 
 

@@ -86,8 +86,7 @@ def answer_kernel(request: Request) -> KeptAnswer:
     """
     try:
         found = bound_file(request, recent_module(request))
-        failures: list[Diagnostic] = []
-        (kernel,) = build_report(found, failures, source=request.source).kernels
+        (kernel,) = build_report(found, source=request.source).kernels
     except PtxwcetError as error:
         return KeptAnswer(refused(request, *error.diagnostics))
     except Exception as error:

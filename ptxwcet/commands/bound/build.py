@@ -33,10 +33,10 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
-from ptxwcet.report.head import kernel_rows, machine_head, name_rows
+from ptxwcet.report.head import kernel_head, kernel_rows, machine_head
 from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
 from ptxwcet.timing.shares import initiations_by_instruction
 
@@ -51,7 +51,6 @@ _LARGEST_STEP = 1024
 
 def build_report(
     answer: FileAnswer,
-    failures: list[Diagnostic] | None = None,
     *,
     explain: bool = False,
     source: str | None = None,
@@ -61,12 +60,11 @@ def build_report(
 
     ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
     does not lie beside the PTX file, ``checks`` has the budget that bounds are held against. An
-    internal error in a kernel's row makes a refusal of the row
-    and is added to ``failures``.
+    internal error in a kernel's row makes a refusal of the row.
     """
     sources = SourceLines(answer.path, source) if explain else None
     row_of = partial(bounded_row, sources, checks)
-    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of, failures)
+    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of)
     return Report(*machine_head(answer), kernels)
 
 
@@ -84,13 +82,8 @@ def bounded_row(
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = percent_of(claim.cycles - lower, lower) if lower else None
     row = BoundedKernel(
-        kernel=analysis.kernel.name,
-        readable=analysis.kernel.readable,
-        block=analysis.launch.block,
-        grid=analysis.launch.grid,
-        parameters=tuple(sorted(analysis.launch.parameters.items())),
-        parameter_names=name_rows(analysis.launch),
-        warp_count=analysis.launch.warps,
+        *kernel_head(analysis.kernel, analysis.launch),
+        analysis.launch.warps,
         bound_cycles=claim.cycles,
         microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,

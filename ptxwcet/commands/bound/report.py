@@ -12,7 +12,7 @@ from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.commands.bound.certificate_rows import CertificateRow
 from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
 from ptxwcet.report.access_rows import AccessRow
-from ptxwcet.report.head import MachineHead, Refused
+from ptxwcet.report.head import BlockHead, MachineHead, Refused
 
 ORIGINS = ("analysis", "certificate", "user")
 """Who says how often a loop's body is executed."""
@@ -244,7 +244,7 @@ class BudgetRow:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedKernel:
+class BoundedKernel(BlockHead):
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
     ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
@@ -257,13 +257,6 @@ class BoundedKernel:
     ``budget`` is None unless one is given.
     """
 
-    kernel: str
-    readable: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int] | None
-    parameters: tuple[tuple[str, int | float], ...]
-    parameter_names: tuple[tuple[str, str], ...]
-    warp_count: int
     bound_cycles: int
     microseconds: float
     guarantee: Annotated[str, Guarantee]

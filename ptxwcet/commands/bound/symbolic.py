@@ -12,8 +12,14 @@ from ptxwcet.commands.bound.formula import SymbolicAnswer
 from ptxwcet.commands.bound.formula_search import LaunchFormula, OpenParameter, SymbolicBound
 from ptxwcet.commands.bound.formula_text import row_text
 from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
-from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import (
+    BlockHead,
+    MachineHead,
+    Refused,
+    kernel_head,
+    kernel_rows,
+    machine_head,
+)
 from ptxwcet.support.rounding import microseconds_of
 
 
@@ -47,7 +53,7 @@ class SymbolicLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolicKernel:
+class SymbolicKernel(BlockHead):
     """A kernel's bound as a function of ``parameter``, which the user calls ``name``.
 
     For every number from ``low`` to ``high``; the largest bound is ``largest_cycles``, at
@@ -56,13 +62,6 @@ class SymbolicKernel:
     ``launch_not_bounded`` says why there is no formula though there is one.
     """
 
-    kernel: str
-    readable: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int] | None
-    parameters: tuple[tuple[str, int | float], ...]
-    parameter_names: tuple[tuple[str, str], ...]
-    warp_count: int
     parameter: str
     name: str
     low: int
@@ -87,28 +86,21 @@ class SymbolicReport(MachineHead):
     kernels: tuple[SymbolicKernel | Refused, ...]
 
 
-def build_symbolic_report(
-    answer: SymbolicAnswer, failures: list[Diagnostic] | None = None
-) -> SymbolicReport:
+def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
     """The report of a run; deterministic for equal input.
 
-    An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
+    An internal error in a kernel's row makes a refusal of the row.
     """
     row_of = partial(_bounded, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
     return SymbolicReport(*machine_head(answer), rows)
 
 
 def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
     claim, parameter = bound.claim, bound.parameter
     return SymbolicKernel(
-        kernel=bound.kernel.name,
-        readable=bound.kernel.readable,
-        block=bound.launch.block,
-        grid=bound.launch.grid,
-        parameters=tuple(sorted(bound.launch.parameters.items())),
-        parameter_names=name_rows(bound.launch),
-        warp_count=bound.launch.warps,
+        *kernel_head(bound.kernel, bound.launch),
+        bound.launch.warps,
         parameter=parameter.name,
         name=parameter.shown,
         low=parameter.low,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ptxwcet.commands.bound.explanation_text import explanation_lines, launch_explanation_lines
 from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
 from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, LoopRow, Report
-from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
+from ptxwcet.report.head import (
+    KernelHead,
+    MachineHead,
+    Refused,
+    as_people_know,
+    head_text,
+    launch_text,
+    row_or_refusal,
+    said_in,
+)
 from ptxwcet.report.places import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.rounding import percent_of
@@ -30,28 +39,25 @@ class Extent(Enum):
     DETAILS = "all that is known"
 
 
-class _Named(Protocol):
-    @property
-    def kernel(self) -> str: ...
-
-
-Named = TypeVar("Named", bound=_Named)
+Named = TypeVar("Named", bound=KernelHead)
 """The row of a kernel that is bounded."""
+
+
+class Rendered(NamedTuple):
+    """A report as text, and the internal errors that cost kernels their part of it."""
+
+    text: str
+    failures: tuple[Diagnostic, ...] = ()
 
 
 def render_text(
     report: Report,
-    failures: list[Diagnostic] | None = None,
     extent: Extent = Extent.DETAILS,
-) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart).
-
-    An internal error costs the text of its kernel alone, and is added to ``failures``.
-    """
+) -> Rendered:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
     if extent is Extent.LINE:
-        return "".join(map(_line, report.kernels))
-    text_of = partial(_bounded, extent=extent)
-    return "\n\n".join([head_text(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
+        return Rendered("".join(map(_line, report.kernels)))
+    return rendered(report, report.kernels, partial(_bounded, extent=extent))
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
@@ -64,19 +70,21 @@ def _line(kernel: BoundedKernel | Refused) -> str:
     return f"{line}\n"
 
 
-def kernel_texts(
-    kernels: Iterable[Named | Refused],
-    text_of: Callable[[Named], str],
-    failures: list[Diagnostic] | None,
-) -> Iterator[str]:
-    """The text of each kernel; of one that is refused, or costs an internal error, a row."""
-    for kernel in map(as_people_know, kernels):
-        shown: str | Refused = (
-            kernel
-            if isinstance(kernel, Refused)
-            else row_or_refusal(kernel.kernel, partial(text_of, kernel), failures)
-        )
-        yield shown if isinstance(shown, str) else _refused(shown)
+def rendered(
+    head: MachineHead, kernels: Iterable[Named | Refused], text_of: Callable[[Named], str]
+) -> Rendered:
+    """A report as text; of a kernel that is refused, or costs an internal error, there is a row."""
+    texts, failures = [head_text(head)], []
+    for row in kernels:
+        kernel = as_people_know(row)
+        shown: str | Refused
+        if isinstance(kernel, Refused):
+            shown = kernel
+        else:
+            shown = row_or_refusal(kernel.kernel, partial(text_of, kernel))
+            failures += [] if isinstance(shown, str) else said_in(shown)
+        texts.append(shown if isinstance(shown, str) else _refused(shown))
+    return Rendered("\n\n".join(texts) + "\n", tuple(failures))
 
 
 def _refused(kernel: Refused) -> str:
@@ -86,7 +94,11 @@ def _refused(kernel: Refused) -> str:
 
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
-    lines = [f"kernel     {kernel.kernel}", f"launch     {launch_text(kernel)}", ""]
+    lines = [
+        f"kernel     {kernel.kernel}",
+        f"launch     {launch_text(kernel)}",
+        "",
+    ]
     lines += launch_lines(kernel)
     lines.append(bound_line(kernel))
     lines += _budget(kernel)
@@ -177,19 +189,6 @@ def _worst_path(kernel: BoundedKernel) -> list[str]:
         ],
         _MOST_BLOCKS,
     )
-
-
-def launch_text(kernel: BoundedKernel) -> str:
-    """The launch that a bound is for: block, grid, parameters."""
-
-    def dims(sizes: tuple[int, int, int]) -> str:
-        return "x".join(map(str, sizes))
-
-    grid = "any grid" if kernel.grid is None else f"grid {dims(kernel.grid)}"
-    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
-    plural = "" if kernel.warp_count == 1 else "s"
-    text = f"block {dims(kernel.block)} ({kernel.warp_count} warp{plural}), {grid}"
-    return f"{text}; {values}" if values else text
 
 
 def _budget(kernel: BoundedKernel) -> list[str]:

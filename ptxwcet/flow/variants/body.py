@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.effort import TooMuchEffort
@@ -32,26 +33,33 @@ Behind = Mapping[str, Content]
 """What is known at the end of registers that one inner loop or instruction has written last."""
 
 
+class Traversed(NamedTuple):
+    """The cases that arrive at the end of a region, and those that leave it elsewhere."""
+
+    arrived: list[Case]
+    leaving: list[Case]
+
+
 def traverse(
     region: Region,
     start: Case,
     signed: bool,
     kept: frozenset[str] = frozenset(),
     behind: Behind | None = None,
-    leaving: list[Case] | None = None,
     *,
     thorough: bool = False,
-) -> list[Case]:
+) -> Traversed:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. Cases that leave the region are added to ``leaving``. ``thorough``: the last
+    end. ``thorough``: the last
     iteration of inner loops is walked, and cases are split by whether numbers wrap around. Raises
     TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
     how = region.stepping(signed=signed, splits=thorough)
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
+    leaving: list[Case] = []
     steps = 0
     ways: list[tuple[int, Case]]
     for block in region.order:
@@ -79,15 +87,15 @@ def traverse(
                 continue  # round again: not to the end
             elif target in region.blocks and target != region.start:
                 waiting.setdefault(target, []).append(case)
-            elif leaving is not None:
+            else:
                 leaving.append(case)
         if steps > _MOST_STEPS:
             raise TooMuchEffort
     if waiting:
         raise TooMuchEffort  # an order that does not follow all ways
     if len(arrived) > _MOST_CASES:
-        return _merged(arrived, region.live[region.end] | kept)
-    return arrived
+        arrived = _merged(arrived, region.live[region.end] | kept)
+    return Traversed(arrived, leaving)
 
 
 def _walked(

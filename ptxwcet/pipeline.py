@@ -13,14 +13,12 @@ from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.compose.launch_bound import count_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
-from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
 from ptxwcet.flow.flow_graph import FlowGraph, Work
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow, irreducible_diagnostics
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
-from ptxwcet.flow.paths.advice import advised
 from ptxwcet.flow.paths.call_variables import followed, with_variable_registers
 from ptxwcet.flow.paths.diagnostics import ContradictedFacts, OpenDecision, is_for_want_of_knowledge
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
@@ -62,7 +60,7 @@ def prepare_kernel(
     try:
         return preparation.prepared(launch, placed)
     except PtxwcetError as error:
-        raise advised(error, flow, launch, placed) from None
+        raise _advised(error, flow, launch, placed) from None
 
 
 def refusals_behind(
@@ -234,8 +232,17 @@ def analyse_kernel(
         best = _least(preparation, placed, best, policy)
     if best is None:
         assert problem is not None
-        raise advised(problem, flow, launch, placed)
+        raise _advised(problem, flow, launch, placed)
     return best
+
+
+def _advised(
+    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts
+) -> PtxwcetError:
+    # here: only of a refusal it is asked what would settle it
+    from ptxwcet.flow.paths.advice import advised
+
+    return advised(error, flow, launch, facts)
 
 
 def _is_known(analysis: KernelAnalysis) -> bool:
@@ -255,6 +262,9 @@ def _least(
     More facts rarely raise a bound then: not all ways to leave some out are tried. Where a branch
     is open without some facts it is so without more.
     """
+    # here: what one known path bounds is not bounded again
+    from ptxwcet.flow.facts.fewer import fewer_facts
+
     stated, kernel = preparation.stated, preparation.kernel
     named = {*stated.parameters, *stated.ranges, *stated.parameter_bytes, *stated.constants}
     decisive = decisive_variables(with_variable_registers(kernel), named)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -215,6 +216,16 @@ class FlowGraph(ControlFlow):
     def block_of(self, index: int) -> BlockId:
         """The block that holds instruction ``index``. Cost: logarithmic."""
         return BlockId(bisect_right(self.cfg.blocks, index, key=lambda block: block.start) - 1)
+
+    def indices(self, blocks: Iterable[int]) -> Iterator[int]:
+        """The indices of the instructions of blocks, in order."""
+        for block in sorted(blocks):
+            yield from range(self.cfg.blocks[block].start, self.cfg.blocks[block].end)
+
+    def writes(self, blocks: Iterable[int]) -> Counter[str]:
+        """How many instructions of some blocks write each register."""
+        written = (self.kernel.instructions[index].writes for index in self.indices(blocks))
+        return Counter(name for names in written for name in names)
 
     def last(self, block: int) -> int:
         """Index of the last instruction of a block."""

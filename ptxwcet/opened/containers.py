@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.opened.nvcc import MOST_SECONDS, compiled_ptx, is_harmless, not_compiled
+from ptxwcet.opened.request import SOURCE
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
 OPENER = "cuobjdump"
-_SOURCE = ".cu"
-_MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d{2,3}[af]?)")
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 _MOST_LISTED = 8
@@ -38,25 +36,14 @@ class Compilation:
     is_linked: bool = False
 
 
-def needs_tool(path: str) -> bool:
-    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant."""
-    if Path(path).suffix.lower() == _SOURCE:
-        return True
-    try:
-        with open_input(path, MOST_DATA_BYTES) as file:
-            return file.read(8).startswith(_MARKS)
-    except OSError:
-        return False  # whoever reads it says why
-
-
 def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -> str:
-    """The PTX of a file for which :func:`needs_tool` is true.
+    """The PTX of a file for which :func:`~ptxwcet.opened.request.needs_tool` is true.
 
     Of a binary with several PTX files that one is taken that is for the architecture, if one is
     named, and has the ``kernels``. Raises PtxwcetError: PW120 (not compiled), PW121 (no PTX, or
     not one). Cost: a run of the tool.
     """
-    if Path(path).suffix.lower() == _SOURCE:
+    if Path(path).suffix.lower() == SOURCE:
         return _compiled(path, compilation)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
         return _extracted(path, compilation, kernels, Path(folder))

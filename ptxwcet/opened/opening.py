@@ -18,7 +18,6 @@ from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.cuda_names import parameter_names
-from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.parameters import (
     parse_parameters,
     refuse_alignment,
@@ -297,6 +296,9 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     )
     if request.facts_file is None:
         return options
+    # here: read only where there is one
+    from ptxwcet.flow.facts.files import read_flow_facts
+
     names = [kernel.name for kernel in module.kernels]
     file = read_flow_facts(request.facts_file, digest_of(request), names)
     return replace(

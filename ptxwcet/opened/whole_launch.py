@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ptxwcet.claims import Refusal
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.carve_out import require_grid
 from ptxwcet.compose.launch_bound import LaunchBound, bound_launch
-from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.opened.opening import Launched, sources_of
 from ptxwcet.opened.request import Request
+
+if TYPE_CHECKING:
+    from ptxwcet.compose.register_use import RegisterUse
 
 
 class Wishes:
@@ -27,9 +30,14 @@ class Wishes:
     @cached_property
     def _use(self) -> RegisterUse | None:
         request = self._request
+        if request.ptxas_info is None and not request.asks_ptxas:
+            return None
+        # here: few launches ask ptxas
+        from ptxwcet.compose.register_use import ask_ptxas, read_register_use
+
         if request.ptxas_info is not None:
             return read_register_use(request.ptxas_info)
-        return ask_ptxas(sources_of(request)[0].text) if request.asks_ptxas else None
+        return ask_ptxas(sources_of(request)[0].text)
 
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""

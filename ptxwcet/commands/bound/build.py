@@ -10,11 +10,11 @@ from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
-from ptxwcet.commands.bound.certificate_rows import CertificateRow, certificate_row
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
 from ptxwcet.commands.bound.report import (
     BoundedKernel,
     BoundRow,
+    CertificateRow,
     LaunchRow,
     LineRow,
     LoopRow,
@@ -188,6 +188,9 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
         for warp in piece.paths.warps:
             for entry in loop_entries(warp.nodes):
                 if entry.proof is not None:
+                    # here: few loops have one
+                    from ptxwcet.commands.bound.certificate_rows import certificate_row
+
                     reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
                     certificates.setdefault(entry.loop, {})[reported] = None
                 earlier = most.get(entry.loop)

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from ptxwcet.commands.bound.certificate_rows import CertificateRow
-from ptxwcet.commands.bound.report import merged_assumptions
+from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.commands.page.report import (
     LAUNCH_PARTS,

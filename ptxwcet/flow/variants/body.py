@@ -19,7 +19,7 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed, exact
 from ptxwcet.flow.variants.linear_forms import Form, plus, variable
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
-from ptxwcet.flow.variants.regions import Region, indices, writes
+from ptxwcet.flow.variants.regions import Region
 from ptxwcet.flow.variants.steps import step
 from ptxwcet.ir.kernel import Register
 
@@ -103,7 +103,7 @@ def _walked(
 ) -> tuple[list[Case], int]:
     """The cases after the instructions of a block that matter, and how many steps that took."""
     steps = 0
-    for index in indices(region.graph, (block,)):
+    for index in region.graph.indices((block,)):
         instruction = region.graph.kernel.instructions[index]
         if region.relevant.isdisjoint(instruction.writes):
             continue
@@ -192,7 +192,7 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
     how = region.stepping(signed=True)
     registers = dict(case.registers)
-    for name in writes(region.graph, inner.body):
+    for name in region.graph.writes(inner.body):
         if name in region.relevant:
             known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
             registers[name] = known or how.unknown(name, f"{name}@{inner.header}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -134,7 +134,7 @@ def _region(
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
     )
-    counts, again = writes(graph, blocks), set(_in_loops(graph, around.values()))
+    counts, again = graph.writes(blocks), set(_in_loops(graph, around.values()))
     headers: dict[int, Loop] = {one.header: one for one in inner}
     entered: dict[int, Loop] = {one.header: one for one in around.values()}
     settled: dict[int, frozenset[str]] = {
@@ -157,38 +157,23 @@ def _region(
     )
 
 
-def indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterator[int]:
-    """The indices of the instructions of blocks, in order."""
-    for block in sorted(blocks):
-        bounds = graph.cfg.blocks[block]
-        yield from range(bounds.start, bounds.end)
-
-
-def writes(graph: FlowGraph, blocks: Iterable[int]) -> Counter[str]:
-    """How many instructions of some blocks write each register."""
-    kernel = graph.kernel
-    return Counter(
-        name for index in indices(graph, blocks) for name in kernel.instructions[index].writes
-    )
-
-
 def _in_loops(graph: FlowGraph, loops: Iterable[Loop]) -> Counter[str]:
-    return writes(graph, {block for one in loops for block in one.body})
+    return graph.writes({block for one in loops for block in one.body})
 
 
 def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
     """The registers that nothing writes between an inner loop and the end of a region."""
     around = {*range(len(graph.cfg.blocks))}.difference(blocks) | {end}
     seen = reachable(graph.cfg.successors, [target for _, target in inner.exits], around)
-    return frozenset(writes(graph, inner.body).keys() - writes(graph, seen).keys())
+    return frozenset(graph.writes(inner.body).keys() - graph.writes(seen).keys())
 
 
 def _relevant(
     graph: FlowGraph, blocks: Collection[int], ends: tuple[int, int], wanted_at_end: frozenset[str]
 ) -> frozenset[str]:
     definitions: dict[str, list[int]] = {}
-    written = {block: writes(graph, (block,)).keys() for block in blocks}
-    for index in indices(graph, blocks):
+    written = {block: graph.writes((block,)).keys() for block in blocks}
+    for index in graph.indices(blocks):
         for name in graph.kernel.instructions[index].writes:
             definitions.setdefault(name, []).append(index)
     open_: dict[int, tuple[str, frozenset[int] | None]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values import ranges
@@ -69,6 +68,9 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
     To some of them each iteration adds a constant: they hang together by how many there were.
     """
     walk.state.active = mask
+    # here: one iteration is followed as terms, which loops that are counted have no need of
+    from ptxwcet.flow.certificates.passage import steady_steps
+
     steps = steady_steps(walk.graph, loop)
     before = {name: walk.state.register(name) for name in steps if name in walk.state.registers}
     walk.forget(loop)

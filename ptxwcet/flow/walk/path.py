@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin, Dim3
 from ptxwcet.flow.values.regions import Symbol
+
+if TYPE_CHECKING:
+    from ptxwcet.flow.certificates.proof import Proof
 
 # Lanes of a warp that may end one after another before the last one.
 _MOST_EARLY = WARP_SIZE - 1

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.values.value import Unknown, Value, implies
-from ptxwcet.flow.variants.regions import body_of, indices
 from ptxwcet.flow.walk.iterations import Entry
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Undecided, never_ends
@@ -49,9 +48,12 @@ def _deciding(graph: FlowGraph, loop: Loop) -> frozenset[str]:
     """The registers at the header that decide where control goes in an iteration."""
     guards = {
         instruction.guard.register
-        for instruction in (graph.kernel.instructions[i] for i in indices(graph, loop.body))
+        for instruction in (graph.kernel.instructions[i] for i in graph.indices(loop.body))
         if instruction.guard is not None and instruction.control is not ControlEffect.NONE
     }
+    # here: few counters go round
+    from ptxwcet.flow.variants.regions import body_of
+
     return body_of(graph, loop, frozenset(guards)).live[loop.header]
 
 

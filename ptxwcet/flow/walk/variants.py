@@ -25,7 +25,7 @@ from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
-from ptxwcet.flow.variants.regions import Region, body_of, ways_to, writes
+from ptxwcet.flow.variants.regions import Region, body_of, ways_to
 from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
@@ -117,7 +117,7 @@ def bound_results(
     says of an iteration counts once the checker has confirmed it. Cost: linear in the registers
     that the loop writes; one iteration on cases, and two questions to the solver a register, once.
     """
-    later = writes(walk.graph, outside)
+    later = walk.graph.writes(outside)
     for name, result in _results(walk, loop).items():
         now = walk.state.registers.get(name)
         if name in later or not isinstance(now, Unknown):
@@ -147,7 +147,7 @@ def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
     """What a loop does to the registers that decide branches, found once."""
     results = walk.graph.work.of_launch[_Results]
     if loop.id not in results:
-        wanted = walk.graph.control_registers.intersection(writes(walk.graph, loop.body))
+        wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
         body = body_of(walk.graph, loop, wanted)
         results[loop.id] = results_of(body, wanted, walk.graph.work.searching)
     return results[loop.id]

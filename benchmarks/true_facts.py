@@ -33,8 +33,8 @@ from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.parameters import resolve_arrays
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, Place, StatedFacts
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch

@@ -56,7 +56,7 @@ def request_from(
                 "--nvcc-options is for CUDA source: a binary is compiled already"
             )
         # here: PTX needs neither compiler nor opener
-        from ptxwcet.opened.containers import Compilation, ptx_text
+        from ptxwcet.opened.nvcc import Compilation, ptx_text
 
         compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
         text = ptx_text(file, compilation, kernels)

@@ -29,7 +29,7 @@ from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.opened.containers import Compilation, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.opened.opening import RefusedKernel, open_request
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all

@@ -22,8 +22,7 @@ from pathlib import Path
 from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
-from ptxwcet.opened.opening import open_request
-from ptxwcet.opened.recent import recent_module
+from ptxwcet.opened.opening import open_request, recent_module
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
 from ptxwcet.ptx.grammar import grammar_text

@@ -14,13 +14,12 @@ from ptxwcet.bounds.methods import SCHEDULED
 from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.compose.wishes import require_use
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
-from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.cuda_names import parameter_names
+from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
 from ptxwcet.flow.facts.parameters import (
     parse_parameters,
     refuse_alignment,
+    resolve_arrays,
     resolve_parameters,
 )
 from ptxwcet.flow.facts.places import main_file
@@ -54,7 +53,9 @@ from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile
+from functools import lru_cache
 
+from ptxwcet.support.input_files import working_folder
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -512,3 +513,19 @@ def cuda_source(request: Request) -> CudaSource | None:
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
+
+
+def recent_module(request: Request) -> Module:
+    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
+
+    Raises PtxwcetError. Cost: the file is read.
+    """
+    files = tuple((one.name, one.text) for one in sources_of(request))
+    return warned_of(_parsed(files, working_folder()))
+
+
+@lru_cache(maxsize=4)
+def _parsed(files: tuple[tuple[str, str], ...], folder: str) -> Module:
+    # texts, not digests of them: a file may be another one when it is read again; names of files
+    # are shown as they are from the folder
+    return read_program(*(SourceFile(*one) for one in files))

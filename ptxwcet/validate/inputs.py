@@ -18,7 +18,7 @@ from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedPiec
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.facts.totals import count_visits
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine

@@ -15,8 +15,7 @@ from answers import only_answer
 from places import SAMPLES
 
 from ptxwcet.bounds.grid import CoRunner, MemoryServer, SetAside
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
+from ptxwcet.commands.bound.formula import LaunchFormula, SymbolicBound, bound_symbolic
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request

@@ -24,8 +24,7 @@ from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.compose.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.flow.facts.path_counts import count_visits
-from ptxwcet.flow.facts.totals import loop_visits, totals_in_force
+from ptxwcet.flow.facts.totals import count_visits, loop_visits, totals_in_force
 from ptxwcet.flow.launch import Launch, PlacedTotal
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.pipeline import analyse_kernel

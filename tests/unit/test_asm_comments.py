@@ -12,9 +12,8 @@ from refusals import refusal_of
 
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.asm_comments import find_marks, marked_bounds
 from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.marked_loops import marked_bounds
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import BoundOrigin

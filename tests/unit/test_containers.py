@@ -12,7 +12,7 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.opened.containers import Compilation, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.opened.request import needs_tool
 from ptxwcet.support.diagnostics import PtxwcetError
 

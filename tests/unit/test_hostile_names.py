@@ -14,7 +14,7 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.cli.main import _COMMANDS, commands
-from ptxwcet.opened.containers import Compilation, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on the PATH")

@@ -21,8 +21,7 @@ from ptxwcet.bounds.grid import (
     bounds_by_residency,
 )
 from ptxwcet.claims import Refusal
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
+from ptxwcet.commands.bound.formula import LaunchFormula, SymbolicBound, bound_symbolic
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.opening import RefusedKernel

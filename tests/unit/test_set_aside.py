@@ -12,8 +12,7 @@ from places import PACKAGE, SAMPLES
 from programs import run_program
 
 from ptxwcet.claims import AssumptionState
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula
+from ptxwcet.commands.bound.formula import LaunchFormula, bound_symbolic
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch

@@ -22,8 +22,7 @@ from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
 from ptxwcet.report.listing import CodeFile, build_listing
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.report.source_lines import SourceLines, place
 
 SOURCE: Literal["source"] = "source"
 PTX: Literal["ptx"] = "ptx"

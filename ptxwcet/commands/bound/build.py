@@ -1,19 +1,27 @@
-"""From the analysis to the report: gathers, counts and names, computes no bound."""
+"""From the analysis to the report: gathers, counts and names, computes no bound.
+
+A row has all that a verdict rests on: cycles, guarantees, assumptions. So bounds that were kept are
+judged as those that were just found.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import Refusal
+from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
 from ptxwcet.commands.bound.report import (
+    AssumptionRow,
     BoundedKernel,
     BoundRow,
+    BudgetRow,
     CertificateRow,
     LaunchRow,
     LineRow,
@@ -25,7 +33,6 @@ from ptxwcet.commands.bound.report import (
     citation_texts,
 )
 from ptxwcet.commands.bound.study import FileAnswer
-from ptxwcet.commands.bound.verdicts import with_verdict
 from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.facts.places import loop_control
@@ -34,9 +41,8 @@ from ptxwcet.flow.walk.path import PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
 from ptxwcet.report.head import kernel_head, kernel_rows, machine_head
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.report.source_lines import SourceLines, place
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
 from ptxwcet.timing.shares import initiations_by_instruction
 
@@ -251,3 +257,34 @@ def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
         LineRow(where, cycles, round(100 * cycles / total, 2))
         for where, cycles in ordered[:_COSTLIEST_LINES]
     )
+
+
+def with_verdict(row: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedKernel:
+    """The row with what it says of the budget, if there is one, at the clock of its machine."""
+    judged = checks.judge(*_claims(row), clock_mhz)
+    if judged is None:
+        return row
+    guarantee = None if judged.claim is None else judged.claim.guarantee.value
+    of, verdict = judged.of, judged.verdict.value
+    return replace(row, budget=BudgetRow(judged.budget.text, judged.cycles, of, verdict, guarantee))
+
+
+def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagnostic]:
+    """PW520, PW521 and PW522 for a row, without a place: a row does not know its kernel's."""
+    return checks.failed(row.readable, None, *_claims(row), clock_mhz)
+
+
+def _claims(row: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
+    """The claims of block and launch; a refusal where that has no bound, None without a launch."""
+    block = _claim(row.bound_cycles, row.guarantee, row.bounds[0].method, row.assumptions)
+    launch = row.launch
+    if launch is not None:
+        return block, _claim(launch.cycles, launch.guarantee, launch.form, launch.assumptions)
+    return block, Refusal(row.launch_not_bounded) if row.launch_not_bounded else None
+
+
+def _claim(
+    cycles: int, guarantee: str, method: str, assumptions: Iterable[AssumptionRow]
+) -> TimingClaim:
+    stated = (Assumption(a.key, a.text, AssumptionState(a.state), a.source) for a in assumptions)
+    return TimingClaim(cycles, Guarantee(guarantee), method, tuple(stated))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
+from ptxwcet.flow.graph.divergence import DivergentSet, select_divergent_edges
 from ptxwcet.flow.values.condition_text import place_of
 
 

@@ -23,8 +23,13 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.paths.advice import with_grid
-from ptxwcet.flow.paths.question_search import OpenLoop
-from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
+from ptxwcet.flow.paths.questions import (
+    OpenAgreement,
+    OpenLoop,
+    OpenParameter,
+    Questions,
+    find_questions,
+)
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine

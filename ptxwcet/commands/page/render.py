@@ -21,8 +21,7 @@ from ptxwcet.commands.page.report import (
 )
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.head import launch_text
-from ptxwcet.report.page.parts import page_file
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.page.parts import fill, page_file
 
 _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (

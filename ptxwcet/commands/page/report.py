@@ -18,7 +18,7 @@ from ptxwcet.commands.page.study import KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.divergent_sets import StandingEdges
+from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.head import MachineHead, Refused, as_people_know, internal_errors

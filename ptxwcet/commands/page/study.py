@@ -28,7 +28,7 @@ from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.control_flow import ControlFlow
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
+from ptxwcet.flow.graph.divergence import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.paths.dot import NO_NOTES
 from ptxwcet.flow.walk.path import visits
 from ptxwcet.ir.kernel import Kernel

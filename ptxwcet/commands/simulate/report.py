@@ -17,7 +17,7 @@ from ptxwcet.report.head import (
     kernel_rows,
     machine_head,
 )
-from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import Stalls, WarpRun
 
 

@@ -18,8 +18,13 @@ from ptxwcet.flow.paths.diagnostics import (
     is_for_want_of_knowledge,
     value_option,
 )
-from ptxwcet.flow.paths.question_search import only_parameters, scalars
-from ptxwcet.flow.paths.questions import Questions, find_questions, reads_grid_size
+from ptxwcet.flow.paths.questions import (
+    Questions,
+    find_questions,
+    only_parameters,
+    reads_grid_size,
+    scalars,
+)
 from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.value import CauseKind
 from ptxwcet.ir.kernel import Kernel

@@ -19,10 +19,20 @@ executed as many barriers. Where warps part at a branch and wait at barriers bef
 they need not have when they come to a block that both sides lead to.
 
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
-changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.rules` and
+changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.domain` and
 :mod:`ptxwcet.flow.shapes.opaque`.
 
 Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.
+
+Warps agree at a branch in the same iteration of every loop around. Whether they agree when each of
+them comes there for the n-th time is another question: in one iteration a warp may go past it that
+another one does not, at a branch where they part, and come there in the next.
+
+The n-th barrier that a warp executes is the n-th of every other warp, whichever instructions they
+are. So what a barrier reduces is alike for all warps at one instruction only if they come to it
+after as many barriers, and so is what memory holds between two barriers. They do not where they
+part at a branch, wait at barriers before its sides meet, and come to a block from several sides.
+Warps that end, or never come to the block again, are not among those that come there.
 """
 
 from __future__ import annotations
@@ -31,13 +41,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
-from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.shapes.barrier_order import BarrierOrder
+from ptxwcet.flow.shapes.domain import result_shapes
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
-from ptxwcet.flow.shapes.rules import result_shapes
 from ptxwcet.flow.shapes.shape import (
     MOST_ALIGNED,
     VARYING,
@@ -49,7 +58,6 @@ from ptxwcet.flow.shapes.shape import (
     limited,
     uniform,
 )
-from ptxwcet.flow.shapes.visits import Visits
 from ptxwcet.flow.values.accesses import variable_moves
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.transfer import register_width
@@ -65,7 +73,84 @@ from ptxwcet.ir.kernel import (
     SymbolRef,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
+
+
+class BarrierOrder:
+    """Where warps may have executed different numbers of barriers.
+
+    ``guarded`` are the barriers with a guard. Cost of a question: linear in the blocks.
+    """
+
+    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, live: Liveness) -> None:
+        self._cfg = cfg
+        self._live = live
+        self._block_of = {
+            index: block.id
+            for block in cfg.blocks
+            for index in cfg.barriers
+            if block.start <= index < block.end
+        }
+        self._waiting = set(self._block_of.values())
+        self.guarded = [
+            index for index in cfg.barriers if kernel.instructions[index].guard is not None
+        ]
+
+    def lost_behind(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
+        """The blocks that warps come to by several sides of a branch at which they part."""
+        if self._waiting.isdisjoint(self._live.between(branch, meeting)):
+            return set()
+        found: set[BlockId] = set()
+        seen: set[BlockId] = set()
+        for target in set(self._cfg.successors[branch]):
+            reached = reachable(self._cfg.successors, [target])
+            found |= seen & reached
+            seen |= reached
+        return found
+
+    def behind(self, index: int) -> set[BlockId]:
+        """The block of a barrier and those that it leads to."""
+        return reachable(self._cfg.successors, [self._block_of[index]])
+
+
+class Visits:
+    """At which branches warps have to agree so that their n-th visits are in one iteration."""
+
+    def __init__(self, flow: ControlFlow, live: Liveness) -> None:
+        self._flow = flow
+        self._cfg = flow.cfg
+        self._live = live
+        self._found: dict[BlockId, tuple[BlockId, ...]] = {}
+
+    def parting(self, block: BlockId) -> tuple[BlockId, ...]:
+        """The branches of which one side may lead past ``block``, by whatever is decided on it, and
+        to it later; another may lead to it at once. Cost: linear in the kernel for each branch that
+        leads there, once.
+        """
+        if block not in self._found:
+            self._found[block] = tuple(
+                branch.id for branch in self._cfg.blocks if self._may_miss(branch.id, block)
+            )
+        return self._found[block]
+
+    def _may_miss(self, branch: BlockId, block: BlockId) -> bool:
+        sides, meeting = set(self._cfg.successors[branch]), self._flow.meeting(branch)
+        if len(sides) < 2 or block not in self._live.between(branch, meeting):
+            return False
+        missing = {side for side in sides if self._leads_past(side, branch, block)}
+        ends = (branch, meeting)
+        hitting = {s for s in sides if block in reachable(self._cfg.successors, [s], ends)}
+        return any(missing - {side} for side in hitting)
+
+    def _leads_past(self, side: BlockId, branch: BlockId, block: BlockId) -> bool:
+        """Whether warps may come from a side of a branch to where its sides meet, or to the branch
+        again, without ``block``, and to that behind.
+        """
+        meeting = self._flow.meeting(branch)
+        avoided = reachable(self._cfg.successors, [side], (block,))
+        again = [one for one in (branch, meeting) if one is not None and one in avoided]
+        return block in reachable(self._cfg.successors, again)
 
 
 class BranchAgreements:

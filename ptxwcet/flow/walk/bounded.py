@@ -10,12 +10,12 @@ from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.value import Known, Mask, combine, scale_by, wrap
 from ptxwcet.flow.walk.branches import agreement_at
-from ptxwcet.flow.walk.exits import ExitRecorder
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
+from ptxwcet.flow.walk.trail import ExitRecorder
 
 _LONGEST = 64
 """Bits of the widest registers."""

@@ -28,7 +28,7 @@ from ptxwcet.methods.hybrid.rows import (
 )
 from ptxwcet.methods.hybrid.study import HybridAnswer
 from ptxwcet.report.head import diagnostic_row, report_head
-from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import place
 
 
 def build_hybrid_report(answer: HybridAnswer) -> HybridReport:

@@ -40,7 +40,7 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.opened.opening import Launched
+from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
@@ -468,7 +468,9 @@ class _Checker:
         try:
             analysis = analyse_kernel(case.kernel, launch, MACHINE, facts)
             if self._is_launch:
-                analysis = with_launch_bound(analysis, case.module, Launched(), Wishes(Request("")))
+                analysis = with_launch_bound(
+                    analysis, case.module, SaidByFile(), Wishes(Request(""))
+                )
         except PtxwcetError as error:
             if error.diagnostics[0].code in CONTRADICTIONS:
                 text = error.diagnostics[0].render()
@@ -478,7 +480,7 @@ class _Checker:
         if cycles < self._least:
             found.append(f"{case.name}: {cycles} below {self._least}: {facts}")
         found += [f"{case.name}: {text}: {facts}" for text in self._departures(analysis)]
-        whole = analysis.launched
+        whole = analysis.launch_bound
         return cycles, whole.claim.cycles if isinstance(whole, LaunchBound) else None
 
     def _departures(self, analysis: KernelAnalysis) -> list[str]:

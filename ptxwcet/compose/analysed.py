@@ -43,9 +43,9 @@ class AnalysedPiece:
 class KernelAnalysis(OnFlow):
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
-    ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
+    ``launch_bound``: how long the whole launch takes, or why that is open; None without a grid.
     ``others``: the pieces under other choices of the facts that are stated, of which each covers
-    all blocks of the launch too; ``of_launch`` are those on which ``launched`` rests.
+    all blocks of the launch too; ``of_launch`` are those on which ``launch_bound`` rests.
     ``leaves_out``: ``pieces`` are for some facts left out.
     """
 
@@ -54,7 +54,7 @@ class KernelAnalysis(OnFlow):
     machine: Machine
     pieces: tuple[AnalysedPiece, ...]
     facts: PlacedFacts
-    launched: LaunchBound | Refusal | None = None
+    launch_bound: LaunchBound | Refusal | None = None
     of_launch: tuple[AnalysedPiece, ...] = ()
     others: tuple[tuple[AnalysedPiece, ...], ...] = ()
     leaves_out: bool = False

@@ -137,7 +137,7 @@ class Bound:
 
     @property
     def _launch_claim(self) -> TimingClaim | None:
-        launched = self.analysis.launched
+        launched = self.analysis.launch_bound
         return launched.claim if isinstance(launched, LaunchBound) else None
 
     @property

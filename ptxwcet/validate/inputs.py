@@ -98,7 +98,7 @@ def analysed_launch(
         opened.facts_of(launch.kernel),
         unknown_at_worst=request.unknown_at_worst,
     )
-    return launch, with_launch_bound(analysis, opened.module, opened.launched, Wishes(request))
+    return launch, with_launch_bound(analysis, opened.module, opened.said_by_file, Wishes(request))
 
 
 def validate_input(
@@ -123,7 +123,7 @@ def validate_input(
     kinds = tuple(checker.check(piece) for piece in prepared.pieces)
     diagnostics += checker.diagnostics
     grid = None
-    if analysis.launched is not None and not diagnostics:
+    if analysis.launch_bound is not None and not diagnostics:
         grid = validate_grid(analysis, execution, seed)
         diagnostics += grid.diagnostics
     return InputValidation(

@@ -161,7 +161,7 @@ def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
 
 def _of_launch_alone(bounded: ExplainedKernel) -> Iterator[AnnotatedLine]:
     """Cycles of the launch's bound that belong to no instruction."""
-    launched = bounded.analysis.launched
+    launched = bounded.analysis.launch_bound
     if not isinstance(launched, LaunchBound) or bounded.launch is None:
         return
     own = {

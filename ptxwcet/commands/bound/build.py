@@ -108,11 +108,11 @@ def bounded_row(
         if sources is None or isinstance(explained, Refusal)
         else explanation_row(analysis, explained, sources),
         not_explained=explained.reason if isinstance(explained, Refusal) else "",
-        launch=_launch_row(analysis, analysis.launched, sources)
-        if isinstance(analysis.launched, LaunchBound)
+        launch=_launch_row(analysis, analysis.launch_bound, sources)
+        if isinstance(analysis.launch_bound, LaunchBound)
         else None,
-        launch_not_bounded=analysis.launched.reason
-        if isinstance(analysis.launched, Refusal)
+        launch_not_bounded=analysis.launch_bound.reason
+        if isinstance(analysis.launch_bound, Refusal)
         else "",
     )
     return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)

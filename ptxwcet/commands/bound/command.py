@@ -202,7 +202,7 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
     shown = Rendered("") if is_refusal else render_symbolic_text(report)
     diagnostics = [*refusals(answer, report.kernels), *shown.failures]
     for formula in answer.answered:
-        launched = formula.launched
+        launched = formula.launch_formula
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
         kernel, clock_mhz = formula.kernel, answer.machine.clock_mhz
         diagnostics += checks.failed(kernel.readable, kernel.span, formula.claim, launch, clock_mhz)

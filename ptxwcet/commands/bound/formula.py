@@ -44,13 +44,8 @@ from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    Answer,
-    Opened,
-    cuda_parameter_names,
-    open_request,
-    require_uses,
-)
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.opening import Answer, Opened, open_request, require_uses
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, launched_block
 from ptxwcet.pipeline import analyse_kernel, build_flow, require_known_opcodes
@@ -80,7 +75,7 @@ class SymbolicBound:
     """A kernel's bound as a function of a parameter.
 
     ``launch`` says everything else. ``claim`` is for each value in the range; its cycles are the
-    largest of them, reached at ``largest_at``. ``launched`` is the bound of the whole launch, or
+    largest of them, reached at ``largest_at``. ``launch_formula`` bounds the whole launch, or says
     why there is no formula for it; None without a grid.
     """
 
@@ -90,7 +85,7 @@ class SymbolicBound:
     formula: Formula
     claim: TimingClaim
     largest_at: int
-    launched: LaunchFormula | Refusal | None = None
+    launch_formula: LaunchFormula | Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +128,8 @@ def analyse_symbolic(
     if launch.grid is None or rules is None:
         return bound
     if isinstance(rules, Refusal):
-        return replace(bound, launched=rules)
-    return replace(bound, launched=job.bound_of_launch(math.prod(launch.grid), rules))
+        return replace(bound, launch_formula=rules)
+    return replace(bound, launch_formula=job.bound_of_launch(math.prod(launch.grid), rules))
 
 
 def analyse_symbolic_blocks(
@@ -415,7 +410,7 @@ def bound_symbolic(request: Request, symbolic: str) -> SymbolicAnswer:
 
         def rules(launch: Launch) -> LaunchRules | Refusal:
             said = wishes.of(kernel)
-            parts = opened.module, opened.launched, said
+            parts = opened.module, opened.said_by_file, said
             return launch_rules(launched_block(whole, launch, *parts), machine, said)
 
         blocks = _open_blocks(kernel, opened, symbolic)
@@ -461,9 +456,9 @@ def _open_blocks(kernel: Kernel, opened: Opened, symbolic: str) -> OpenParameter
                 help="for example --symbolic blocks=1..4096",
             )
         )
-    if opened.request.grid is not None:
-        grid = opened.request.grid
-        raise _has_a_value(kernel, FactSource(f"--symbolic {symbolic}"), f"the grid is {grid}")
+    if opened.grid is not None:
+        said = f"the grid is {opened.grid}"
+        raise _has_a_value(kernel, FactSource(f"--symbolic {symbolic}"), said)
     return OpenParameter(_BLOCKS, _BLOCKS, low, high)
 
 
@@ -485,7 +480,7 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
     if separator:
         (fact,) = parse_parameters((symbolic,))
         facts = replace(
-            facts, parameters=(*facts.parameters, ParameterFact(fact.name, fact.text, source))
+            facts, parameters=(*facts.parameters, ParameterFact(fact.name, fact.stated, source))
         )
     launch = opened.launch_of(kernel, facts)
     if parameter.name in launch.parameters:

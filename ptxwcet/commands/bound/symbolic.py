@@ -225,10 +225,12 @@ def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
         largest_cycles=claim.cycles,
         largest_at=bound.largest_at,
         microseconds=microseconds_of(claim.cycles, clock_mhz),
-        launch=_launch(bound.launched, parameter, clock_mhz)
-        if isinstance(bound.launched, LaunchFormula)
+        launch=_launch(bound.launch_formula, parameter, clock_mhz)
+        if isinstance(bound.launch_formula, LaunchFormula)
         else None,
-        launch_not_bounded=bound.launched.reason if isinstance(bound.launched, Refusal) else "",
+        launch_not_bounded=bound.launch_formula.reason
+        if isinstance(bound.launch_formula, Refusal)
+        else "",
     )
 
 

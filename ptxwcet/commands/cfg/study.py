@@ -24,11 +24,7 @@ from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.opened.opening import (
-    Opened,
-    RefusedKernel,
-    open_request,
-)
+from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

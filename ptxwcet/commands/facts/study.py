@@ -33,7 +33,8 @@ from ptxwcet.flow.paths.questions import (
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.opened.opening import Opened, RefusedKernel, cuda_source, open_request, refuse
+from ptxwcet.opened.cuda_text import cuda_source
+from ptxwcet.opened.opening import Opened, RefusedKernel, open_request, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow, refusals_behind
 from ptxwcet.support.diagnostics import Diagnostic

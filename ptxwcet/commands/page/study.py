@@ -34,13 +34,7 @@ from ptxwcet.flow.walk.path import visits
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    Answer,
-    Opened,
-    find_named_policy,
-    open_request,
-    refuse,
-)
+from ptxwcet.opened.opening import Answer, Opened, find_named_policy, open_request, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel
@@ -152,7 +146,7 @@ class _Study:
             policy=find_named_policy(opened.request),
             method=opened.request.method,
         )
-        return with_launch_bound(analysis, opened.module, opened.launched, self.wishes)
+        return with_launch_bound(analysis, opened.module, opened.said_by_file, self.wishes)
 
     def _accesses(
         self,

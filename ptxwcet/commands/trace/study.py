@@ -189,9 +189,9 @@ class _Paths:
             ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths(ranges, self._launch.grid)
-        if launched is not None:
-            self.known = build_grid_workload(launched, self.traced)
+        paths = known_paths(ranges, self._launch.grid)
+        if paths is not None:
+            self.known = build_grid_workload(paths, self.traced)
 
     def run(self, number: int, shape: GridShape, options: GridOptions, report: _Report) -> GridRun:
         """One run on the inputs of that number."""
@@ -204,8 +204,8 @@ class _Paths:
             execution = execute_recorded(
                 self._module, launch, report.executing, max_instructions=self._max_instructions
             )
-            launched = executed_warps(execution, self.traced.cfg, self._meetings)
-            workload = build_grid_workload(launched, self.traced)
+            paths = executed_warps(execution, self.traced.cfg, self._meetings)
+            workload = build_grid_workload(paths, self.traced)
         return simulate_grid(workload, shape, options)
 
     def _timed(self, kernel: Kernel) -> TracedKernel:

@@ -180,20 +180,22 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     if parameter.is_array:
         message = f"{fact.name} is an aggregate"
         raise _refused(fact, message, "only scalar parameters can be given a value")
-    prefix, separator, number = fact.text.partition(":")
+    if not isinstance(fact.stated, str):
+        return _number(parameter, fact, fact.stated)
+    prefix, separator, number = fact.stated.partition(":")
     if separator and prefix.strip() == _ALIGN:
         return _alignment(parameter, fact, number.strip())
     if separator and prefix.strip() == ARRAY_SIZE:
         return _array_size(parameter, fact, number.strip())
-    low, separator, high = fact.text.partition("..")
+    low, separator, high = fact.stated.partition("..")
     if not separator:
-        return _number(parameter, fact, fact.text)
+        return _number(parameter, fact, fact.stated)
     if kind[0] == "f":
         raise _refused(fact, "a range is of integers", f"the type is .{kind}: give its value")
     ends = _number(parameter, fact, low.strip()), _number(parameter, fact, high.strip())
     least, most = int(ends[0]), int(ends[1])
     if least > most:
-        raise _refused(fact, f"the range {fact.text} is empty", "write LEAST..MOST")
+        raise _refused(fact, f"the range {fact.stated} is empty", "write LEAST..MOST")
     return least if least == most else (least, most)
 
 
@@ -209,7 +211,7 @@ def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignmen
 
 def refuse_alignment(fact: ParameterFact) -> None:
     """Raises PtxwcetError (PW214) for an alignment, where accesses to memory are not counted."""
-    prefix, separator, _ = fact.text.partition(":")
+    prefix, separator, _ = str(fact.stated).partition(":")
     if separator and prefix.strip() == _ALIGN:
         message = "how a pointer is aligned says how many sectors accesses take: none are counted"
         raise _refused(fact, message, "leave it out here")
@@ -232,11 +234,12 @@ def _require_pointer(parameter: Parameter, fact: ParameterFact) -> None:
         raise _refused(fact, message, f"its type is .{parameter.type}")
 
 
-def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float:
-    kind = parameter.type
+def _number(parameter: Parameter, fact: ParameterFact, stated: str | int | float) -> int | float:
+    """A value, checked against the type of its parameter."""
+    kind, text = parameter.type, str(stated)
     if kind[0] == "f":
         try:
-            number = float(text)
+            number = float(stated)
             struct.pack(_FLOATS.get(kind, "<d"), number)
         except ValueError:
             raise _refused(fact, f"{text!r} is not a number", f"the type is .{kind}") from None
@@ -248,7 +251,7 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
     try:
         if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length
             raise ValueError(text)
-        value = int(text, 0)
+        value = stated if isinstance(stated, int) else int(text, 0)
     except ValueError:
         raise _refused(fact, f"{text!r} is not an integer", f"the type is .{kind}") from None
     # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
@@ -285,9 +288,9 @@ def resolve_arrays(
 
 
 def _parsed(fact: ParameterFact) -> ArrayRange:
-    match = _FORM.fullmatch(fact.text.strip())
+    match = _FORM.fullmatch(str(fact.stated).strip())
     if match is None:
-        message = f"{fact.text!r} is no type and range"
+        message = f"{str(fact.stated)!r} is no type and range"
         raise _refused_array(
             fact, message, 'write "s32 LEAST..MOST": a type of PTX, s or u, 8 to 64'
         )

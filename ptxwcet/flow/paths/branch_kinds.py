@@ -18,18 +18,12 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
-    PathChoice,
     PathEnd,
     PathFork,
-    PathGrowing,
-    PathLate,
-    PathLoop,
     PathPart,
-    PathRepeat,
-    PathScatter,
-    PathUnordered,
     Visit,
     loop_entries,
+    nodes_in,
 )
 
 
@@ -119,27 +113,13 @@ class _Seen:
 
 
 def _collect(nodes: Path, visits: set[Outcome], opened: set[int]) -> None:
-    for node in nodes:
-        inside: tuple[Path, ...] = ()
+    for node in nodes_in(nodes):
         match node:
             case Visit(block, taken):
                 visits.add((block, taken))
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                inside = (body,)
-            case PathScatter(body=body):
-                inside = (body,)
-            case PathUnordered(first, second):
-                inside = (first, second)
-            case PathFork(block, first, second) | PathPart(block, first, second):
+            case PathFork(block) | PathPart(block):
                 opened.add(block)
                 visits.update(((block, True), (block, False)))
-                inside = (first, second)
-            case PathChoice(alternatives) | PathLate(sides=alternatives):
-                inside = alternatives
             case PathEnd(leave, rest, stay):
                 opened.add(stay.block)
-                inside = ((leave, *rest, stay),)
-            case _:
-                pass
-        for body in inside:
-            _collect(body, visits, opened)
+                visits.update((one.block, one.taken) for one in (leave, *rest, stay))

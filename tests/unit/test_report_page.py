@@ -27,7 +27,6 @@ from ptxwcet.opened.files_read import files_of
 from ptxwcet.opened.request import Request
 from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.parts import Made
-from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import PACKAGES_OF_EXTRAS
 
 HISTOGRAM = Request(
@@ -42,10 +41,9 @@ NEST = Request(str(SAMPLES / "bitonic_sort.ptx"), block="1024")
 
 def page_of(request: Request, *, draws_runs: bool = False) -> Page:
     answer = study_kernels(request, draws_runs=draws_runs)
-    failures: list[Diagnostic] = []
     made = Made("ptxwcet report", datetime(2026, 1, 2, tzinfo=UTC), files_of(request, answer))
-    page = build_page(answer, request.source, made, failures)
-    assert failures == []
+    page = build_page(answer, request.source, made)
+    assert page.failures == ()
     return page
 
 

@@ -6,9 +6,7 @@ from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.model import Machine
 from ptxwcet.timing.launch_costs import LaunchCosts
@@ -37,16 +35,14 @@ def prepare_executed(
     folded paths.
     """
     assert launch.grid is not None, "an executed launch has a grid"
-    cfg = build_cfg(execution.kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    meetings = compute_postdominators(cfg).immediate
+    flow = ControlFlow.of(execution.kernel)
     costs = LaunchCosts(execution.kernel, launch, machine, unknown_at_worst=unknown_at_worst)
     pieces = []
-    for kind in executed_blocks(execution, cfg, meetings, launch.grid):
+    for kind in executed_blocks(execution, flow.cfg, flow.postdominators.immediate, launch.grid):
         workload = build_workload(
-            kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
+            kind.paths.warps, execution.kernel, flow.cfg, costs, machine.scoreboard
         )
         assumptions = (EXECUTED_PATHS, *costs.assumptions)
         nominal = costs.is_nominal
         pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
-    return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
+    return PreparedKernel(flow, launch, machine, tuple(pieces))

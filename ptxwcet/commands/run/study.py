@@ -29,13 +29,8 @@ from ptxwcet.emulator.result_files import write_arrays, write_lines
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    cuda_parameter_names,
-    digest_of,
-    open_request,
-    read_module,
-    refuse,
-)
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.opening import digest_of, open_request, read_module, refuse
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

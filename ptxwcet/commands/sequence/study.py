@@ -121,12 +121,12 @@ def _bounded(request: Request, times: int, reader: _Reader, number: int) -> Boun
     (bounded,) = answer.kernels
     if isinstance(bounded, RefusedKernel):
         raise PtxwcetError(bounded.diagnostics)
-    if bounded.launched is None:
+    if bounded.launch_bound is None:
         reader.fail(number, "grid", f"the grid of kernel {bounded.kernel.readable} is not known")
-    if isinstance(bounded.launched, Refusal):
-        why = bounded.launched.reason
+    if isinstance(bounded.launch_bound, Refusal):
+        why = bounded.launch_bound.reason
         reader.fail(number, "file", f"kernel {bounded.kernel.readable} is not bounded: {why}")
-    return BoundedLaunch(request.path, bounded, bounded.launched, times)
+    return BoundedLaunch(request.path, bounded, bounded.launch_bound, times)
 
 
 def _read(path: str) -> SourceFile:

@@ -34,7 +34,7 @@ from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
@@ -186,16 +186,13 @@ class _Paths:
         kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            cfg, forest = build_flow(kernel, launch)
-            placed = place_facts(kernel, cfg, forest, stated)
-            followed = with_variable_registers(kernel)
-            meetings = tuple(self._meetings)
-            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+            flow = build_flow(kernel, launch)
+            ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths(ranges, self._launch.grid)
-        if launched is not None:
-            self.known = build_grid_workload(launched, self.traced)
+        paths = known_paths(ranges, self._launch.grid)
+        if paths is not None:
+            self.known = build_grid_workload(paths, self.traced)
 
     def run(self, number: int, shape: GridShape, options: GridOptions, report: _Report) -> GridRun:
         """One run on the inputs of that number."""
@@ -208,8 +205,8 @@ class _Paths:
             execution = execute_recorded(
                 self._module, launch, report.executing, max_instructions=self._max_instructions
             )
-            launched = executed_warps(execution, self.traced.cfg, self._meetings)
-            workload = build_grid_workload(launched, self.traced)
+            paths = executed_warps(execution, self.traced.cfg, self._meetings)
+            workload = build_grid_workload(paths, self.traced)
         return simulate_grid(workload, shape, options)
 
     def _timed(self, kernel: Kernel) -> TracedKernel:

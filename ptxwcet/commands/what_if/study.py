@@ -89,7 +89,7 @@ def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVari
 
 
 def _cycles(row: KernelAnalysis) -> tuple[int, int | None]:
-    launched = row.launched
+    launched = row.launch_bound
     whole = launched.claim.cycles if isinstance(launched, LaunchBound) else None
     return row.worst.bound.claim.cycles, whole
 

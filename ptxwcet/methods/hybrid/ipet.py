@@ -8,13 +8,14 @@ may have cycles that hang nowhere: they are cut off until none is left.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ptxwcet.claims import Refusal
 from ptxwcet.methods.hybrid.constraints import CountConstraint
 from ptxwcet.methods.hybrid.ipg import Ipg
-from ptxwcet.support.graph import reached_from
+from ptxwcet.support.graph import reachable
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
 
 SECONDS = 60.0
@@ -100,9 +101,10 @@ def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, in
 
 def _loose_ipoints(ipg: Ipg, counts: Mapping[int, int]) -> frozenset[int]:
     """The ipoints that the counts pass although no way leads there from the start."""
-    taken = [ipg.transitions[number] for number in counts]
-    edges = [(transition.source, transition.target) for transition in taken]
-    return frozenset(dict(edges)).difference(reached_from(ipg.placement.start, edges))
+    leads: dict[int, list[int]] = defaultdict(list)
+    for number in counts:
+        leads[ipg.transitions[number].source].append(ipg.transitions[number].target)
+    return frozenset(leads) - reachable(leads, [ipg.placement.start])
 
 
 def _cut(

@@ -6,7 +6,8 @@ import numpy as np
 
 from ptxwcet.claims import Refusal, TimingClaim
 from ptxwcet.commands.bound.report import AssumptionRow
-from ptxwcet.flow.graph.loops import LoopId, describe_block
+from ptxwcet.flow.graph.control_flow import describe_block
+from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.methods.hybrid.claims import Contradiction
 from ptxwcet.methods.hybrid.concurrency import WaveParameters
 from ptxwcet.methods.hybrid.ipg import Transition
@@ -27,7 +28,7 @@ from ptxwcet.methods.hybrid.rows import (
 )
 from ptxwcet.methods.hybrid.study import HybridAnswer
 from ptxwcet.report.head import diagnostic_row, report_head
-from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import place
 
 
 def build_hybrid_report(answer: HybridAnswer) -> HybridReport:

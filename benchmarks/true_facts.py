@@ -29,8 +29,7 @@ from observed_facts import Observed, TooLong, labels, together
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.commands.run.study import emulated, open_launch
+from ptxwcet.commands.run.study import emulated, open_launch, prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.flow.facts.asm_comments import find_marks

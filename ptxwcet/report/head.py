@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from enum import Enum
 from functools import partial
+from math import isfinite
 from typing import Any, Final, Literal, TypeVar
 
 from ptxwcet.claims import AssumptionState
@@ -236,3 +238,24 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
         diagnostic.notes,
         diagnostic.help,
     )
+
+
+def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
+    """A row: ``others``, and for its other fields what the first source has of the same name.
+
+    Members of enumerations become their values, numbers that are not finite None.
+    """
+    values = dict(others)
+    for field in fields(row):  # type: ignore[arg-type]
+        source = next((one for one in sources if hasattr(one, field.name)), None)
+        if field.name not in others and source is not None:
+            values[field.name] = getattr(source, field.name)
+    return row(**{name: _plain(value) for name, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.commands.run.study import diagnostics_of, emulated, read_launch
+from ptxwcet.commands.run.study import diagnostics_of, emulated, prepare_executed, read_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile

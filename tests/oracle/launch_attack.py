@@ -25,7 +25,7 @@ from ptxwcet.bounds.launch_bound import LaunchBound, kinds_of_blocks
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import LaunchPaths, executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions

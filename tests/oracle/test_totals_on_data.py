@@ -21,7 +21,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.analysis import WarpSection, analyse_block
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.facts.totals import count_visits, loop_visits, totals_in_force

@@ -18,7 +18,7 @@ from true_facts import Case, problems_of, suite_problems
 
 from ptxwcet.commands.bound.executed import bound_executed
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.facts.stated import (

@@ -18,8 +18,7 @@ from programs import run_program
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.page.graph import GraphData, Region
-from ptxwcet.commands.page.layout import lay_out
+from ptxwcet.commands.page.graph import GraphData, Region, lay_out
 from ptxwcet.commands.page.render import render_page
 from ptxwcet.commands.page.report import KernelPage, Page, build_page
 from ptxwcet.commands.page.study import study_kernels

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
@@ -19,6 +20,7 @@ from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
+from ptxwcet.commands.bound.loop_text import reason_text, total_texts
 from ptxwcet.commands.bound.report import (
     AssumptionRow,
     BoundedKernel,
@@ -36,8 +38,7 @@ from ptxwcet.commands.bound.report import (
 )
 from ptxwcet.commands.bound.study import FileAnswer
 from ptxwcet.flow.facts.places import loop_control
-from ptxwcet.flow.launch import BoundOrigin
-from ptxwcet.flow.walk.path import PathLoop, loop_entries
+from ptxwcet.flow.walk.path import PathLoop, largest_bounds, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
 from ptxwcet.report.head import kernel_head, kernel_rows, machine_head
@@ -188,20 +189,16 @@ def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
 
 
 def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
-    most: dict[int, PathLoop] = {}
+    paths = [warp.nodes for piece in analysis.pieces for warp in piece.paths.warps]
+    most = largest_bounds(paths)
     certificates: dict[int, dict[CertificateRow, None]] = {}
-    for piece in analysis.pieces:
-        for warp in piece.paths.warps:
-            for entry in loop_entries(warp.nodes):
-                if entry.proof is not None:
-                    # here: few loops have one
-                    from ptxwcet.commands.bound.certificate_rows import certificate_row
+    for entry in chain.from_iterable(map(loop_entries, paths)):
+        if entry.proof is not None:
+            # here: few loops have one
+            from ptxwcet.commands.bound.certificate_rows import certificate_row
 
-                    reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
-                    certificates.setdefault(entry.loop, {})[reported] = None
-                earlier = most.get(entry.loop)
-                if earlier is None or entry.iterations.base > earlier.iterations.base:
-                    most[entry.loop] = entry
+            reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
+            certificates.setdefault(entry.loop, {})[reported] = None
     loop_rows = []
     for loop in analysis.forest.loops:
         entry_or_none = most.get(loop.id)
@@ -224,16 +221,11 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
     """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
-    reason = " ".join(entry.reason.split())
-    if entry.origin is BoundOrigin.USER:
-        reason = row.facts.loop_sources.get(entry.loop, reason)
+    reason = reason_text(entry, row.facts)
     if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
         block = row.cfg.name(row.forest.loops[entry.loop].header)
         reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
-    for total in row.facts.totals:
-        if total.loop == entry.loop:
-            reason += f"; {total.most:,} in a run of a warp ({total.source})"
-    return reason
+    return "; ".join((reason, *total_texts(entry.loop, row.facts)))
 
 
 def _is_all_of_a_type(count: int) -> bool:

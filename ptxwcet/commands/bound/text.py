@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
+from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
 from ptxwcet.commands.bound.report import (
     WITHOUT_WAITING,
     BoundedKernel,
@@ -299,10 +300,15 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
             [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
         )
     lines += _table(
-        "loops (block, line, body executions an entry, origin)",
+        f"loops (block, line, {PER_ENTRY}, origin)",
         [
-            (loop.block, loop.source_line, f"{loop.iterations:,}", f"{loop.origin}: {loop.reason}")
-            for loop in (kernel.loops if is_whole else _by_weight(kernel))
+            (
+                one.block,
+                one.source_line,
+                iterations_text(one.iterations),
+                f"{one.origin}: {one.reason}",
+            )
+            for one in (kernel.loops if is_whole else _by_weight(kernel))
         ],
         _MOST_ROWS if is_whole else _MOST_LOOPS,
     )

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ptxwcet.commands.bound.loop_text import bound_text, reason_text, total_texts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.loops import LoopForest
-from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import OpenDecision
 from ptxwcet.flow.paths.dot import LoopNote, Notes
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
-from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
+from ptxwcet.flow.walk.path import BlockPaths, largest_bounds
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
@@ -88,23 +89,11 @@ def loop_notes(
     forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
 ) -> dict[int, LoopNote]:
     """The largest bound of each loop over all warps, its origin and its reason."""
-    most: dict[int, PathLoop] = {}
-    for piece in pieces:
-        for warp in piece.warps:
-            for entry in loop_entries(warp.nodes):
-                earlier = most.get(entry.loop)
-                if earlier is None or entry.iterations.base > earlier.iterations.base:
-                    most[entry.loop] = entry
+    most = largest_bounds(warp.nodes for piece in pieces for warp in piece.warps)
     notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
     for loop, entry in most.items():
-        reason = " ".join(entry.reason.split())
-        if entry.origin is BoundOrigin.USER:
-            reason = facts.loop_sources.get(loop, reason)
-        bound = f"at most {entry.iterations.base:,} ({entry.obtained})"
-        for total in facts.totals:
-            if total.loop == loop:
-                bound += f", {total.most:,} in a run of a warp ({total.source})"
-        notes[loop] = LoopNote(bound, reason)
+        bound = ", ".join((bound_text(entry), *total_texts(loop, facts)))
+        notes[loop] = LoopNote(bound, reason_text(entry, facts))
     return notes
 
 

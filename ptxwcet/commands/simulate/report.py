@@ -11,11 +11,13 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationAnswer
 from ptxwcet.report.head import (
     BlockHead,
+    KernelHead,
     MachineHead,
     Refused,
     kernel_head,
     kernel_rows,
     machine_head,
+    row_like,
 )
 from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import Stalls, WarpRun
@@ -97,18 +99,13 @@ def build_run_report(answer: SimulationAnswer) -> RunReport:
 
 def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     run, launch = simulation.run, simulation.prepared.launch
-    return SimulatedKernel(
-        *kernel_head(simulation.prepared.kernel, launch),
-        len(run.warps),
-        policy=run.policy.value,
-        seed=run.seed,
+    return row_like(
+        SimulatedKernel,
+        *(KernelHead(*kernel_head(simulation.prepared.kernel, launch)), run, simulation),
+        warp_count=len(run.warps),
         jitter_percent=run.jitter.percent,
-        is_resolved=simulation.is_resolved,
-        cycles=run.cycles,
         microseconds=round(run.cycles / clock_mhz, 3),
-        guarantee=Guarantee.OBSERVED.value,
-        instructions=run.instructions,
-        stepped=run.stepped,
+        guarantee=Guarantee.OBSERVED,
         issue_utilisation_percent=round(100 * run.issue_utilisation, 2),
         block_ranges=len(simulation.prepared.pieces),
         all_warps=_total(run.warps),
@@ -117,24 +114,12 @@ def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     )
 
 
-def _row(stalls: Stalls, drain: int = 0, finished: int = 0) -> StallRow:
-    return StallRow(
-        stalls.issued,
-        stalls.dependency,
-        stalls.unit_busy,
-        stalls.issue_slot,
-        stalls.barrier,
-        stalls.branch,
-        drain,
-        finished,
-    )
-
-
 def _total(warps: Iterable[WarpRun]) -> StallRow:
     warps = list(warps)
     stalls = sum((warp.stalls for warp in warps), Stalls())
     drain = sum(warp.drain_cycles for warp in warps)
-    return _row(stalls, drain, sum(warp.finished_cycles for warp in warps))
+    finished = sum(warp.finished_cycles for warp in warps)
+    return row_like(StallRow, stalls, drain=drain, finished=finished)
 
 
 def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
@@ -150,7 +135,7 @@ def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
         SectionStalls(
             "start" if after is None else place(kernel, after),
             executions[after],
-            _row(stalls[after]),
+            row_like(StallRow, stalls[after]),
         )
         for after in ordered
     )

@@ -96,9 +96,11 @@ _HEADER = """\
   node [shape=plain, fontname="Helvetica", fontsize=10];
   edge [fontname="Helvetica", fontsize=9, color="#404040"];
 """
-_CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+"""Of loops, by their depth."""
 
-_BARRIER_FILL = "#ffcf70"
+BARRIER_FILL = "#ffcf70"
+"""Of blocks with a barrier."""
 _UNREACHABLE = "#999999"
 _IRREDUCIBLE = "#c00000"
 _MOST_RANGES = 4
@@ -181,7 +183,7 @@ def _write_dot(
         )
         for block in cfg.blocks
     ]
-    parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.readable)};"]
+    parts = [f"digraph {quote(kernel.name)} {{", _HEADER + f"  label={quote(kernel.readable)};"]
     kinds = {one.kind for one in notes.branches.values()}
     standings = set(divergent.edges.values())
     parts.append(write_legend(kinds, standings, has_loops=bool(forest.back_edges)))
@@ -198,8 +200,9 @@ def _write_dot(
     return "\n".join([*parts, "}\n"])
 
 
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def quote(text: str) -> str:
+    """A text as DOT has it, with its line ends."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _cluster(
@@ -207,12 +210,12 @@ def _cluster(
 ) -> Iterator[str]:
     """The lines of a loop's cluster, inner loops inside."""
     indent = "  " * loop.depth
-    fill = _CLUSTER_FILLS[(loop.depth - 1) % len(_CLUSTER_FILLS)]
-    title = _quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
+    fill = CLUSTER_FILLS[(loop.depth - 1) % len(CLUSTER_FILLS)]
+    title = quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
     note = notes.loops.get(loop.id)
     if note is not None:
         lines = [f"loop {cfg.name(loop.header)}: {note.bound}", *_wrapped(note.reason)]
-        title = '"' + "".join(_quote(line)[1:-1] + "\\l" for line in lines) + '"'
+        title = '"' + "".join(quote(line)[1:-1] + "\\l" for line in lines) + '"'
     yield f"{indent}subgraph cluster_loop{loop.id} {{"
     yield f'{indent}  label={title}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
     for block in sorted(loop.body):
@@ -255,7 +258,7 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
     cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in lines]
     cells += [
-        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
+        f'<TR><TD BGCOLOR="{BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
         for instruction in instructions
         if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]

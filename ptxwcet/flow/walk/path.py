@@ -10,7 +10,7 @@ unrolled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -466,6 +466,17 @@ def rests_on_no_races(nodes: Path) -> bool:
         for node in nodes
         if not isinstance(node, PathScatter)  # no barrier in it
     )
+
+
+def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
+    """The entry of each loop with the largest bound of all paths; of equal ones the first."""
+    most: dict[int, PathLoop] = {}
+    for nodes in paths:
+        for entry in loop_entries(nodes):
+            earlier = most.get(entry.loop)
+            if earlier is None or entry.iterations.base > earlier.iterations.base:
+                most[entry.loop] = entry
+    return most
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:

@@ -22,10 +22,11 @@ from typing import Any
 from ptx_printer import print_instruction
 from ptxas_verdicts import REGISTERS, kernel_text, verdicts
 
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
-from ptxwcet.ir.opcodes import find_opcode, is_type
 from ptxwcet.ir.operands import Register, SymbolRef, leaves
+from ptxwcet.ir.words import is_type
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import PtxwcetError

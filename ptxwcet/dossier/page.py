@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ptxwcet.commands.bound import loop_text
 from ptxwcet.dossier.report import DossierReport
-from ptxwcet.report.page.parts import page_file
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.page.parts import fill, page_file
 
 _PACKAGE = "ptxwcet.dossier"
 

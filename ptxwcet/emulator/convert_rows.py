@@ -13,7 +13,7 @@ from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import Operation, Rows, apply
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.opcodes import is_type
+from ptxwcet.ir.words import is_type
 
 _ROUNDINGS = frozenset({"rn", "rna", "rz", "rm", "rp"})
 _WORDS = frozenset({"sat", "ftz", "relu", "satfinite"})

@@ -1,6 +1,6 @@
 """Which forms of integer instructions the emulator executes: those that the manual has.
 
-The forms themselves are rows of ``ptxwcet.ir.permitted_rows``; those of floating-point types have
+The forms themselves are rows of ``ptxwcet.ir.instruction_set``; those of floating-point types have
 builders of their own.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from ptxwcet.emulator.registers import Context, Step, Unsupported
 from ptxwcet.emulator.rows import Builder
+from ptxwcet.ir.instruction_set import OPCODES
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.operation import NumberKind, number_type
 from ptxwcet.ir.permitted import Form, matching
-from ptxwcet.ir.permitted_rows import FORMS
 
 
 def permitted(name: str, builder: Builder) -> Builder:
@@ -35,6 +35,6 @@ def _is_integer(form: Form) -> bool:
 
 
 _INTEGER_FORMS: Mapping[str, tuple[Form, ...]] = {
-    name: tuple(form for form in forms if form.documented and _is_integer(form))
-    for name, forms in FORMS.items()
+    name: tuple(form for form in row.forms if form.documented and _is_integer(form))
+    for name, row in OPCODES.items()
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,15 +10,11 @@ import numpy as np
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
 from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
-from ptxwcet.emulator.registers import Unsupported, dtype_of, literal
+from ptxwcet.emulator.registers import dtype_of
 from ptxwcet.emulator.synchronisation import orders_some_warps
-from ptxwcet.ir.kernel import Immediate, Kernel, Module, Parameter, Variable
-from ptxwcet.ptx.declarations import type_bytes
-from ptxwcet.ptx.initialisers import constant
-from ptxwcet.ptx.literals import LiteralError, integer_value
+from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
+from ptxwcet.ir.operation import type_bytes
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-
-_DIMENSIONS = re.compile(r"(?:\[\w*\])+\Z", re.ASCII)
 
 
 class Layout:
@@ -44,7 +39,7 @@ class Layout:
         self._shared([v for v in variables if v.space == "shared"], launch.dynamic_shared)
         self._private(variables)
         for one in variables:  # a[i] counts in scalars of the type, those of vectors too
-            self.symbols[f"element.{one.name}"] = type_bytes(f".{one.type}")
+            self.symbols[f"element.{one.name}"] = type_bytes(one.type)
         self.arena.build()
         self.arena.races = self._races(kernel)
 
@@ -171,65 +166,9 @@ def argument_bytes(kernel: Kernel, parameter: Parameter, value: Argument) -> byt
 def initial_bytes(variable: Variable) -> bytes:
     """The initial bytes of a module variable, zeros where it has no initialiser.
 
-    Raises PtxwcetError (PW413) for initialisers with names, and for rows that are not full before
-    others: ptxas goes on behind what they have, C would fill them up. Cost: linear.
+    Raises PtxwcetError (PW413) where it is not known what these are. Cost: linear.
     """
-    declared, equal, text = variable.declaration.partition("=")
-    if not equal:
-        return bytes(variable.size_bytes)
-    try:
-        data = _filled(variable, _row_sizes(variable, declared.rstrip()), text.rstrip("; \n"))
-    except (Unsupported, LiteralError) as problem:
-        message = f"the initialiser of {variable.name}: {problem}"
-        help_text = f"give the bytes of {variable.name} in the launch file"
-        raise PtxwcetError(Diagnostic("PW413", message, help=help_text)) from None
-    return data.ljust(variable.size_bytes, b"\0")
-
-
-def _row_sizes(variable: Variable, declared: str) -> list[int]:
-    """Bytes of what stands between the braces, from the outermost pair to the innermost."""
-    unit = dtype_of(variable.type).itemsize
-    sizes = [unit * int(width) for width in re.findall(r"\.v([248])\b", declared)]
-    found = _DIMENSIONS.search(declared)
-    for size in [] if found is None else found.group()[1:-1].split("][")[::-1]:
-        inner = sizes[-1] if sizes else unit
-        sizes.append(inner * integer_value(size) if size else variable.size_bytes)
-    return sizes[::-1]
-
-
-def _filled(variable: Variable, sizes: list[int], text: str) -> bytes:
-    data, starts = bytearray(), list[int]()
-    is_short = False
-    for piece in re.findall(r"[{}]|[^{},]+", text):
-        if piece == "{":
-            starts.append(len(data))
-            if len(starts) > len(sizes):
-                raise LiteralError("more braces than dimensions")
-        elif piece == "}":
-            is_short |= len(data) < starts[-1] + sizes[len(starts) - 1]
-            starts.pop()
-        elif piece.strip():
-            if is_short:
-                raise LiteralError("rows before others are not full")
-            if len(starts) != len(sizes):
-                raise LiteralError("a value where a row is expected")
-            data += _value_bytes(constant(piece), variable.type)
-    if len(data) > variable.size_bytes:
-        raise LiteralError("more values than elements")
-    return bytes(data)
-
-
-def _value_bytes(value: Immediate, kind: str) -> bytes:
-    """A value as a variable of a type holds it. Raises LiteralError where ptxas takes none."""
-    is_single = value.text.lstrip("-")[:2].lower() == "0f"
-    if isinstance(value.value, int):
-        fits = kind[0] != "f"
-    else:
-        fits = kind in ("f32", "b32") or (kind in ("f64", "b64") and not is_single)
-    if not fits:
-        raise LiteralError(f"{value.text} is no value of .{kind}")
-    is_float = isinstance(value.value, float)
-    return literal(value, dtype_of(f"f{kind[1:]}" if is_float else kind)).tobytes()
+    return bytes(variable.size_bytes) if variable.initial is None else variable.initial(variable)
 
 
 def constant_bytes(module: Module, given: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -20,8 +20,8 @@ from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_
 from ptxwcet.emulator.rows import types_of
 from ptxwcet.emulator.synchronisation import orders_through_memory
 from ptxwcet.ir.kernel import Instruction, Operand, Register
-from ptxwcet.ir.opcodes import is_type
 from ptxwcet.ir.operands import Vector, WholeVector
+from ptxwcet.ir.words import is_type
 
 SPACES = frozenset(
     {"global", "shared", "shared::cta", "shared::cluster", "local", "const"}

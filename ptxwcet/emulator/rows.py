@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.opcodes import is_type
+from ptxwcet.ir.words import is_type
 
 Builder = Callable[[Context, Instruction], Step]
 Operation = Callable[..., Array]

@@ -8,20 +8,10 @@ and its creation cheap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple, NoReturn
 
-from ptxwcet.ir.declarations import BodyItem as BodyItem
-from ptxwcet.ir.declarations import Directive as Directive
-from ptxwcet.ir.declarations import LabelDefinition as LabelDefinition
-from ptxwcet.ir.declarations import Parameter as Parameter
-from ptxwcet.ir.declarations import PerformanceDirective as PerformanceDirective
-from ptxwcet.ir.declarations import RegisterDeclaration as RegisterDeclaration
-from ptxwcet.ir.declarations import ScopeBegin as ScopeBegin
-from ptxwcet.ir.declarations import ScopeEnd as ScopeEnd
-from ptxwcet.ir.declarations import Variable as Variable
-from ptxwcet.ir.forms import InstructionForm as InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.op_classes import Space as Space
 from ptxwcet.ir.opcodes import CARRY as CARRY
@@ -44,6 +34,41 @@ from ptxwcet.ir.operands import Vector as Vector
 from ptxwcet.ir.operands import WholeVector as WholeVector
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
+
+Template = Callable[[tuple[str, ...], tuple[Immediate, ...]], Operand]
+"""Builds an operand from the names and literals that fill an instruction's slots."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InstructionForm:
+    """Opcode, modifiers, operand kinds and roles; one object per distinct statement shape.
+
+    Slots are indices into :attr:`Instruction.names`. ``guard_slot`` and ``callee_slot`` are -1
+    where there is none. ``read_slots`` and ``write_slots`` name register slots only. Without a row
+    (``opcode`` None) ``op_class`` is None, and the registers of the first operand that has any
+    count as read and written.
+    """
+
+    opcode: Opcode | None
+    modifiers: tuple[str, ...]
+    mnemonic: str
+    op_class: OpClass | None
+    control: ControlEffect
+    space: Space
+    guard_slot: int
+    guard_negated: bool
+    templates: tuple[Template, ...]
+    read_slots: tuple[int, ...]
+    write_slots: tuple[int, ...]
+    callee_slot: int = -1
+    implicit_reads: tuple[str, ...] = ()
+    implicit_writes: tuple[str, ...] = ()
+
+    def fill(
+        self, names: tuple[str, ...], immediates: tuple[Immediate, ...]
+    ) -> tuple[Operand, ...]:
+        """The operands of an instruction of this form. Cost: linear in their number."""
+        return tuple([template(names, immediates) for template in self.templates])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +213,105 @@ def _named(
     return (*dict.fromkeys([names[slot] for slot in slots]), *implicit) if slots else implicit
 
 
+# --- declarations and directives: what there is besides instructions ------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an entry or function, in declaration order from index 0.
+
+    ``count`` is the number of elements (1 for scalars); ``size_bytes`` the size of the whole.
+    ``is_pointer`` is True where ``.ptr`` says so and None where nothing is said.
+    ``declaration`` is its canonical PTX text.
+    """
+
+    name: str
+    type: str
+    size_bytes: int
+    alignment: int
+    index: int
+    count: int = 1
+    is_array: bool = False
+    is_pointer: bool | None = None
+    space: str = "param"
+    declaration: str = ""
+
+    def described(self, called: str | None) -> str:
+        """The parameter for readers: ``n = 3 (k_param_3, .u32)``, without a mangled name."""
+        name = f"{self.name}, " if called is None or not self.name.startswith("_Z") else ""
+        text = f"{self.index} ({name}.{self.type})"
+        return text if called is None else f"{called} = {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a module, function or scope.
+
+    ``name`` is unique (``@n`` in inner scopes). ``size_bytes`` is 0 for unsized externals
+    (dynamic shared memory). ``declaration`` is its canonical PTX text, semicolon included.
+    ``initial`` gives the bytes that it holds when a launch begins, None where these are zeros.
+    """
+
+    name: str
+    space: str
+    type: str
+    size_bytes: int
+    alignment: int
+    linkage: str
+    declaration: str
+    initial: Callable[[Variable], bytes] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDeclaration:
+    """``.reg type name`` or, with a count, ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
+
+    name: str
+    type: str
+    vector: int = 0
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDefinition:
+    """``name:``; ``unique`` is the key in :attr:`Kernel.labels`."""
+
+    name: str
+    unique: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeBegin:
+    """``{`` inside a body. ``number`` is the n of the ``@n`` suffix of names declared in it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeEnd:
+    """``}`` inside a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """Any other directive as canonical PTX text: .loc, .file, .pragma, .section, prototypes ..."""
+
+    keyword: str
+    text: str
+
+
+BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceDirective:
+    """``.maxntid 256, 1, 1`` and its kin: the keyword with its dot, its numbers, its PTX text."""
+
+    keyword: str
+    values: tuple[int, ...]
+    text: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """An entry or a device function; equality is identity.
@@ -303,15 +427,16 @@ ModuleItem = Kernel | Variable | Directive
 class Module:
     """A PTX file. ``items`` holds everything after the header in order, for printing.
 
-    Of a program of several files, these are ``files``, the one with its kernels first.
+    Of a program of several files, these are ``files``, the one with its kernels first. ``version``,
+    ``target`` and its options are what the header of PTX says.
     """
 
     source: SourceFile
-    version: tuple[int, int]
-    target: str
-    target_options: tuple[str, ...]
-    address_size: int
     items: tuple[ModuleItem, ...]
+    version: tuple[int, int] = (0, 0)
+    target: str = ""
+    target_options: tuple[str, ...] = ()
+    address_size: int = 64
     warnings: tuple[Diagnostic, ...] = ()
     files: tuple[Module, ...] = ()
 

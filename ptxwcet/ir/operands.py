@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -171,3 +171,21 @@ def leaves(operand: Operand) -> Iterator[Operand]:
             return
         case _:
             yield operand
+
+
+def mapped(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
+    """The operand with other registers, special registers, literals and symbols, in their order."""
+    match operand:
+        case Address(base, offset):
+            changed = change(base)
+            assert isinstance(changed, Register | SpecialRegister | SymbolRef | Immediate)
+            return Address(changed, offset)
+        case Vector(elements) | Bracket(elements) | Arguments(elements):
+            return type(operand)(tuple([mapped(one, change) for one in elements]))
+        case Pair(first, second):
+            return Pair(mapped(first, change), mapped(second, change))
+        case Negated(inner) | Minus(inner):
+            return type(operand)(mapped(inner, change))
+        case Sink():
+            return operand
+    return change(operand)

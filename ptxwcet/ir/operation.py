@@ -8,11 +8,12 @@ a rule that accepts the words it knows refuses what this module does not know.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import InstructionForm
 
 
 class NumberKind(Enum):
@@ -73,6 +74,18 @@ _TYPES: dict[str, NumberType] = {
 def number_type(word: str) -> NumberType | None:
     """The type that a modifier names, None if it names none that is known here."""
     return _TYPES.get(word)
+
+
+_BITS = re.compile(r"(?:[subf]|bf)([0-9]+)(x2)?\Z")
+_HANDLE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
+
+
+def type_bytes(word: str) -> int:
+    """Size of a type such as ``u32`` in memory; 1 for ``pred``."""
+    found = _BITS.match(word)
+    if found is None:
+        return 1 if word == "pred" else _HANDLE_BYTES
+    return int(found[1]) // 8 * (2 if found[2] else 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

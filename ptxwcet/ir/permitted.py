@@ -1,17 +1,20 @@
 """Which instructions PTX has: the forms of each opcode, and why an instruction is none of them.
 
-A :class:`Form` is a row of data (``permitted_rows.py`` and its like); this module reads its words
-and ``permitted_operands.py`` its operands. An opcode without a row is not judged. Source of the
-rules: the PTX ISA manual, and ptxas's verdict on every pair of a type and a register
-(``benchmarks/semantic_mutants.py`` compares the two).
+A :class:`Form` is a row of data behind its opcode's (``instruction_set.py``); this module reads its
+words, and ``permitted_operands.py`` compares operands with them. An opcode without a form is not
+judged. Source of the rules: the PTX ISA manual, and ptxas's verdict on every pair of a type and a
+register (``benchmarks/semantic_mutants.py`` compares the two).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
 
-from ptxwcet.ir.opcodes import count_spaces, is_type
+from ptxwcet.ir.words import count_spaces, is_type
 
 _TYPE, _LEADING, _WORDS = range(3)
 
@@ -24,7 +27,7 @@ class Form:
     ``[a|b]`` at most one, ``^a|b`` right behind the opcode. ``types`` and ``second``: the choices
     for the first and the second type, ``more`` those for further ones, separated by semicolons.
     A group that stands twice asks for two of its words. ``operands``: one specification each, see
-    :mod:`ptxwcet.ir.permitted_operands`. ``documented`` is False for what ptxas takes and the
+    :func:`specifications`. ``documented`` is False for what ptxas takes and the
     manual has not. ``least``: the architecture that it needs, see :mod:`ptxwcet.ir.targets`.
     """
 
@@ -127,3 +130,100 @@ def _nearest(reasons: Sequence[tuple[int, str]]) -> str:
         return text
     words = [word for far, group in reasons if far == _LEADING for word in group.split(" or ")]
     return " or ".join(dict.fromkeys(words)) + " is to follow the opcode"
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+class Mark(StrEnum):
+    """What stands before the type in the word of an operand."""
+
+    OPTIONAL = "?"  # it may be left out
+    WRITTEN = "="
+    NEGATABLE = "!"
+    RELAXED = "~"  # wider registers too
+    PACKED = "%"  # also a vector that is packed
+    SYMBOL = "&"  # also a variable
+    VECTOR = "{"  # with "}": as many as ``.v2`` says
+    CLOSED = "}"
+    LITERAL = "$"  # only a literal
+    WARPS = "*"  # literals are multiples of the warp size
+    SIGNED = "-"  # it may have a minus
+    LOOSE = "<"  # as {}; without ``.v2`` a vector of any size that is wide enough
+    AT_LEAST = "+"  # a vector of so many, or more
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One operand of a form, decoded from its word: see :func:`specifications`."""
+
+    marks: str
+    type: str
+    second: str
+    size: int
+    fragment: str
+    selector: str
+    literals: tuple[int, int] | None
+    no_literal: bool
+
+    def has(self, *marks: Mark) -> bool:
+        """Whether one of some marks stands before the type."""
+        return any(mark in self.marks for mark in marks)
+
+
+def _specification(text: str) -> Specification:
+    rest = text.lstrip("".join(Mark))
+    marks, size, fragment = text[: len(text) - len(rest)], 0, ""
+    if (counted := re.match(r"(\d+)x", rest)) is not None:
+        size, rest = int(counted[1]), rest[counted.end() :]
+    elif rest[2:3] == ":":
+        fragment, rest = rest[:2], rest[3:]
+    rest, _, selector = rest.partition(".")
+    name, mark, limits = rest.partition("#")
+    low, _, high = limits.partition(":")
+    first, _, second = name.partition("/")
+    literals = (int(low), int(high)) if limits else None
+    no_literal = mark != "" and not limits
+    return Specification(marks, first, second, size, fragment, selector, literals, no_literal)
+
+
+@cache
+def specifications(text: str) -> tuple[tuple[Specification, ...], int]:
+    """The operands of a form, and how many there are at least.
+
+    An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
+    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals (``#`` alone:
+    none), ``.s`` and the like for parts of a register that may be selected. ``4x`` before the type
+    is a vector of four; ``MK:`` the part of a matrix of M rows and K columns that a thread holds,
+    by the shape among the modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is
+    an address, ``[]3`` one with three coordinates behind it; ``[t]f2`` a texture (``[s]``: a
+    surface) with at least two coordinates that are floats (``s``: integers, ``i``: an index before
+    them).
+    """
+    found = tuple(map(_specification, text.split()))
+    return found, sum(not one.has(Mark.OPTIONAL) for one in found)
+
+
+@cache
+def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
+    """The least and largest number of operands of some forms, and how many are written at most."""
+    found = [specifications(form.operands) for form in forms]
+    most = max(len(operands) for operands, _ in found)
+    written = max(sum(one.has(Mark.WRITTEN) for one in operands) for operands, _ in found)
+    return (min(least for _, least in found), most), written
+
+
+@cache
+def gives_pairs(forms: tuple[Form, ...]) -> bool:
+    """Whether one of the forms has an operand that is a pair of results."""
+    return any(one.second for form in forms for one in specifications(form.operands)[0])
+
+
+@cache
+def depends_on_literals(forms: tuple[Form, ...]) -> bool:
+    """Whether the value of an integer literal decides if operands fit one of the forms."""
+    return any(
+        one.literals is not None or one.has(Mark.WARPS)
+        for form in forms
+        for one in specifications(form.operands)[0]
+    )

@@ -1,6 +1,6 @@
 """The operands that a form has: each is compared with the word of its specification.
 
-The words stand in the rows of :class:`ptxwcet.ir.permitted.Form`.
+The words stand in the rows of :class:`ptxwcet.ir.permitted.Form`, which also decodes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.opcodes import count_spaces, is_type
 from ptxwcet.ir.operands import (
     Address,
     Bracket,
@@ -31,7 +30,8 @@ from ptxwcet.ir.operands import (
     leaves,
 )
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type
-from ptxwcet.ir.permitted import Form
+from ptxwcet.ir.permitted import Form, Mark, Specification, specifications
+from ptxwcet.ir.words import count_spaces, is_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,118 +67,9 @@ def refusal(
     return furthest
 
 
-@dataclass(frozen=True, slots=True)
-class _Specification:
-    """One operand of a form, decoded from its word."""
-
-    text: str
-    optional: bool
-    written: bool
-    negatable: bool
-    relaxed: bool
-    packed: bool
-    symbol: bool
-    vector: bool
-    literals: tuple[int, int] | None
-    literal_only: bool
-    no_literal: bool
-    warps: bool
-    signed: bool
-    loose: bool
-    at_least: bool
-    selector: str
-    type: str
-    second: str
-    size: int
-    fragment: str
-
-
-def _specification(text: str) -> _Specification:
-    """An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
-    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals (``#`` alone:
-    none), ``.s`` and the like for parts of a register that may be selected (``_SELECTORS``).
-
-    Marks: ``?`` may be left out, ``=`` written, ``!`` may be negated, ``~`` wider registers too,
-    ``%`` also a vector that is packed, ``&`` also a variable, ``{}`` as many as ``.v2`` says,
-    ``$`` only a literal, ``*`` literals are multiples of the warp size, ``-`` may have a minus,
-    ``<`` as ``{}``, without ``.v2`` a vector of any size that is wide enough. ``4x`` before the
-    type is a vector of four (``+4x``: or more); ``MK:`` the part of a matrix of M rows and K
-    columns that a thread holds, by the
-    shape among the modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is an
-    address, ``[]3`` one with three coordinates behind it; ``[t]f2`` a texture (``[s]``: a surface)
-    with at least two coordinates that are floats (``s``: integers, ``i``: an index before them).
-    """
-    marks, rest = "", text
-    while rest[0] in "?=!~%&{}$*-<+":
-        marks, rest = marks + rest[0], rest[1:]
-    size, fragment = 0, ""
-    if (counted := re.match(r"(\d+)x", rest)) is not None:
-        size, rest = int(counted[1]), rest[counted.end() :]
-    elif rest[2:3] == ":":
-        fragment, rest = rest[:2], rest[3:]
-    rest, _, selector = rest.partition(".")
-    name, mark, limits = rest.partition("#")
-    low, _, high = limits.partition(":")
-    first, _, second = name.partition("/")
-    return _Specification(
-        text=text,
-        optional="?" in marks,
-        written="=" in marks,
-        negatable="!" in marks,
-        relaxed="~" in marks,
-        packed="%" in marks,
-        symbol="&" in marks,
-        vector="{" in marks or "<" in marks,
-        literals=(int(low), int(high)) if limits else None,
-        literal_only="$" in marks,
-        no_literal=mark != "" and not limits,
-        warps="*" in marks,
-        signed="-" in marks,
-        loose="<" in marks,
-        at_least="+" in marks,
-        selector=selector,
-        type=first,
-        second=second,
-        size=size,
-        fragment=fragment,
-    )
-
-
-@cache
-def _specifications(text: str) -> tuple[tuple[_Specification, ...], int]:
-    """The operands of a form, and how many there are at least."""
-    found = tuple(_specification(word) for word in text.split())
-    return found, sum(not one.optional for one in found)
-
-
-@cache
-def operand_counts(forms: tuple[Form, ...]) -> tuple[tuple[int, int], int]:
-    """The least and largest number of operands of some forms, and how many are written at most."""
-    found = [_specifications(form.operands) for form in forms]
-    most = max(len(operands) for operands, _ in found)
-    written = max(sum(one.written for one in operands) for operands, _ in found)
-    return (min(least for _, least in found), most), written
-
-
-@cache
-def gives_pairs(forms: tuple[Form, ...]) -> bool:
-    """Whether one of the forms has an operand that is a pair of results."""
-    return any(one.second for form in forms for one in _specifications(form.operands)[0])
-
-
-@cache
-def depends_on_literals(forms: tuple[Form, ...]) -> bool:
-    """Whether the value of an integer literal decides if operands fit one of the forms."""
-    return any(
-        specification.literals is not None or specification.warps
-        for form in forms
-        for specification in _specifications(form.operands)[0]
-    )
-
-
 _SIZES = {"v2": 2, "v4": 4, "v8": 8}
 _SHAPE = re.compile(r"m(?P<M>\d+)n(?P<N>\d+)(?:k(?P<K>\d+))?\Z")
-_COORDINATE = _specification("s32")
+_COORDINATE = specifications("s32")[0][0]
 _RESOURCE = re.compile(r"\[(?P<kind>[ts])\](?P<index>i?)(?P<number>[fs]?)(?P<count>\d*)\Z")
 _SELECTORS = {
     "s": re.compile(r"(?:b[0-3]|h[01])\Z"),
@@ -214,7 +105,7 @@ class _Checker:
 
     def refusal(self, text: str, operands: Sequence[Operand]) -> OperandRefusal | None:
         """The first operand that does not fit."""
-        wanted, least = _specifications(text)
+        wanted, least = specifications(text)
         if not least <= len(operands) <= len(wanted):
             count = str(least) if least == len(wanted) else f"{least} to {len(wanted)}"
             message = f"this form takes {count} operands, {len(operands)} given"
@@ -226,7 +117,7 @@ class _Checker:
                 return OperandRefusal(place, message)
         return None
 
-    def _operand(self, operand: Operand, wanted: _Specification) -> str:
+    def _operand(self, operand: Operand, wanted: Specification) -> str:
         if wanted.type.startswith("[]"):
             return self._place(operand, wanted.type[2:])
         if wanted.type[0] == "[":
@@ -237,19 +128,21 @@ class _Checker:
             return self._elements(operand, wanted, wanted.size, wanted.type)
         if wanted.fragment:
             return self._fragment(operand, wanted)
-        if wanted.loose and not self._size and isinstance(operand, Vector | WholeVector):
+        if wanted.has(Mark.LOOSE) and not self._size and isinstance(operand, Vector | WholeVector):
             return self._wide_enough(operand, wanted)
-        if wanted.vector and (self._size or isinstance(operand, Vector | WholeVector)):
+        if wanted.has(Mark.VECTOR, Mark.LOOSE) and (
+            self._size or isinstance(operand, Vector | WholeVector)
+        ):
             return self._vector(operand, wanted)
         return self._value(operand, wanted, wanted.type)
 
-    def _pair(self, operand: Pair, wanted: _Specification) -> str:
+    def _pair(self, operand: Pair, wanted: Specification) -> str:
         if not wanted.second or (wanted.size and isinstance(operand.second, Sink)):
             return "a pair of results is not permitted here"
         first = self._operand(operand.first, wanted)
         return first or self._value(operand.second, wanted, wanted.second)
 
-    def _fragment(self, operand: Operand, wanted: _Specification) -> str:
+    def _fragment(self, operand: Operand, wanted: Specification) -> str:
         """A matrix: registers of 32 bits, or of 64 for f64.
 
         All threads of a warp hold a part, or those of a warp group (64 rows).
@@ -269,21 +162,27 @@ class _Checker:
             return "literals alone are no factor of a product of matrices"
         return self._elements(operand, wanted, size, kind)
 
-    def _elements(self, operand: Operand, wanted: _Specification, size: int, kind: str) -> str:
+    def _elements(self, operand: Operand, wanted: Specification, size: int, kind: str) -> str:
         """Exactly so many values in braces, or a vector register."""
         elements = _elements_of(operand)
         if not elements:
             return f"a vector of {size} is expected here"
-        if len(elements) != size and not (wanted.at_least and size < len(elements) in (2, 4)):
+        if len(elements) != size and not (
+            wanted.has(Mark.AT_LEAST) and size < len(elements) in (2, 4)
+        ):
             return f"a vector of {size} is expected here, {len(elements)} given"
         return self._each(elements, wanted, kind)
 
-    def _each(self, elements: Sequence[Operand], wanted: _Specification, kind: str) -> str:
+    def _each(self, elements: Sequence[Operand], wanted: Specification, kind: str) -> str:
         """Elements of a vector, where ptxas looks neither at float literals nor at selectors."""
         for element in elements:
             value = element.operand if isinstance(element, Selected) else element
             is_float = isinstance(value, Immediate) and isinstance(value.value, float)
-            message = "" if is_float and not wanted.written else self._value(value, wanted, kind)
+            message = (
+                ""
+                if is_float and not wanted.has(Mark.WRITTEN)
+                else self._value(value, wanted, kind)
+            )
             if message:
                 return message
         return self._alike(elements)
@@ -396,14 +295,14 @@ class _Checker:
         where = f".{space}" if space else "generic"
         return f"'{variable.name}' is .{given}, the address {where}"
 
-    def _vector(self, operand: Operand, wanted: _Specification) -> str:
+    def _vector(self, operand: Operand, wanted: Specification) -> str:
         return self._elements(operand, wanted, self._size or 1, wanted.type)
 
-    def _wide_enough(self, operand: Vector | WholeVector, wanted: _Specification) -> str:
+    def _wide_enough(self, operand: Vector | WholeVector, wanted: Specification) -> str:
         elements = _elements_of(operand)
         if len(elements) not in (1, 2, 4):
             return "a vector of 1, 2 or 4 is expected here"
-        if not wanted.relaxed:
+        if not wanted.has(Mark.RELAXED):
             return self._each(elements, wanted, wanted.type)
         names = [one.name for one in elements if isinstance(one, Register)]
         given, kind = sum(_width(self._types[name]) for name in names), self._named(wanted.type)
@@ -417,25 +316,25 @@ class _Checker:
             return f"{self._own[0][0]}{2 * int(self._own[0][1:])}"
         return self._own[int(name) - 1] if name.isdigit() else name
 
-    def _value(self, operand: Operand, wanted: _Specification, name: str) -> str:
+    def _value(self, operand: Operand, wanted: Specification, name: str) -> str:
         kind = self._named(name)
         match operand:
             case Register(register):
-                if wanted.literal_only:
+                if wanted.has(Mark.LITERAL):
                     return "a literal is expected here"
-                return self._register(self._types[register], kind, wanted.relaxed)
+                return self._register(self._types[register], kind, wanted.has(Mark.RELAXED))
             case Selected(inner, selector) if wanted.selector:
                 if _SELECTORS[wanted.selector].match(selector) is None:
                     return f"there is no selector '.{selector}' here"
                 return self._value(inner, wanted, name)
-            case Minus(inner) if wanted.signed:
+            case Minus(inner) if wanted.has(Mark.SIGNED):
                 return self._value(inner, wanted, name)
             case Immediate() if wanted.no_literal:
                 return "a register is expected here"
             case Immediate(value, text):
                 return _literal(value, text, kind, wanted)
             case Negated(inner):
-                if not wanted.negatable:
+                if not wanted.has(Mark.NEGATABLE):
                     return "'!' is not permitted here"
                 return self._value(inner, wanted, name)
             case SpecialRegister(register):
@@ -447,18 +346,18 @@ class _Checker:
             case Sink():
                 return ""
             case SymbolRef(symbol):
-                if wanted.symbol and kind[0] in "bus":
+                if wanted.has(Mark.SYMBOL) and kind[0] in "bus":
                     return self._address_taken(operand, kind)
                 if symbol in self._functions and _takes_function(wanted, kind):
                     return ""
                 return f"the name '{symbol}' is no value here"
-            case Element() if wanted.symbol and kind[0] in "bus":
+            case Element() if wanted.has(Mark.SYMBOL) and kind[0] in "bus":
                 return ""
             case Vector(elements) if kind in ("bf16", "bf16x2") and len(elements) < 3:  # as ptxas
                 return self._each(elements, wanted, name)
-            case Vector(elements) if wanted.packed and kind[0] == "b":
+            case Vector(elements) if wanted.has(Mark.PACKED) and kind[0] == "b":
                 return self._packed(elements, kind)
-            case WholeVector(_, members) if wanted.packed:
+            case WholeVector(_, members) if wanted.has(Mark.PACKED):
                 return self._packed([Register(member) for member in members], kind)
         return f"a single .{kind} value is expected here"
 
@@ -558,9 +457,9 @@ def _holds(register: str, kind: str, relaxed: bool) -> bool:
 _ONLY_BITS = frozenset({"bf16", "f32x2", "bf16x2", "u16x2", "s16x2", "tf32"})
 
 
-def _takes_function(wanted: _Specification, kind: str) -> bool:
+def _takes_function(wanted: Specification, kind: str) -> bool:
     """Whether ptxas takes a function's name as a number: not in conversions and numbers of bits."""
-    if wanted.written or (wanted.relaxed and wanted.type == "2"):
+    if wanted.has(Mark.WRITTEN) or (wanted.has(Mark.RELAXED) and wanted.type == "2"):
         return False
     return wanted.type in ("1", "2", "W", "b32") and kind not in _ONLY_BITS
 
@@ -569,8 +468,8 @@ def _is_single_float(kind: NumberType) -> bool:
     return kind.kind is NumberKind.FLOAT and kind.count == 1
 
 
-def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -> str:
-    if wanted.written:
+def _literal(value: int | float, text: str, kind: str, wanted: Specification) -> str:
+    if wanted.has(Mark.WRITTEN):
         return "a result cannot be written to a literal"
     if isinstance(value, float):
         double = text.lstrip("-")[:2].lower() != "0f"
@@ -578,7 +477,7 @@ def _literal(value: int | float, text: str, kind: str, wanted: _Specification) -
         return "" if fits.get(kind, False) else f"a float literal is no .{kind} value"
     if kind[0] == "f" or kind in ("bf16", "bf16x2", "tf32", "s16x2", "u16x2"):
         return f"an integer literal is no .{kind} value"
-    if wanted.warps and value % 32:
+    if wanted.has(Mark.WARPS) and value % 32:
         return f"{text} threads are not whole warps"
     if wanted.literals is not None:
         low, high = wanted.literals

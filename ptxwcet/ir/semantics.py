@@ -18,7 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import CARRY, Instruction
+from ptxwcet.ir.meanings import Place, Sources
 from ptxwcet.ir.operands import (
     Immediate,
     Negated,
@@ -32,7 +34,6 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ir.operation import Operation, operation_of
-from ptxwcet.ir.semantic_rows import ROWS, Place, Sources
 from ptxwcet.ir.terms import Term
 
 _CARRY = Register(CARRY)

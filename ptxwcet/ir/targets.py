@@ -1,4 +1,4 @@
-"""Which instructions need a newer target: the least architecture of opcodes and of their words.
+"""Which instructions need a newer target: what their opcodes need, and words behind them.
 
 Rows say what ptxas 13.0 says ("requires .target sm_N or higher", "not supported on"). What a newer
 architecture has lost again, and what a ``.version`` is too old for, is not judged.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from ptxwcet.ir.opcodes import Opcode
 
 SPECIFIC = 1000
 """Added to the number of an architecture whose ``a`` or ``f`` variant is needed."""
@@ -34,37 +36,6 @@ class Target:
 
 NEWEST = Target(SPECIFIC - 1, "a")
 
-_OPCODES = {
-    "cp.async": 80,
-    "mbarrier": 80,
-    "createpolicy": 80,
-    "discard": 80,
-    "applypriority": 80,
-    "redux": 80,
-    "barrier.cluster": 90,
-    "cp.async.bulk": 90,
-    "cp.reduce.async.bulk": 90,
-    "elect": 90,
-    "getctarank": 90,
-    "griddepcontrol": 90,
-    "mapa": 90,
-    "mbarrier.complete_tx": 90,
-    "mbarrier.expect_tx": 90,
-    "mbarrier.try_wait": 90,
-    "multimem": 90,
-    "red.async": 90,
-    "st.async": 90,
-    "stmatrix": 90,
-    "tensormap.cp_fenceproxy": 90,
-    "setmaxnreg": SPECIFIC + 90,
-    "tensormap.replace": SPECIFIC + 90,
-    "wgmma": SPECIFIC + 90,
-    "clusterlaunchcontrol": 100,
-    "st.bulk": 100,
-    "tcgen05": SPECIFIC + 100,
-}
-"""By the leading words of an opcode: the longest counts."""
-
 _WORDS = {
     **dict.fromkeys(("bf16", "bf16x2", "tf32", "L2::cache_hint", "NaN", "relu", "sp"), 80),
     **dict.fromkeys(("m16n8k16", "m16n8k256", "sp::ordered_metadata"), 80),
@@ -74,35 +45,13 @@ _WORDS = {
     **dict.fromkeys(("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "rs"), SPECIFIC + 100),
     "block_scale": SPECIFIC + 100,
 }
-_BOTH = {
-    **{(name, kind): 80 for name in ("min", "max") for kind in ("f16", "f16x2")},
-    **{(name, kind): 90 for name in ("add", "sub", "mul") for kind in ("bf16", "bf16x2")},
-    **{(name, size): 90 for name in ("atom", "red") for size in ("v2", "v4", "b128")},
-    ("cvt", "f16x2"): 80,
-    ("fence", "tensormap::generic"): 90,
-    ("fence", "async"): 90,
-    ("mbarrier.arrive", "expect_tx"): 90,
-    ("prefetch", "tensormap"): 90,
-    ("st.async", "global"): 100,
-    ("red.async", "global"): 100,
-    ("redux", "f32"): SPECIFIC + 100,
-    **{
-        (name, shape): SPECIFIC + 100
-        for name in ("ldmatrix", "stmatrix")
-        for shape in ("m16n16", "m8n16", "m16n8")
-    },
-}
 
 
-def needed(name: str, modifiers: Sequence[str]) -> Iterator[tuple[int, str]]:
+def needed(opcode: Opcode, modifiers: Sequence[str]) -> Iterator[tuple[int, str]]:
     """The architectures that an instruction needs, each with the word for it. Cost: linear."""
-    words = name.split(".")
-    for count in range(len(words), 0, -1):
-        stem = ".".join(words[:count])
-        if stem in _OPCODES:
-            yield _OPCODES[stem], name
-            break
+    if opcode.least:
+        yield opcode.least, opcode.name
     for word in modifiers:
         yield from ((_WORDS[word], f".{word}"),) if word in _WORDS else ()
-        if (name, word) in _BOTH:
-            yield _BOTH[name, word], f"{name} with .{word}"
+        if word in opcode.needs:
+            yield opcode.needs[word], f"{opcode.name} with .{word}"

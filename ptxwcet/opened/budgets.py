@@ -18,7 +18,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
-    from ptxwcet.compose.analysed import KernelAnalysis
+    from ptxwcet.bounds.analysed import KernelAnalysis
 
 _BUDGET = re.compile(
     r"([0-9]{1,18}(?:\.[0-9]{1,9})?|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?:\.[0-9]{1,9})?)"
@@ -132,7 +132,7 @@ class Checks:
 
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
         """What :meth:`failed` says of the bounds of an analysis, at the kernel's place."""
-        launched = row.launched
+        launched = row.launch_bound
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
         block, clock_mhz = row.worst.bound.claim, row.machine.clock_mhz
         return self.failed(row.kernel.readable, row.kernel.span, block, launch, clock_mhz)

@@ -19,14 +19,13 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
-from ptxwcet.opened.opening import open_request
-from ptxwcet.opened.recent import recent_module
+from ptxwcet.opened.front_ends import FRONT_ENDS
+from ptxwcet.opened.opening import open_request, recent_module
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
-from ptxwcet.ptx.grammar import grammar_text
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     SuppliedInputs,
@@ -58,7 +57,7 @@ def describe_here() -> Mapping[str, str]:
     the interpreter. Cost: the package is read once a process.
     """
     digests = describe_installation()[1]
-    whole = hashlib.sha256(grammar_text().encode())
+    whole = hashlib.sha256("".join(one.rules() for one in FRONT_ENDS).encode())
     whole.update(json.dumps(dict(digests), sort_keys=True).encode())
     found = {"ptxwcet": VERSION, "sources": describe_sources(), "data": whole.hexdigest()}
     for name in _LIBRARIES:

@@ -1,4 +1,7 @@
-"""Blocks of a function body: scopes, labels and declarations, in the order of the text."""
+"""Blocks of a function body: scopes, labels and declarations, in the order of the text.
+
+Branch targets are resolved at the end of a function, when all of its labels are known.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,87 @@ from ptxwcet.ptx.declarations import (
     refusal,
     space_of,
 )
+from ptxwcet.ptx.grammar import tokens
+from ptxwcet.ptx.literals import integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import canonical
-from ptxwcet.ptx.targets import Targets
-from ptxwcet.ptx.templates import tokens
 
 DEEPEST_NESTING = 1000
 """Blocks inside blocks; compilers stay below 20."""
+
+
+MOST_LABELS = 1 << 16
+"""Labels of one range ``L<n>`` in a branch table."""
+
+
+@dataclass(slots=True)
+class Targets:
+    """The branches and branch tables of one function.
+
+    A branch: the number of its instruction, the label as spelled, the scope that it is spelled in.
+    A table: its unique name, its labels as spelled, the scope, its extent in the text.
+    """
+
+    _branches: list[tuple[int, str, Scope]] = field(default_factory=list)
+    _tables: list[tuple[str, tuple[str, ...], Scope, tuple[int, int]]] = field(default_factory=list)
+    _indirect: list[tuple[int, str]] = field(default_factory=list)
+
+    def add_branch(self, index: int, label: str, scope: Scope) -> None:
+        """Instruction ``index`` branches to ``label``, which may yet have to come."""
+        self._branches.append((index, label, scope))
+
+    def add_indirect(self, index: int, table: str) -> None:
+        """Instruction ``index`` branches through the table of this unique name."""
+        self._indirect.append((index, table))
+
+    def add_table(
+        self, unique: str, tree: Tree[Token], scope: Scope, place: tuple[int, int]
+    ) -> None:
+        """A ``.branchtargets`` directive. Raises LiteralError."""
+        self._tables.append((unique, _table_labels(tree), scope, place))
+
+    def resolve(
+        self, instructions: list[Instruction], names: FunctionNames, problems: Problems
+    ) -> None:
+        """Give every branch and branch table the unique names of its labels. Cost: linear."""
+        for index, spelled, scope in self._branches:
+            unique = scope.find_label(spelled)
+            instruction = instructions[index]
+            if unique is None:
+                _nowhere(spelled, (instruction.start, instruction.end), names, problems)
+                continue
+            instructions[index] = instruction._replace(
+                names=(*instruction.names[:-1], unique), targets=(unique,)
+            )
+        for table, labels, scope, place in self._tables:
+            found = [scope.find_label(label) for label in labels]
+            for label, unique in zip(labels, found, strict=True):
+                if unique is None:
+                    _nowhere(label, place, names, problems)
+            names.tables[table] = tuple([one for one in found if one is not None])
+        for index, name in self._indirect:
+            instructions[index] = instructions[index]._replace(targets=names.tables[name])
+
+
+def _nowhere(label: str, place: tuple[int, int], names: FunctionNames, problems: Problems) -> None:
+    inside = any(unique.split("@")[0] == label for unique in names.labels)
+    help_text = "a label inside a block cannot be reached from outside it" if inside else ""
+    problems.add("PW106", f"branch to '{label}', which is no label here", place, help_text)
+
+
+def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
+    """The labels of a ``.branchtargets``, ranges ``L<2>`` written out."""
+    labels: list[str] = []
+    for child in tree.children:
+        if isinstance(child, Tree) and child.data == "branch_target":
+            name, *count = tokens(child)
+            if count:
+                size = min(integer_value(count[0]), MOST_LABELS)
+                labels.extend(f"{name}{number}" for number in range(size))
+            else:
+                labels.append(str(name))
+    return tuple(labels)
 
 
 @dataclass(slots=True)

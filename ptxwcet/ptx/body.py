@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
@@ -15,24 +15,39 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.blocks import Blocks
-from ptxwcet.ptx.context import FileContext
 from ptxwcet.ptx.declarations import (
     Declared,
     lower_registers,
     shorten_lists,
 )
-from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.grammar import Node, first_token, is_tree, parse_rule, tokens
 from ptxwcet.ptx.literals import LiteralError, evaluate
-from ptxwcet.ptx.locations import Locations
+from ptxwcet.ptx.locations import LocationCache, Locations
 from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower, written_operands
+from ptxwcet.ptx.operand_builder import LoweringError
+from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.shapes import NAME, StatementText
+from ptxwcet.ptx.shapes import NAME, ShapeCache, StatementText
 from ptxwcet.ptx.statements import STATEMENT
-from ptxwcet.ptx.templates import LoweringError, Node, first_token, is_tree, tokens
+from ptxwcet.support.source import SourceFile
 
 _new = tuple.__new__
 _split = NAME.split
 _GUARD = "@! \t\r\n\f\v"
+
+
+@dataclass(slots=True)
+class FileContext:
+    """Source, error list, module scope and the caches of one file."""
+
+    source: SourceFile
+    problems: Problems
+    files: dict[int, tuple[str, str]]
+    module: Scope
+    is_incomplete: bool = False  # an item could not be read: what it declares is not known
+    shapes: ShapeCache = field(default_factory=ShapeCache)
+    locations: LocationCache = field(default_factory=LocationCache)
+    registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
 
 
 class BodyReader:
@@ -186,7 +201,7 @@ class BodyReader:
         try:
             tree = parse_rule(self.text[start:end], "instruction")
         except UnexpectedInput as error:
-            fault = self.context.problems.add_syntax(error, start, (start, end))
+            fault = self.context.problems.add_unread(error, start, end)
             return self._after(fault, start, end)
         self._lower_tree(tree, start, end)
         return end
@@ -296,15 +311,12 @@ class BodyReader:
         return self._closer_look(start)
 
     def _location(self, text: str, start: int) -> int:
-        place = (start, start + len(text))
+        end = start + len(text)
         try:
             self._origin, directive = self._locations.read(text)
-        except UnexpectedInput as error:
-            self.context.problems.add_syntax(error, start, place)
-            return place[1]
-        except LiteralError as error:
-            self.context.problems.add("PW107", str(error), place)
-            return place[1]
+        except (UnexpectedInput, LiteralError) as error:
+            self.context.problems.add_unread(error, start, end)
+            return end
         self.blocks.add(directive)
         return -1
 
@@ -314,17 +326,14 @@ class BodyReader:
         registers = self.context.registers.get(text)
         if registers is None:
             try:
-                tree = self.context.directives.parse(shorten_lists(text), "declaration")
+                tree = parse_rule(shorten_lists(text), "declaration")
                 if tree.data != "registers":
                     self.blocks.declare(tree, text, (start, end))
                     return end
                 registers = self.context.registers[text] = lower_registers(tree)
-            except UnexpectedInput as error:
-                fault = self.context.problems.add_syntax(error, start, (start, end))
+            except (UnexpectedInput, LiteralError) as error:
+                fault = self.context.problems.add_unread(error, start, end)
                 return self._after(fault, start, end)
-            except LiteralError as error:
-                self.context.problems.add("PW107", str(error), (start, end))
-                return end
         for declaration, declared in registers:
             self.blocks.declare_register(declaration, declared, start)
         return end

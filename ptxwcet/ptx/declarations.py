@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lark import Token, Tree
 
 from ptxwcet.ir.kernel import Parameter, PerformanceDirective, RegisterDeclaration, Variable
+from ptxwcet.ir.operation import type_bytes
+from ptxwcet.ptx.grammar import tokens
+from ptxwcet.ptx.initialisers import initial_bytes
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.statements import canonical
-from ptxwcet.ptx.templates import tokens
-
-_TYPE_BITS = re.compile(r"\.(?:[subf]|bf)([0-9]+)(x2)?\Z")
-_OPAQUE_BYTES = 8  # texref, samplerref, surfref: a 64-bit handle
 
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""
@@ -27,14 +27,6 @@ _NUMBER = (
 )
 _TOO_DEEP = re.compile(r"\{(?:\s*\{){15}")
 _FLAT_LIST = re.compile(rf"(?<=\{{)((?:{_NUMBER},)++)(?={_NUMBER}\}})", re.ASCII)
-
-
-def type_bytes(type_name: str) -> int:
-    """Size of a PTX type such as ``.u32`` in bytes; 1 for ``.pred``."""
-    found = _TYPE_BITS.match(type_name)
-    if found is None:
-        return 1 if type_name == ".pred" else _OPAQUE_BYTES
-    return int(found.group(1)) // 8 * (2 if found.group(2) else 1)
 
 
 def shorten_lists(text: str) -> str:
@@ -57,24 +49,41 @@ class Declared:
     end: int
 
 
-def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
-    """The registers of a ``.reg`` directive, one entry a declarator."""
-    vector, register_type = 0, ""
-    registers: list[tuple[RegisterDeclaration, Declared]] = []
+def parts_of(tree: Tree[Token]) -> tuple[dict[str, Token], dict[str, list[Tree[Token]]]]:
+    """The children of a tree: tokens by terminal, trees by rule in their order."""
+    words: dict[str, Token] = {}
+    trees: dict[str, list[Tree[Token]]] = {}
     for child in tree.children:
         if isinstance(child, Token):
-            if child.type == "VECTOR":
-                vector = int(child[2:])
-            elif child.type == "TYPE":
-                register_type = child[1:]
-        elif child.data == "align":
-            _alignment(child)
-        elif child.data == "register":
-            _check_vector(register_type, vector)
-            name, *count = tokens(child)
-            number = integer_value(count[0]) if count else None
-            declaration = RegisterDeclaration(str(name), register_type, vector, number)
-            registers.append((declaration, _declared(name)))
+            words[child.type] = child
+        else:
+            trees.setdefault(str(child.data), []).append(child)
+    return words, trees
+
+
+def _type_of(
+    words: dict[str, Token], trees: dict[str, list[Tree[Token]]]
+) -> tuple[str, int, list[int]]:
+    """The type of a declaration, elements of its vector (1: a scalar), and its alignments."""
+    alignments = [_alignment(one) for one in trees.get("align", ())]
+    return words["TYPE"][1:], int(words["VECTOR"][2:]) if "VECTOR" in words else 1, alignments
+
+
+def linkage_of(trees: dict[str, list[Tree[Token]]]) -> str:
+    """The linkage among the parts of a declaration, without its dot; empty if there is none."""
+    return tokens(trees["linkage"][0])[0][1:] if "linkage" in trees else ""
+
+
+def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declared]]:
+    """The registers of a ``.reg`` directive, one entry a declarator."""
+    words, trees = parts_of(tree)
+    kind, vector, _ = _type_of(words, trees)
+    _check_vector(kind, vector)
+    registers: list[tuple[RegisterDeclaration, Declared]] = []
+    for name, *count in map(tokens, trees["register"]):
+        number = integer_value(count[0]) if count else None
+        declaration = RegisterDeclaration(str(name), kind, vector if vector > 1 else 0, number)
+        registers.append((declaration, declared(name)))
     return registers
 
 
@@ -84,32 +93,15 @@ def lower_variables(tree: Tree[Token], text: str) -> list[tuple[Variable, Declar
     ``name<n>`` is one entry with the size of all of them: :func:`names_of` tells their names. Sizes
     are in bytes. Names are as spelled: the caller makes them unique.
     """
-    linkage, space, variable_type, alignment, vector = "", "", "", 0, 1
-    declarators = []
-    for child in tree.children:
-        if isinstance(child, Token):
-            if child.type == "SPACE":
-                space = child[1:]
-            elif child.type == "TYPE":
-                variable_type = str(child)
-            elif child.type == "VECTOR":
-                vector = int(child[2:])
-        elif child.data == "linkage":
-            linkage = tokens(child)[0][1:]
-        elif child.data == "align":
-            alignment = _alignment(child)
-        elif child.data == "declarator":
-            declarators.append(child)
-    _check_vector(variable_type[1:], vector)
-    unit = type_bytes(variable_type) * vector
-    return [
-        _variable(
-            declarator,
-            texts,
-            Variable("", space, variable_type[1:], unit, alignment or unit, linkage, ""),
-        )
-        for declarator, texts in zip(declarators, _split(declarators, text), strict=True)
-    ]
+    words, trees = parts_of(tree)
+    kind, vector, alignments = _type_of(words, trees)
+    _check_vector(kind, vector)
+    unit = type_bytes(kind) * vector
+    alignment = alignments[-1] if alignments else unit
+    common = Variable("", words["SPACE"][1:], kind, unit, alignment, linkage_of(trees), "")
+    declarators = trees["declarator"]
+    each = zip(declarators, _split(declarators, text), strict=True)
+    return [_variable(declarator, own, common) for declarator, own in each]
 
 
 _MOST = 1 << 32
@@ -127,7 +119,7 @@ def _check_vector(name: str, vector: int) -> None:
     """Raises LiteralError where no vector has this type and size (``vector`` below 2: a scalar)."""
     if vector < 2:
         return
-    if name == "pred" or vector == 8 or type_bytes(f".{name}") * vector > 16:
+    if name == "pred" or vector == 8 or type_bytes(name) * vector > 16:
         raise LiteralError(f"there is no vector of {vector} times .{name}")
 
 
@@ -156,19 +148,15 @@ def _variable(declarator: Tree[Token], text: str, common: Variable) -> tuple[Var
     elements = _list_length(initial, text)
     if sizes and sizes[0] is not None and elements > sizes[0]:
         raise LiteralError(f"'{name}' has {sizes[0]} elements, {elements} are given")
-    count = 1
-    for size in sizes:
-        count *= elements if size is None else size
-    variable = Variable(
-        str(name),
-        common.space,
-        common.type,
-        common.size_bytes * count,
-        common.alignment,
-        common.linkage,
-        text,
+    count = math.prod(elements if size is None else size for size in sizes)
+    variable = replace(
+        common,
+        name=str(name),
+        size_bytes=common.size_bytes * count,
+        declaration=text,
+        initial=initial_bytes if "=" in text else None,
     )
-    return variable, _declared(name)
+    return variable, declared(name)
 
 
 def _dimensions(tree: Tree[Token]) -> list[int | None]:
@@ -237,45 +225,26 @@ def refusal(variable: Variable) -> str | None:
 
 def lower_parameter(tree: Tree[Token], text: str, index: int) -> tuple[Parameter, Declared]:
     """A parameter of a function head; ``text`` is what the tree's offsets refer to."""
-    space, parameter_type, vector, alignments = "param", "", 1, []
-    is_pointer: bool | None = None
-    sizes: list[int | None] = []
-    name: Token | None = None
-    for child in tree.children:
-        if isinstance(child, Token):
-            if child.type == "TYPE":
-                parameter_type = str(child)
-            elif child.type == "VECTOR":
-                vector = int(child[2:])
-            else:
-                name = child
-        elif child.data == "param_space":
-            space = tokens(child)[0][1:]
-        elif child.data == "align":
-            alignments.append(_alignment(child))
-        elif child.data == "pointer":
-            is_pointer = True
-        elif child.data == "dimensions":
-            sizes = _dimensions(child)
-    assert name is not None
+    words, trees = parts_of(tree)
+    kind, vector, alignments = _type_of(words, trees)
+    sizes = _dimensions(trees["dimensions"][0]) if "dimensions" in trees else []
+    is_pointer = True if "pointer" in trees else None
+    name = words["NAME"] if "NAME" in words else words["SINK"]
     start, end = _parameter_extent(tree, name, text)
-    unit = type_bytes(parameter_type) * vector
-    count = 1
-    for size in sizes:
-        count *= size or 0
-    own = alignments[:1] if is_pointer is None else []
+    unit = type_bytes(kind) * vector
+    count = math.prod(size or 0 for size in sizes)
     return Parameter(
         name=str(name),
-        type=parameter_type[1:],
+        type=kind,
         size_bytes=unit * count,
-        alignment=own[0] if own else unit,
+        alignment=alignments[0] if alignments and not is_pointer else unit,
         index=index,
         count=count,
         is_array=bool(sizes),
         is_pointer=is_pointer,
-        space=space,
+        space=tokens(trees["param_space"][0])[0][1:],
         declaration=canonical(text[start:end]),
-    ), _declared(name)
+    ), declared(name)
 
 
 def _parameter_extent(tree: Tree[Token], name: Token, text: str) -> tuple[int, int]:
@@ -306,5 +275,6 @@ def _start(token: Token) -> int:
     return token.start_pos
 
 
-def _declared(token: Token) -> Declared:
+def declared(token: Token) -> Declared:
+    """The name that a token is, with its place."""
     return Declared(str(token), _start(token), _start(token) + len(token))

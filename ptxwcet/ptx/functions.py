@@ -1,16 +1,46 @@
-"""Function heads: where they end in the text, and what they declare."""
+"""Function heads: where they end in the text, what they declare, and whether calls fit them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lark import Token, Tree
 
-from ptxwcet.ir.kernel import Parameter, PerformanceDirective
-from ptxwcet.ptx.declarations import Declared, lower_parameter, lower_performance
-from ptxwcet.ptx.statements import COMMENT, SKIP, blank_comments, canonical
-from ptxwcet.ptx.templates import tokens
+from ptxwcet.ir.kernel import (
+    Arguments,
+    Immediate,
+    Instruction,
+    Operand,
+    Parameter,
+    PerformanceDirective,
+    Register,
+    Sink,
+    SpecialRegister,
+    SymbolRef,
+    Variable,
+)
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operation import number_type
+from ptxwcet.ptx.declarations import (
+    Declared,
+    declared,
+    linkage_of,
+    lower_parameter,
+    lower_performance,
+    parts_of,
+)
+from ptxwcet.ptx.grammar import tokens
+from ptxwcet.ptx.scopes import FunctionNames
+from ptxwcet.ptx.statements import SKIP, canonical
+from ptxwcet.support.comments import COMMENT, blank_comments
+
+_ARGUMENTS = (SymbolRef, Register, Immediate, SpecialRegister, Sink)
+_TOGETHER = (
+    (".maxntid", ".reqntid"),
+    (".maxclusterrank", ".reqnctapercluster"),
+)
 
 IS_FUNCTION = re.compile(
     rf"(?:\.(?:extern|visible|weak|common)\b{SKIP})?\.(?:entry|func)\b", re.ASCII
@@ -65,43 +95,23 @@ class FunctionHead:
 
 def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
     """The head from its tree; offsets refer to ``text``. Raises LiteralError."""
-    linkage = ""
-    name: Token | None = None
-    attributes: list[str] = []
-    groups: dict[str, tuple[tuple[Parameter, Declared], ...]] = {}
-    performance = []
-    for child in tree.children:
-        if isinstance(child, Token):
-            name = child
-        elif child.data == "linkage":
-            linkage = tokens(child)[0][1:]
-        elif child.data in ("results", "parameters"):
-            groups[str(child.data)] = _parameters(child, text)
-        elif child.data == "performance":
-            performance.append(lower_performance(child))
-        elif child.data == "noreturn":
-            attributes.append(".noreturn")
-        else:
-            attributes.append(_attribute(child))
-    assert name is not None
-    assert name.start_pos is not None
+    words, trees = parts_of(tree)
+    each = [*map(_attribute, trees.get("attribute", ())), *[".noreturn"] * ("noreturn" in trees)]
     return FunctionHead(
-        name=Declared(str(name), name.start_pos, name.start_pos + len(name)),
+        name=declared(words["NAME"]),
         is_entry=tree.data == "entry_head",
-        linkage=linkage,
-        attributes=tuple(attributes),
-        results=groups.get("results", ()),
-        parameters=groups.get("parameters", ()),
-        performance=tuple(performance),
+        linkage=linkage_of(trees),
+        attributes=(*each, *map(_attribute, trees.get("abi", ()))),
+        results=_parameters(trees.get("results", ()), text),
+        parameters=_parameters(trees.get("parameters", ()), text),
+        performance=tuple(map(lower_performance, trees.get("performance", ()))),
     )
 
 
-def _parameters(tree: Tree[Token], text: str) -> tuple[tuple[Parameter, Declared], ...]:
-    found = []
-    for index, child in enumerate(tree.children):
-        assert isinstance(child, Tree)
-        found.append(lower_parameter(child, text, index))
-    return tuple(found)
+def _parameters(groups: Sequence[Tree[Token]], text: str) -> tuple[tuple[Parameter, Declared], ...]:
+    """The parameters in a pair of parentheses, if there is one."""
+    each = (one for group in groups for one in group.children if isinstance(one, Tree))
+    return tuple([lower_parameter(one, text, index) for index, one in enumerate(each)])
 
 
 def _attribute(tree: Tree[Token]) -> str:
@@ -113,3 +123,126 @@ def _attribute(tree: Tree[Token]) -> str:
         first, *numbers = tokens(child)
         values.append(f"{first}({', '.join(numbers)})" if numbers else str(first))
     return canonical(f".attribute({', '.join(values)})")
+
+
+# --- heads against each other and against calls: what ptxas says does not match ------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Results and parameters of a function, and its linkage."""
+
+    results: tuple[Parameter, ...]
+    parameters: tuple[Parameter, ...]
+    linkage: str
+
+    @staticmethod
+    def of(head: FunctionHead) -> Signature:
+        """The signature in a function's head."""
+        results = tuple(parameter for parameter, _ in head.results)
+        return Signature(results, tuple(one for one, _ in head.parameters), head.linkage)
+
+    def conflict(self, earlier: Signature, *, has_body: bool) -> str:
+        """What differs from an earlier head of the function; empty if nothing that counts does."""
+        linkages = {self.linkage, earlier.linkage}
+        if has_body and earlier.linkage == "extern" != self.linkage:
+            return "it is .extern above"
+        if linkages == {"weak", "visible"}:
+            return "its linkage differs from that above"
+        for mine, theirs in (
+            (self.results, earlier.results),
+            (self.parameters, earlier.parameters),
+        ):
+            if len(mine) != len(theirs):
+                return "it has another number of parameters above"
+            if any(shape_of(a) != shape_of(b) for a, b in zip(mine, theirs, strict=True)):
+                return "its parameters have other types above"
+        return ""
+
+
+def shape_of(parameter: Parameter) -> tuple[str, str, int, int]:
+    """What has to be equal where a function is declared twice."""
+    return parameter.space, parameter.type, parameter.size_bytes, parameter.alignment
+
+
+def performance_conflict(head: FunctionHead, version: tuple[int, int]) -> str:
+    """What is wrong with the performance directives of an entry together; empty if nothing is."""
+    given = {one.keyword for one in head.performance}
+    for pair in _TOGETHER:
+        if given.issuperset(pair):
+            return f"{pair[0]} and {pair[1]} exclude each other"
+    if ".blocksareclusters" in given and not given.issuperset((".reqntid", ".reqnctapercluster")):
+        return ".blocksareclusters needs .reqntid and .reqnctapercluster"
+    if ".maxnctapersm" in given and version >= (2, 1):
+        return ".maxnctapersm ended with PTX 2.1: it is .minnctapersm"
+    return ""
+
+
+def wrong_calls(
+    instructions: Sequence[Instruction],
+    signatures: Mapping[str, Signature],
+    names: FunctionNames,
+    variables: Sequence[Variable],
+) -> Iterator[tuple[Instruction, str]]:
+    """Calls that do not fit a head of what they may call, each with the reason.
+
+    Cost: linear in calls and the functions that are listed for them.
+    """
+    sizes = {one.name: one for one in variables}
+    for one in instructions:
+        if one.control is not ControlEffect.CALL:
+            continue
+        callees = names.call_lists.get(one.target_list, (one.callee or "",))
+        for callee in dict.fromkeys(callees):
+            message = _wrong_call(one, callee, signatures.get(callee), names.types, sizes)
+            if message:
+                yield one, message
+                break
+
+
+def _wrong_call(
+    call: Instruction,
+    callee: str,
+    signature: Signature | None,
+    types: Mapping[str, str],
+    variables: Mapping[str, Variable],
+) -> str:
+    first = call.operands[0] if call.operands else None
+    has_results = isinstance(first, Arguments)
+    groups = [one.elements for one in call.operands if isinstance(one, Arguments)]
+    results = groups.pop(0) if has_results else ()
+    arguments = groups[0] if groups else ()
+    if not all(isinstance(one, _ARGUMENTS) for one in (*results, *arguments)):
+        return "an argument of a call is a register, a literal or a variable"
+    if signature is None:
+        return ""
+    for given, wanted, what in (
+        (results, signature.results, "result"),
+        (arguments, signature.parameters, "argument"),
+    ):
+        if len(given) != len(wanted):
+            plural = "" if len(wanted) == 1 else "s"
+            return f"'{callee}' has {len(wanted)} {what}{plural}, {len(given)} given"
+        for value, parameter in zip(given, wanted, strict=True):
+            if not _fits(value, parameter, types, variables):
+                return f"the {what} for '{parameter.name}' is no .{parameter.type}"
+    return ""
+
+
+def _fits(
+    value: Operand,
+    parameter: Parameter,
+    types: Mapping[str, str],
+    variables: Mapping[str, Variable],
+) -> bool:
+    wanted = number_type(parameter.type)
+    if isinstance(value, Register):
+        given = number_type(types.get(value.name, ""))
+        if wanted is None or given is None or parameter.is_array:
+            return True
+        return given.width == wanted.width
+    variable = variables.get(value.name) if isinstance(value, SymbolRef) else None
+    if variable is None or variable.space != "param":
+        return True
+    is_array = "[" in variable.declaration
+    return (variable.size_bytes, is_array) == (parameter.size_bytes, parameter.is_array)

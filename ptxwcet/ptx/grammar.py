@@ -15,8 +15,10 @@ from pathlib import Path
 import lark
 from lark import Lark, Token, Tree
 
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.first_use import cache_folder
+
+Node = Tree[Token] | Token
 
 STARTS = (
     "module",
@@ -60,18 +62,6 @@ def parse_rule(text: str, start: str) -> Tree[Token]:
 
 
 @cache
-def keywords() -> frozenset[str]:
-    """Words that the grammar treats apart although they are spelled like names."""
-    found = set()
-    for terminal in grammar().terminals:
-        if isinstance(terminal.pattern, lark.lexer.PatternStr):
-            word = terminal.pattern.value
-            if word[0].isalpha() or word == "_":
-                found.add(word)
-    return frozenset(found)
-
-
-@cache
 def directive_words() -> frozenset[str]:
     """Every word with a dot that the grammar spells out: ``.reg``, ``.global``, ``.maxntid`` ..."""
     return frozenset(re.findall(r"\.[a-z_]+\b", grammar_text()))
@@ -82,6 +72,29 @@ def section_pattern() -> re.Pattern[str]:
     """The terminal SECTION without its closing brace: it ends at the brace or at what is wrong."""
     whole = grammar().get_terminal("SECTION").pattern.to_regexp()
     return re.compile(whole.removesuffix("\\}"))
+
+
+def is_tree(node: Node, *rules: str) -> bool:
+    """Whether a node is a tree of one of these rules."""
+    return isinstance(node, Tree) and node.data in rules
+
+
+def tokens(node: Node) -> list[Token]:
+    """All tokens below a node in textual order. No recursion: nesting is the input's choice."""
+    found: list[Token] = []
+    stack: list[Node] = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Token):
+            found.append(top)
+        else:
+            stack.extend(reversed(top.children))
+    return found
+
+
+def first_token(node: Node) -> Token:
+    """The first token below a node."""
+    return tokens(node)[0]
 
 
 def terminal_text(name: str) -> str:

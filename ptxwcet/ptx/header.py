@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from lark import Token, UnexpectedInput
 
 from ptxwcet.ptx import statements
-from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.grammar import parse_rule, tokens
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.statements import SKIP
-from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.source import SourceFile
 
 _HEADER = re.compile(
@@ -81,7 +80,7 @@ def read_header(source: SourceFile, problems: Problems) -> tuple[Header | None, 
             help_text = "the second directive is, e.g., '.target sm_90'; neither ends with ';'"
             problems.add("PW109", message, (start, directives.end()), help_text)
         else:
-            problems.add_syntax(error, start, (start, directives.end()))
+            problems.add_unread(error, start, directives.end())
         return None, directives.end()
     words = tokens(tree)
     version = _version(words[0], start, problems)

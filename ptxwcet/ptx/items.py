@@ -20,34 +20,34 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
-from ptxwcet.ptx.body import BodyReader
-from ptxwcet.ptx.context import FileContext
+from ptxwcet.ptx.body import BodyReader, FileContext
 from ptxwcet.ptx.declarations import (
     lower_variables,
     names_of,
     refusal,
     shorten_lists,
     space_of,
-    type_bytes,
 )
 from ptxwcet.ptx.functions import (
     IS_FUNCTION,
     FunctionHead,
+    Signature,
     function_name,
     head_end,
     lower_head,
+    performance_conflict,
+    wrong_calls,
 )
-from ptxwcet.ptx.grammar import section_pattern
+from ptxwcet.ptx.grammar import parse_rule, section_pattern, tokens
 from ptxwcet.ptx.header import NEWEST, Header, read_header
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
-from ptxwcet.ptx.signatures import Signature, performance_conflict, wrong_calls
 from ptxwcet.ptx.statements import SKIP, canonical
-from ptxwcet.ptx.templates import tokens
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, Severity, internal_error
 from ptxwcet.support.source import WHOLE_PATH, SourceFile, Span, readable_paths
@@ -176,17 +176,18 @@ class ModuleReader:
         text = self.text[start:end]
         resume = end if resume < 0 else resume
         try:
-            tree = self.context.directives.parse(shorten_lists(text), "item")
+            tree = parse_rule(shorten_lists(text), "item")
             if tree.data == "variable":
                 self._variables(tree, text, start)
             elif tree.data in ("alias", "pragma"):
                 self._directive(tree, text)
-        except UnexpectedInput as error:
-            self.context.is_incomplete = True
-            self.problems.add_syntax(error, start, (start, end))
-        except LiteralError as error:
-            self.problems.add("PW107", str(error), (start, end))
+        except (UnexpectedInput, LiteralError) as error:
+            self._not_read(error, start, end)
         return resume
+
+    def _not_read(self, error: UnexpectedInput | LiteralError, start: int, end: int) -> None:
+        self.context.is_incomplete |= isinstance(error, UnexpectedInput)
+        self.problems.add_unread(error, start, end)
 
     def _directive(self, tree: Tree[Token], text: str) -> None:
         if tree.data == "alias":
@@ -269,14 +270,10 @@ class ModuleReader:
         has_body = text[end : end + 1] == "{"
         resume = end + 1 if text[end : end + 1] == ";" else end
         try:
-            tree = self.context.directives.parse(text[start:end], "function_head")
+            tree = parse_rule(text[start:end], "function_head")
             head = lower_head(tree, text[start:end])
-        except UnexpectedInput as error:
-            self.context.is_incomplete = True
-            self.problems.add_syntax(error, start, (start, end))
-            return statements.matching_brace(text, end) if has_body else resume
-        except LiteralError as error:
-            self.problems.add("PW107", str(error), (start, end))
+        except (UnexpectedInput, LiteralError) as error:
+            self._not_read(error, start, end)
             return statements.matching_brace(text, end) if has_body else resume
         self._check_head(head, (start, end), has_body)
         self._declare_function(head, start, has_body)
@@ -330,7 +327,7 @@ class ModuleReader:
                 scope.declare_variable(name, "input" if number >= len(head.results) else "param")
             elif head.is_entry:
                 self.problems.add("PW118", "parameters of an entry are .param", place)
-            elif (width := parameter.size_bytes // type_bytes(f".{parameter.type}")) > 1:
+            elif (width := parameter.size_bytes // type_bytes(parameter.type)) > 1:
                 scope.declare_vector(name, width, parameter.type)
             else:
                 scope.declare_register(name, parameter.type)

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, UnreadKernel, Variable
-from ptxwcet.ir.structure import instruction_structure
 from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.ptx.declarations import names_of
+from ptxwcet.ptx.functions import shape_of
 from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.signatures import shape_of
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.source import SourceFile, Span
 
@@ -288,7 +287,10 @@ def _content(file: _File, symbol: _Symbol) -> object:
     item = file.renamed(symbol.item)
     if isinstance(item, Variable):
         return item.declaration
-    body = [instruction_structure(one)[:-1] for one in item.instructions]
+    body = [
+        (one.mnemonic, one.guard, one.operands, one.reads, one.writes, one.targets, one.callee)
+        for one in item.instructions
+    ]
     return body, item.labels, item.variables, item.call_lists, item.performance
 
 

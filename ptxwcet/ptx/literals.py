@@ -19,11 +19,13 @@ from collections.abc import Callable, Mapping
 from lark import Token, Tree
 
 from ptxwcet.ir.operands import Immediate, Operand
+from ptxwcet.ptx.grammar import Node, is_tree
 
 WARP_SIZE = 32
 
 _LONGEST_INTEGER = 66  # "0b" and 64 digits
 _MASK = (1 << 64) - 1
+_LITERALS = frozenset({"INT", "FLOAT", "HEXFLOAT", "HEXDOUBLE"})
 
 
 class LiteralError(ValueError):
@@ -81,7 +83,29 @@ def negated(operand: Operand) -> Immediate:
     return Immediate(value, f"-{text}")
 
 
-def evaluate(node: Tree[Token] | Token) -> int | float:
+def literal_of(node: Node) -> tuple[Token | None, bool]:
+    """The literal that a node is, and whether it is minus that literal; None for anything else."""
+    negative = is_tree(node, "unary_minus")
+    if negative:
+        assert isinstance(node, Tree)
+        node = node.children[0]
+    is_literal = isinstance(node, Token) and node.type in _LITERALS
+    return (node if isinstance(node, Token) and is_literal else None), negative
+
+
+def fixed_immediate(value: int | float) -> Immediate:
+    """A folded constant expression; its text is the value, which ptxas reads alike.
+
+    Integers get a sign: an operand of 64 bits or fewer does not tell it.
+    """
+    if isinstance(value, int):
+        value = signed(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise LiteralError("constant expression overflows")
+    return Immediate(value, repr(value))
+
+
+def evaluate(node: Node) -> int | float:
     """The value of an ``expression`` of the grammar. Cost: linear.
 
     Raises LiteralError where there is none, or where the manual and ptxas disagree about it.
@@ -100,9 +124,9 @@ _PTXAS = {"%": True}
 _MANUAL = {"%": False, "&": True, "|": True, "^": True}
 
 
-def _evaluate(root: Tree[Token] | Token, signs: Mapping[str, bool]) -> _Value:
+def _evaluate(root: Node, signs: Mapping[str, bool]) -> _Value:
     """Postorder with an explicit stack, because nesting depth is the input's choice."""
-    stack: list[tuple[Tree[Token] | Token, bool]] = [(root, False)]
+    stack: list[tuple[Node, bool]] = [(root, False)]
     values: list[_Value] = []
     while stack:
         node, visited = stack.pop()
@@ -117,7 +141,7 @@ def _evaluate(root: Tree[Token] | Token, signs: Mapping[str, bool]) -> _Value:
     return values.pop()
 
 
-def _is_sign(child: Tree[Token] | Token) -> bool:
+def _is_sign(child: Node) -> bool:
     return isinstance(child, Token) and child.type in _OPERATOR_TOKENS
 
 

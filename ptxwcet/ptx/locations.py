@@ -7,50 +7,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptxwcet.ir.kernel import Directive, Origin, SourceLocation
-from ptxwcet.ptx.grammar import parse_rule
+from ptxwcet.ptx.grammar import parse_rule, tokens
 from ptxwcet.ptx.literals import integer_value
-from ptxwcet.ptx.shapes import slot_tokens
 from ptxwcet.ptx.statements import canonical
 from ptxwcet.support.source import SourceFile
 
-_DIGITS = re.compile(r"[0-9]+")
-_NUMBER = re.compile(r"(?<![\w$%.])(?:0|[1-9][0-9]*)(?![\w$.])", re.ASCII)
+_NUMBER = "(0|[1-9][0-9]{0,17})"
+_THREE = rf"{_NUMBER}[ \t]{_NUMBER}[ \t]{_NUMBER}"
+_NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)(?:\+(?:0|[1-9][0-9]{0,17}))?"
+_PLAIN = re.compile(
+    rf"\.loc[ \t]{_THREE}(?:, function_name {_NAME}, inlined_at {_THREE})?\Z", re.ASCII
+)
+"""The directive as compilers write it, spaced as it is printed."""
 
 
 @dataclass(slots=True)
 class LocationCache:
-    """``.loc`` directives by shape, digits being the slots. A file may have one per instruction.
+    """What the ``.loc`` directives of a file say. It may have one an instruction."""
 
-    A shape's value is how many integers it has, and whether only tabs keep it from being canonical.
-    """
-
-    _shapes: dict[str, tuple[int, bool]] = field(default_factory=dict)
     _read: dict[str, tuple[list[int], Directive]] = field(default_factory=dict)
 
     def read(self, text: str) -> tuple[list[int], Directive]:
         """The integers of the directive, and how to print it.
 
-        Raises lark.UnexpectedInput. Cost: about 3 microseconds for a known shape.
+        Raises lark.UnexpectedInput. Cost: about 3 microseconds, but for odd spellings.
         """
         found = self._read.get(text)
         if found is None:
-            numbers, line = self._parse(text)
+            plain = _PLAIN.match(text)
+            if plain is None:
+                tree = parse_rule(text, "declaration")
+                numbers = [integer_value(one) for one in tokens(tree) if one.type == "INT"]
+                line = canonical(text)
+            else:
+                numbers = [int(number) for number in plain.groups() if number is not None]
+                line = text.replace("\t", " ")
             found = self._read[text] = numbers, Directive(".loc", line)
         return found
-
-    def _parse(self, text: str) -> tuple[list[int], str]:
-        shape = _DIGITS.sub("0", text)
-        cached = self._shapes.get(shape)
-        numbers = _NUMBER.findall(text)
-        if cached is None or len(numbers) != cached[0]:
-            tree = parse_rule(text, "declaration")
-            count = sum(token.type == "INT" for token in slot_tokens(tree))
-            if len(numbers) != count:  # hexadecimal, octal: keep out of the cache
-                values = [integer_value(t) for t in slot_tokens(tree) if t.type == "INT"]
-                return values, canonical(text)
-            cached = self._shapes[shape] = (count, canonical(shape) == shape.replace("\t", " "))
-        line = text.replace("\t", " ") if cached[1] else canonical(text)
-        return [integer_value(number) for number in numbers], line
 
 
 @dataclass(slots=True)

@@ -12,30 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ptxwcet.ir.forms import InstructionForm
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.building import form_of
+from ptxwcet.ir.instruction_set import find_opcode
+from ptxwcet.ir.kernel import Instruction, InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import (
-    CARRY,
-    BySpace,
-    Opcode,
-    count_spaces,
-    find_opcode,
-    is_impossible_type,
-)
+from ptxwcet.ir.opcodes import BySpace, Opcode
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.permitted import Form, matching
-from ptxwcet.ir.permitted_operands import (
-    OperandRefusal,
-    depends_on_literals,
-    gives_pairs,
-    operand_counts,
-    refusal,
-)
-from ptxwcet.ir.permitted_rows import FORMS, is_judged
+from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matching
+from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
 from ptxwcet.ir.targets import SPECIFIC, Target, needed
-from ptxwcet.ptx.operand_builder import OperandBuilder
-from ptxwcet.ptx.templates import LoweringError, Node, is_tree
+from ptxwcet.ir.words import count_spaces, is_impossible_type
+from ptxwcet.ptx.grammar import Node, is_tree
+from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +88,13 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
     else:
         _check_count(statement, opcode)
         templates = builder.operands(statement.operands, _destinations(statement, opcode))
-    reads = ([] if statement.guard is None else [0]) + builder.reads
-    carry_read = opcode is not None and opcode.reads_carry
-    form = InstructionForm(
-        opcode=opcode,
-        modifiers=modifiers,
-        mnemonic=statement.mnemonic,
-        op_class=None if opcode is None else opcode.op_class(modifiers),
-        control=ControlEffect.NONE if opcode is None else opcode.control,
-        space=space,
-        guard_slot=-1 if statement.guard is None else 0,
-        guard_negated=statement.guard == "!",
-        templates=templates,
-        read_slots=tuple(reads),
-        write_slots=tuple(builder.writes),
-        callee_slot=builder.callee_slot,
-        implicit_reads=(CARRY,) if carry_read else (),
-        implicit_writes=(CARRY,) if "cc" in modifiers else (),
+    form = form_of(
+        statement.mnemonic,
+        (opcode, modifiers),
+        None if statement.guard is None else statement.guard == "!",
+        templates,
+        (([] if statement.guard is None else [0]) + builder.reads, builder.writes),
+        builder.callee_slot,
     )
     return LoweredForm(
         form,
@@ -143,7 +121,7 @@ def _decoded(
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
-    return opcode, modifiers, () if opcode is None else _permitted(opcode.name, modifiers, target)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode, modifiers, target)
 
 
 _DIRECTIVES = frozenset(
@@ -185,17 +163,17 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-def _permitted(name: str, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
-    for least, what in needed(name, modifiers):
+def _permitted(opcode: Opcode, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
+    for least, what in needed(opcode, modifiers):
         if not target.has(least):
             letter = "a" if least > SPECIFIC else ""
             message = f"{what} needs .target sm_{least % SPECIFIC}{letter} or one above it"
             raise LoweringError("PW113", message, help_text="compile for a newer architecture")
-    if not is_judged(name, modifiers):
+    if not opcode.is_judged(modifiers):
         return ()
-    forms, reason = matching(FORMS[name], modifiers)
+    forms, reason = matching(opcode.forms, modifiers)
     if not forms:
-        written = ".".join((name, *modifiers))
+        written = ".".join((opcode.name, *modifiers))
         raise LoweringError(
             "PW113",
             f"there is no '{written}': {reason}",
@@ -224,7 +202,7 @@ def check_operands(
 def _check_count(statement: Statement, opcode: Opcode | None) -> None:
     if opcode is None:
         return
-    (least, most), _ = _counts(opcode)
+    (least, most), _ = opcode.counts
     given = len(statement.operands)
     if not least <= given <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
@@ -247,12 +225,5 @@ def _destinations(statement: Statement, opcode: Opcode | None) -> int:
         if is_tree(node, "bracket", "element"):
             break
         before_address += 1
-    _, destinations = _counts(opcode)
+    _, destinations = opcode.counts
     return min(destinations, before_address)
-
-
-def _counts(opcode: Opcode) -> tuple[tuple[int, int], int]:
-    """The least and largest number of operands, and how many leading ones are written."""
-    if opcode.operands is not None:
-        return opcode.operands, opcode.destinations
-    return operand_counts(FORMS[opcode.name])

@@ -8,15 +8,18 @@ from functools import partial
 
 from lark import Token, Tree
 
-from ptxwcet.ir.forms import Template
+from ptxwcet.ir.kernel import Template
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (
+    Address,
     Arguments,
     Bracket,
+    Element,
     Immediate,
     Minus,
     Negated,
+    Operand,
     Pair,
     Register,
     Selected,
@@ -27,26 +30,32 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ptx import scopes
-from ptxwcet.ptx.literals import evaluate, immediate, negated
-from ptxwcet.ptx.templates import (
-    LoweringError,
-    Node,
-    absolute,
-    address,
-    element,
-    first_token,
+from ptxwcet.ptx.grammar import Node, first_token, is_tree, tokens
+from ptxwcet.ptx.literals import (
+    evaluate,
     fixed_immediate,
-    group,
-    integer,
-    is_tree,
+    immediate,
     literal_of,
-    plain_name,
-    tokens,
+    negated,
+    signed,
 )
 
 _SAME_MEMBER = {"r": "x", "g": "y", "b": "z", "a": "w"}
 _VECTOR_KINDS = frozenset("248")
 _SYMBOLS = frozenset({scopes.VARIABLE, scopes.FUNCTION})
+
+
+class LoweringError(Exception):
+    """An instruction with a syntax but no meaning; ``token`` is the operand at fault, if any."""
+
+    def __init__(
+        self, code: str, message: str, token: Token | None = None, help_text: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.token = token
+        self.help_text = help_text
 
 
 @dataclass(slots=True)
@@ -95,7 +104,7 @@ class OperandBuilder:
             if is_tree(node, "arguments"):
                 assert isinstance(node, Tree)
                 read = self._source if seen_callee else self._result
-                templates.append(group(Arguments, [read(child) for child in node.children]))
+                templates.append(_group(Arguments, [read(child) for child in node.children]))
             elif is_tree(node, "callee"):
                 seen_callee = True
                 templates.append(self._callee(node))
@@ -111,7 +120,7 @@ class OperandBuilder:
         return slot + self.first_slot, self.kinds[slot]
 
     def _target(self, node: Node) -> Template:
-        token = plain_name(node)
+        token = _plain_name(node)
         slot, kind = self._next()
         if kind not in (scopes.UNKNOWN, scopes.REGISTER, scopes.VARIABLE):
             raise LoweringError("PW106", f"'{token}' is not a label", token)
@@ -119,7 +128,7 @@ class OperandBuilder:
         return lambda names, _: SymbolRef(names[slot])
 
     def _table(self, node: Node) -> Template:
-        token = plain_name(node)
+        token = _plain_name(node)
         slot, kind = self._next()
         if kind != scopes.TABLE:
             raise LoweringError(
@@ -177,7 +186,7 @@ class OperandBuilder:
                 return self._name(children, reads, writes)
             case "vector":
                 read = partial(self._operand, reads=reads, writes=writes)
-                return group(Vector, self._within(read, children))
+                return _group(Vector, self._within(read, children))
             case "pair":
                 if all(map(_is_sink, children)):
                     raise LoweringError("PW108", "'_|_' throws everything away")
@@ -297,7 +306,7 @@ class OperandBuilder:
     def _bracket(self, items: Sequence[Node]) -> Template:
         parts = self._within(self._bracket_item, items[:1])
         parts += self._within(self._further_item, items[1:])
-        return parts[0] if len(parts) == 1 else group(Bracket, parts)
+        return parts[0] if len(parts) == 1 else _group(Bracket, parts)
 
     def _bracket_item(self, node: Node) -> Template:
         if is_tree(node, "vector"):
@@ -314,7 +323,7 @@ class OperandBuilder:
     def _base(self, node: Node) -> Template:
         if not is_tree(node, "plain", "base_offset"):
             value = self._offset(node)
-            return lambda names, values: absolute(value(names, values))
+            return lambda names, values: _absolute(value(names, values))
         assert isinstance(node, Tree)
         if self.kinds[self._used] == scopes.FUNCTION:
             token = first_token(node.children[0])
@@ -324,9 +333,9 @@ class OperandBuilder:
             raise LoweringError("PW108", f"'{token}' is a vector: it is no address", token)
         base = self._name(node.children[:1], reads=True, writes=False)
         if len(node.children) == 1:
-            return lambda names, values: address(base(names, values), 0)
+            return lambda names, values: _address(base(names, values), 0)
         offset = self._offset(node.children[1])
-        return lambda names, values: address(base(names, values), integer(offset(names, values)))
+        return lambda names, values: _address(base(names, values), _integer(offset(names, values)))
 
     def _element(self, children: Sequence[Node]) -> Template:
         token = first_token(children[0])
@@ -334,7 +343,7 @@ class OperandBuilder:
             raise LoweringError("PW108", f"'{token}' is no array: it takes no index", token)
         array = self._name(children[:1], reads=True, writes=False)
         index = self._base(children[1])
-        return lambda names, values: element(array(names, values), index(names, values))
+        return lambda names, values: _element(array(names, values), index(names, values))
 
     def _symbol_offset(self, children: Sequence[Node]) -> Template:
         token = first_token(children[0])
@@ -342,7 +351,7 @@ class OperandBuilder:
         if kind not in _SYMBOLS:
             raise LoweringError("PW108", f"'{token}' is no variable: it takes no offset", token)
         offset = self._offset(children[1])
-        return lambda names, values: SymbolRef(names[slot], integer(offset(names, values)))
+        return lambda names, values: SymbolRef(names[slot], _integer(offset(names, values)))
 
     # --- constants ---
 
@@ -380,3 +389,40 @@ class OperandBuilder:
 
 def _is_sink(node: Node) -> bool:
     return isinstance(node, Token) and node.type == "SINK"
+
+
+def _plain_name(node: Node) -> Token:
+    """The name that a label operand consists of. Raises LoweringError."""
+    if not is_tree(node, "plain"):
+        raise LoweringError("PW106", "a label is expected here", first_token(node))
+    return first_token(node)
+
+
+def _group(make: Callable[[tuple[Operand, ...]], Operand], parts: Sequence[Template]) -> Template:
+    """The template of a vector, bracket or argument list from those of its elements."""
+    return lambda names, values: make(tuple([part(names, values) for part in parts]))
+
+
+def _address(base: Operand, offset: int) -> Address:
+    """``[base + offset]``."""
+    assert isinstance(base, Register | SpecialRegister | SymbolRef)
+    return Address(base, offset)
+
+
+def _absolute(value: Operand) -> Address:
+    """``[immediate]``."""
+    assert isinstance(value, Immediate)
+    return Address(value)
+
+
+def _integer(value: Operand) -> int:
+    """The value of an integer immediate as a distance: 64 bits with a sign."""
+    assert isinstance(value, Immediate)
+    return signed(int(value.value))
+
+
+def _element(array: Operand, index: Operand) -> Element:
+    """``array[index]``."""
+    assert isinstance(array, SymbolRef)
+    assert isinstance(index, Address)
+    return Element(array, index)

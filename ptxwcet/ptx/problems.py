@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from ptxwcet.ptx.grammar import directive_words, terminal_text
-from ptxwcet.ptx.literals import LITERAL
+from ptxwcet.ptx.literals import LITERAL, LiteralError
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
 
@@ -54,18 +54,20 @@ class Problems:
         if len(self.found) >= MOST_PROBLEMS:
             raise TooManyProblemsError
 
-    def add_syntax(self, error: UnexpectedInput, base: int, statement: tuple[int, int]) -> int:
-        """An error of Lark in the text that starts at ``base``; returns the offset at fault."""
-        text = self.source.text
-        offset = _offset(error, base, statement[1])
-        code, message, help_text = _explain(text, statement, offset, error)
-        word = _WORD.match(text, offset)
-        end = word.end() if word else offset + 1
+    def add_unread(self, error: UnexpectedInput | LiteralError, start: int, end: int) -> int:
+        """What keeps the text at a place from being read; returns the offset at fault."""
+        if isinstance(error, LiteralError):
+            self.add("PW107", str(error), (start, end))
+            return end
+        text, fault = self.source.text, _offset(error, start, end)
+        code, message, help_text = _explain(text, (start, end), fault, error)
+        word = _WORD.match(text, fault)
+        place = fault, word.end() if word else fault + 1
         if code == "PW102":
-            offset = _last_character(text, offset)
-            end = offset + 1
-        self.add(code, message, (offset, end), help_text)
-        return _offset(error, base, statement[1])
+            last = _last_character(text, fault)
+            place = last, last + 1
+        self.add(code, message, place, help_text)
+        return fault
 
 
 def _offset(error: UnexpectedInput, base: int, end: int) -> int:

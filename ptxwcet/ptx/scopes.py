@@ -27,48 +27,17 @@ inner scope: most will be used, and a lookup that misses costs ten times as much
 _INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
 
 _SPECIAL = frozenset(
-    [
-        "tid",
-        "ntid",
-        "laneid",
-        "warpid",
-        "nwarpid",
-        "ctaid",
-        "nctaid",
-        "smid",
-        "nsmid",
-        "gridid",
-        "clusterid",
-        "nclusterid",
-        "cluster_ctaid",
-        "cluster_nctaid",
-        "cluster_ctarank",
-        "cluster_nctarank",
-        "is_explicit_cluster",
-        "lanemask_eq",
-        "lanemask_le",
-        "lanemask_lt",
-        "lanemask_ge",
-        "lanemask_gt",
-        "clock",
-        "clock_hi",
-        "clock64",
-        "globaltimer",
-        "globaltimer_lo",
-        "globaltimer_hi",
-        "total_smem_size",
-        "aggr_smem_size",
-        "dynamic_smem_size",
-        "current_graph_exec",
-        "reserved_smem_offset_begin",
-        "reserved_smem_offset_end",
-        "reserved_smem_offset_cap",
-        "reserved_smem_offset_0",
-        "reserved_smem_offset_1",
+    (
+        *("tid", "ntid", "laneid", "warpid", "nwarpid", "ctaid", "nctaid", "smid", "nsmid"),
+        *("gridid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"),
+        *("cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
+        *(f"lanemask_{order}" for order in ("eq", "le", "lt", "ge", "gt")),
+        *("clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"),
+        *("total_smem_size", "aggr_smem_size", "dynamic_smem_size", "current_graph_exec"),
+        *(f"reserved_smem_offset_{end}" for end in ("begin", "end", "cap", "0", "1")),
         *(f"envreg{n}" for n in range(32)),
-        *(f"pm{n}" for n in range(8)),
-        *(f"pm{n}_64" for n in range(8)),
-    ]
+        *(f"pm{n}{bits}" for n in range(8) for bits in ("", "_64")),
+    )
 )
 
 

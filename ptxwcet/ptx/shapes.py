@@ -15,24 +15,22 @@ with constant expressions share nothing: their values are folded into the form.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from lark import Token, Tree, UnexpectedInput
+from lark import UnexpectedInput
 
-from ptxwcet.ir.forms import InstructionForm
+from ptxwcet.ir.kernel import InstructionForm
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.targets import NEWEST, Target
-from ptxwcet.ptx.grammar import keywords, parse_rule
+from ptxwcet.ptx.grammar import Node, parse_rule
 from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
+from ptxwcet.ptx.operand_builder import LoweringError
 from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK
-from ptxwcet.ptx.templates import LoweringError, Node, tokens
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
-"""A name in the text of operands or of a directive; must agree with the grammar's NAME and SINK."""
+"""A name in the text of operands; must agree with the grammar's NAME and SINK."""
 
-NAME_MARK = "\0"
 _OTHER_KINDS = re.compile(f"[^{SINK}{CONSTANT}]")
 """Kinds whose names are the grammar's NAME; ``_`` and WARP_SZ are terminals of their own."""
 
@@ -154,91 +152,3 @@ def _mark(match: re.Match[str], literals: list[tuple[str, str]]) -> str:
     assert kind is not None
     literals.append((kind, match.group()))
     return _LITERAL_MARKS[kind]
-
-
-# --- directives -----------------------------------------------------------------------------------
-
-_SLOT = re.compile(r'"[^"\n]*+"|(?<![\w.$])(?:[%$A-Za-z_][\w$]*+|[0-9][\w.]*+)', re.ASCII)
-_INTEGER = re.compile(r"(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)U?\Z", re.ASCII)
-_PLAIN_NAME = re.compile(r"[A-Za-z][\w$]*\Z|[_$%][\w$]+\Z", re.ASCII)
-_PLAIN_DIRECTIVE = re.compile(r"[^{/#]*\Z")
-
-
-@dataclass(slots=True)
-class DirectiveCache:
-    """Syntax trees of directives by shape: names, strings and integers are the slots."""
-
-    _templates: dict[tuple[str, str], Tree[Token]] = field(default_factory=dict)
-    _keywords: frozenset[str] = field(default_factory=keywords)
-
-    def parse(self, text: str, start: str) -> Tree[Token]:
-        """The tree of a directive; tokens carry offsets into ``text``.
-
-        Raises lark.UnexpectedInput. Cost: one run of Lark for a new shape, linear otherwise.
-        """
-        if not _PLAIN_DIRECTIVE.match(text):
-            return parse_rule(text, start)
-        slots: list[re.Match[str]] = []
-        shape = _SLOT.sub(lambda match: self._mark(match, slots), text)
-        key = (start, shape)
-        template = self._templates.get(key)
-        if template is not None:
-            return _Copier(iter(slots)).copy(template)
-        tree = parse_rule(text, start)
-        if [t.start_pos for t in slot_tokens(tree)] == [match.start() for match in slots]:
-            self._templates[key] = tree
-        return tree
-
-    def _mark(self, match: re.Match[str], slots: list[re.Match[str]]) -> str:
-        text = match.group()
-        if text[0] == '"':
-            mark = "\1"
-        elif _INTEGER.match(text):
-            mark = "\2"
-        elif text not in self._keywords and _PLAIN_NAME.match(text):
-            mark = NAME_MARK
-        else:
-            return text
-        slots.append(match)
-        return mark
-
-
-_SLOT_TYPES = frozenset({"NAME", "INT", "STRING"})
-
-
-def slot_tokens(tree: Tree[Token]) -> Sequence[Token]:
-    """The names, integers and strings of a tree in textual order."""
-    return [token for token in tokens(tree) if token.type in _SLOT_TYPES]
-
-
-@dataclass(slots=True)
-class _Copier:
-    """Copies a tree with other texts in its slots; ``shift`` is how far offsets have moved."""
-
-    slots: Iterator[re.Match[str]]
-    shift: int = 0
-
-    def copy(self, tree: Tree[Token]) -> Tree[Token]:
-        """Copies a tree without recursion: how deep an expression nests is the input's choice."""
-        copied: Tree[Token] = Tree(tree.data, [])
-        stack = [(iter(tree.children), copied.children)]
-        while stack:
-            children, made = stack[-1]
-            child = next(children, None)
-            if child is None:
-                stack.pop()
-            elif isinstance(child, Tree):
-                inner: Tree[Token] = Tree(child.data, [])
-                made.append(inner)
-                stack.append((iter(child.children), inner.children))
-            else:
-                made.append(self._token(child))
-        return copied
-
-    def _token(self, token: Token) -> Token:
-        assert token.start_pos is not None
-        if token.type not in _SLOT_TYPES:
-            return Token(token.type, str(token), token.start_pos + self.shift)
-        match = next(self.slots)
-        self.shift = match.end() - (token.start_pos + len(token))
-        return Token(token.type, match.group(), match.start())

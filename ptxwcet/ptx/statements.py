@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-COMMENT = r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
+from ptxwcet.support.comments import COMMENT, LINE_MARKER
+
 SKIP = rf"(?:[ \t\r\n\f\v]++|{COMMENT})*+"
 
 _NAME = r"(?:[A-Za-z][\w$]*+|[_$%][\w$]++)"
@@ -40,12 +41,7 @@ would look at white space once for each of its characters."""
 
 INSTRUCTION, LOCATION, TABLE, LABEL, BRACE, DIRECTIVE = 3, 4, 5, 6, 7, 8
 
-_LINE_MARKER = re.compile(
-    r'#[ \t]*(?:line[ \t]+)?[0-9]+[ \t]+"[^"\n]*"(?:[ \t]+[0-9]+)*[ \t]*(?=\r?(?:\n|\Z))', re.ASCII
-)
-
 _SKIP = re.compile(SKIP)
-_BLANKED = re.compile(rf'"[^"\n]*+"|{COMMENT}|(?<![^\n])[ \t]*+{_LINE_MARKER.pattern}', re.ASCII)
 _OUTSIDE = re.compile(rf'"[^"\n]*+"|{COMMENT}')
 _PUNCTUATION = re.compile(rf'"[^"\n]*+"|{COMMENT}|[;{{}}]')
 _BRACES = re.compile(rf'"[^"\n]*+"|{COMMENT}|[{{}}]')
@@ -60,15 +56,8 @@ def line_marker_end(text: str, offset: int) -> int:
         return -1
     if text[text.rfind("\n", 0, offset) + 1 : offset].strip(" \t"):
         return -1
-    found = _LINE_MARKER.match(text, offset)
+    found = LINE_MARKER.match(text, offset)
     return -1 if found is None else found.end()
-
-
-def blank_comments(text: str) -> str:
-    """The text with spaces in place of comments and line markers; strings and offsets are kept."""
-    return _BLANKED.sub(
-        lambda match: match.group() if match.group()[0] == '"' else " " * len(match.group()), text
-    )
 
 
 def stray_character(text: str) -> int:

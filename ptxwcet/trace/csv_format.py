@@ -17,7 +17,7 @@
     2,0,0,60
     # events 3
 
-docs/trace-format.md says what each line means. A file without its last line was cut.
+docs/tracing.md says what each line means. A file without its last line was cut.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_DIGITS = 18  # fits 64 bits
 _ROW = re.compile(rb"\d{1,18}(,\d{1,18}){3}")
 _ORIGIN_KEYS = ("kernel", "sha256", "recorder", "clock")
 _REQUIRED = ("kernel", "recorder", "clock")
-_HELP = "docs/trace-format.md describes the format"
+_HELP = "docs/tracing.md describes the format"
 
 
 @dataclass(slots=True)

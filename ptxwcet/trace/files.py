@@ -173,7 +173,7 @@ def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
 
 def _malformed(path: Path, what: str) -> PtxwcetError:
     message = f"'{path}': {what}"
-    return PtxwcetError.of("PW601", message, help="docs/trace-format.md describes the format")
+    return PtxwcetError.of("PW601", message, help="docs/tracing.md describes the format")
 
 
 _ZIP_MARK = b"PK\x03\x04"

@@ -16,8 +16,8 @@ import numpy as np
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.opened.front_ends import read_program
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.launches import attack_analysis
@@ -129,7 +129,7 @@ def attack_random_kernels(seed: int, count: int) -> Iterator[AttackedKernel]:
 def _attacked(name: str, text: str, seed: int) -> AttackedKernel:
     launch = Launch((32, 1, 1), (1, 1, 1))
     data = EmulatedLaunch(launch.block, (1, 1, 1), (np.zeros(_WORDS, np.uint32),))
-    module = parse_module(SourceFile(f"{name}.ptx", text))
+    module = read_program(SourceFile(f"{name}.ptx", text))
     try:
         analysis = analyse_kernel(module.kernels[0], launch, load_machine(DEFAULT_MACHINE))
     except PtxwcetError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxwcet.methods.makespan.states import fill_table, longest_of_two
-from ptxwcet.ptx.grammar import grammar
+from ptxwcet.opened.front_ends import FRONT_ENDS
 from ptxwcet.validate.attack import attack
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import attack_grids
@@ -18,7 +18,7 @@ def warm_up(show: Callable[[int, int], None]) -> None:
     second afterwards.
     """
     steps: tuple[Callable[[], object], ...] = (
-        grammar,
+        *(one.prepare for one in FRONT_ENDS),
         lambda: attack(1, range(len(FAMILIES))),
         lambda: attack_grids(1, range(1)),
         lambda: fill_table("LC", 3, 1, 1, lambda done, every: True),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.ir.opcodes import find_opcode
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 

@@ -13,9 +13,9 @@ import pytest
 from parsing import parse_file, parse_text
 from places import ROOT
 from ptx_printer import print_module
+from structures import structure
 
 from ptxwcet.ir.kernel import unknown_instructions
-from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -58,6 +58,7 @@ def test_the_corpus_is_there_and_is_lowered() -> None:
     assert lowered >= 30_000
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_ptxas_sees_no_difference(path: Path, tmp_path: Path) -> None:

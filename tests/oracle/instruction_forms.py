@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from ptxwcet.emulator.memory import Arena
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported
 from ptxwcet.emulator.semantics import SEMANTICS
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
@@ -28,6 +29,7 @@ HEAD = (
     ".shared .align 4 .b32 word[4];\n.reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; "
     ".reg .b64 %d<9>;\n"
 )
+GOLDEN = Path(__file__).parents[1] / "data" / "ptx" / "instructions.tsv"
 LETTER = {1: "p", 8: "h", 16: "h", 32: "r", 64: "d"}
 WIDTH = {"p": 1, "h": 16, "r": 32, "d": 64}
 SYMBOLS = {"window.shared": 1 << 25, "window.local": 1 << 33, "word": 64, "table": 128}
@@ -73,14 +75,20 @@ def executed(form: Form, step: Step, registers: Mapping[str, np.ndarray]) -> dic
 
 
 def statements() -> Iterator[str]:
-    """The text of every form, one line each."""
+    """The text of every form, one line each.
+
+    Of an opcode that computes and is in none of these, the golden statements.
+    """
     listed = Path(__file__).with_name("integer_probes.txt").read_text(encoding="utf-8")
-    yield from listed.splitlines()
-    yield from _comparisons()
-    yield from _selections()
-    yield from _conversions()
-    yield from _moves()
-    yield from _floats()
+    written = (_comparisons(), _selections(), _conversions(), _moves(), _floats())
+    known = set()
+    for text in chain(listed.splitlines(), *written):
+        known.add(text.split(".")[0])
+        yield text
+    for line in GOLDEN.read_text(encoding="utf-8").splitlines():
+        name = (text := line.split("\t")[1]).split(".")[0]
+        if name in ROWS and name not in known:
+            yield text
 
 
 _NUMBERS = [f"{letter}{bits}" for letter in "us" for bits in (16, 32, 64)]

@@ -20,9 +20,9 @@ from unittest.mock import patch
 from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.paths.pieces import Piece
@@ -324,14 +324,7 @@ class Checker:
 
     def _bound_alone(self, warps: tuple[WarpPath, ...], piece: PreparedPiece) -> int:
         analysis = self.analysis
-        prepared = PreparedKernel(
-            analysis.kernel,
-            analysis.cfg,
-            analysis.forest,
-            analysis.launch,
-            analysis.machine,
-            (piece,),
-        )
+        prepared = PreparedKernel(analysis.flow, analysis.launch, analysis.machine, (piece,))
         outcome = analyse_prepared(prepared).pieces[0].outcomes[METHODS[0].name]
         assert isinstance(outcome, BlockBound)
         return outcome.cycles

@@ -8,12 +8,12 @@ import pytest
 from answers import only_answer
 from places import ROOT
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.opened.request import Request
 
@@ -79,6 +79,6 @@ def test_no_machine_makes_it_true_by_definition(name: str) -> None:
 
 
 def test_the_report_says_so_by_default(request_of_launch: Request) -> None:
-    text = render_text(build_report(bound_file(request_of_launch)))
+    text = render_text(build_report(bound_file(request_of_launch))).text
     assert "cycles for any one block alone on its SM" in text
     assert "the block has its SM to itself from its start to its end" in text

@@ -18,8 +18,9 @@ from ptxwcet.emulator.matrix_forms import form_of
 from ptxwcet.emulator.registers import Unsupported
 from ptxwcet.emulator.semantics import SEMANTICS
 from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.instruction_set import OPCODES
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import OPCODES, BySpace
+from ptxwcet.ir.opcodes import BySpace
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.pipeline import analyse_kernel

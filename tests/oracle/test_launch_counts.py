@@ -8,11 +8,13 @@ from itertools import product
 
 import pytest
 
+from ptxwcet.bounds.launch_bound import LaunchBound, count_blocks
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.launch_bound import LaunchBound, count_blocks
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, Visit, WarpPath
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 FRAME = """.version 8.0
 .target sm_80
@@ -87,9 +89,9 @@ def test_blocks_are_counted(condition: str, grid: Dim3) -> None:
         text=FRAME.format(body=body),
     )
     (row,) = bound_file(request).answered
-    assert isinstance(row.launched, LaunchBound)
+    assert isinstance(row.launch_bound, LaunchBound)
     long = sum(holds(x, y, z, grid) for x, y, z in product(*map(range, grid)))
-    kinds = row.launched.kinds
+    kinds = row.launch_bound.kinds
     whole = max(kind.work_cycles for kind in kinds)
     assert sum(kind.count for kind in kinds) == grid[0] * grid[1] * grid[2]
     if long:

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 from launch_attack import attack, length, runs_of
+from thoroughness import drawn
 
 from ptxwcet import pipeline
+from ptxwcet.bounds import launch_bound
 from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.launch_bound import LaunchBound, _sms, count_blocks, kinds_of_blocks
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose import launch_bound
-from ptxwcet.compose.launch_bound import LaunchBound, _sms, count_blocks, kinds_of_blocks
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.grid_study import executed_workload
 
-SEEDS = range(36)
+SEEDS = range(drawn(36))
 MUTANT_SEEDS = range(60)
 
 UNNAMED = """.version 8.0
@@ -49,7 +50,7 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     said = GridWishes(registers=16)
     request = Request("k.ptx", block="32", grid="64", text=UNNAMED, gpu=said)
     (row,) = bound_file(request).answered
-    bound = row.launched
+    bound = row.launch_bound
     assert isinstance(bound, LaunchBound)
     data = np.zeros(4, np.uint32)
     launch = EmulatedLaunch((32, 1, 1), (64, 1, 1), (data,))
@@ -61,8 +62,8 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     (sixteen,) = bound_file(
         Request("k.ptx", block="32", grid="64", text=UNNAMED, gpu=GridWishes(resident_blocks=16))
     ).answered
-    assert isinstance(sixteen.launched, LaunchBound)
-    assert longest > sixteen.launched.claim.cycles
+    assert isinstance(sixteen.launch_bound, LaunchBound)
+    assert longest > sixteen.launch_bound.claim.cycles
 
 
 def test_random_launches() -> None:

@@ -18,7 +18,7 @@ from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Step, Unsupported
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.rules import FUNCTIONS
+from ptxwcet.flow.shapes.domain import FUNCTIONS
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, constant, uniform
 from ptxwcet.flow.shapes.uniformity import _Shapes
 from ptxwcet.ir.semantics import meaning_of
@@ -156,6 +156,7 @@ def test_every_row_has_forms_that_are_executed() -> None:
     assert {name for name in FUNCTIONS if not any(map(is_executed, FORMS.get(name, [])))} == set()
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_results_have_the_shape(name: str) -> None:
     mistakes = []

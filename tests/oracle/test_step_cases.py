@@ -19,10 +19,10 @@ from test_value_rules import FORMS, bits_as, register_width
 
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants import linear_forms
+from ptxwcet.flow.variants.body import step
 from ptxwcet.flow.variants.cases import Case, Compared, Content, Joined, Open, Opposite, Raw
 from ptxwcet.flow.variants.operands import Stepping
-from ptxwcet.flow.variants.steps import step
-from ptxwcet.ir.semantic_rows import ROWS
+from ptxwcet.ir.instruction_set import ROWS
 
 ROUNDS = 14
 STATES = 16
@@ -238,6 +238,7 @@ def state(
     return known, numbers
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_some_case_has_what_is_executed(name: str) -> None:
     found = [mistake([one], random.Random(f"{one}")) for one in FORMS[name]]
@@ -274,6 +275,7 @@ FIXED = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("number", range(len(FIXED) + 30))
 def test_some_case_has_what_statements_compute_together(number: int) -> None:
     chance = random.Random(number)

@@ -66,6 +66,7 @@ def validated(request: Request, inputs: int) -> list[InputValidation]:
     return list(validate_inputs(request, module_of(Path(request.path)), MACHINE, inputs))
 
 
+@pytest.mark.every(12)
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.kernel)
 def test_executions_stay_within_the_bound(entry: Entry, tmp_path: Path) -> None:
     """Bounded without a question, or with the answers to those of its template."""
@@ -82,6 +83,7 @@ def test_executions_stay_within_the_bound(entry: Entry, tmp_path: Path) -> None:
         assert all(row.longest_cycles <= (row.safe_cycles or 0) for row in result.rows)
 
 
+@pytest.mark.every(18)
 @pytest.mark.parametrize("entry", ANSWERED[1::5], ids=lambda entry: entry.kernel)
 def test_a_template_asks_what_trying_again_and_again_asks(entry: Entry, tmp_path: Path) -> None:
     """The questions of a template come from one search; the bound with the answers is the same."""
@@ -104,7 +106,8 @@ def test_an_answer_that_is_too_small_is_contradicted() -> None:
 
 def test_every_answer_names_a_loop_of_the_suite() -> None:
     for kernel, answers in read_answers().items():
-        _, cfg, forest = control_flow(BY_NAME[kernel])
+        flow = control_flow(BY_NAME[kernel])
+        cfg, forest = flow.cfg, flow.forest
         loops = {cfg.name(loop.header) for loop in forest.loops}
         for answer in answers:
             assert answer.loop in loops, f"{kernel} has no loop {answer.loop}"

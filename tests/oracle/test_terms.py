@@ -13,9 +13,9 @@ import pytest
 from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Unsupported
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.operands import Register
 from ptxwcet.ir.operation import NumberKind, operation_of
-from ptxwcet.ir.semantic_rows import ROWS
 from ptxwcet.ir.semantics import Meaning, meaning_of
 from ptxwcet.ir.terms import evaluate
 

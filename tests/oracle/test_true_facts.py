@@ -221,6 +221,7 @@ def test_a_true_bound_of_a_loop_raises_nothing() -> None:
     assert bounds[0] >= bounds[1]
 
 
+@pytest.mark.thorough
 def test_facts_about_a_function_that_is_called_twice() -> None:
     """By the label of each copy; a comment is in both of them."""
     counts = Counter[str]()
@@ -229,6 +230,7 @@ def test_facts_about_a_function_that_is_called_twice() -> None:
     assert counts["facts by comment"] > 0
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("folder", "file", "launch"),
     [
@@ -414,14 +416,14 @@ def test_a_counted_loop_that_data_leave_earlier() -> None:
 def test_body_executions_are_counted_alike() -> None:
     """By the analysis, by facts, by totals, and by what is observed of executions."""
     kernel = Kernel(BREAKS)
-    cfg, forest = build_flow(kernel.module.kernels[0], kernel.launch)
+    flow = build_flow(kernel.module.kernels[0], kernel.launch)
     data = np.zeros(64, "u4")
     launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), (data, 3))
     options = EmulatorOptions(record_paths=True)
-    observed = Observed(cfg, forest)
+    observed = Observed(flow.cfg, flow.forest)
     observed.add(execute(kernel.module.kernels[0], kernel.module, launch, options=options))
     assert observed.bounds == observed.totals == {0: 8}
-    facts = together(StatedFacts(loops=(one,)) for one in observed.loop_facts(labels(cfg)))
+    facts = together(StatedFacts(loops=(one,)) for one in observed.loop_facts(labels(flow.cfg)))
     assert kernel.bound(facts) == kernel.bound()
     analysis = analyse_kernel(kernel.module.kernels[0], kernel.launch, MACHINE)
     (entry,) = [

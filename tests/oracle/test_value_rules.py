@@ -18,8 +18,8 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.transfer import compile_transfer, register_width
 from ptxwcet.flow.values.value import Known, Unknown, Value, clean_terms, wrap
+from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import Space
-from ptxwcet.ir.semantic_rows import ROWS
 
 LANES = 16
 ROUNDS = 24
@@ -187,6 +187,7 @@ def test_every_rule_has_forms_that_are_executed() -> None:
     assert set(ROWS) <= set(FORMS)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_results_are_those_of_the_execution(name: str) -> None:
     found = [mistake(one, random.Random(str(one))) for one in FORMS[name]]

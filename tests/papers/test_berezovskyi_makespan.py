@@ -20,6 +20,8 @@ from ptxwcet.methods.makespan.states import fill_table
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.methods.makespan.study import MakespanOptions, makespan_of_string
 
+pytestmark = pytest.mark.fast
+
 HALF = Fraction(1, 2)
 
 

@@ -6,21 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from parsing import parse_kernel, parse_text
+from parsing import parse_kernel, parse_text, places_of
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
+from ptxwcet.flow.facts.parameters import resolve_arrays
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 HEAD = """.version 8.3
 .target sm_80
@@ -220,9 +223,7 @@ def test_pointers_are_followed_into_functions() -> None:
     whole = inline_calls(next(one for one in module.kernels if one.name == "k"), module)
     followed = with_variable_registers(whole)
     found = loads_of_arrays(followed, Launch((32, 1, 1), arrays={"a": RANGE}))
-    loads = [
-        index for index, one in enumerate(followed.instructions) if one.mnemonic == "ld.global.u32"
-    ]
+    loads = places_of(followed, OpClass.LOAD_GLOBAL)
     assert list(found) == loads[:1]
     assert arrays_read(followed, loads) == {"a": "s32", "b": "s32"}
 

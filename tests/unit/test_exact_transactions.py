@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from parsing import parse_kernel
+from parsing import parse_kernel, places_of
 
 from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.memory.analysis import AnalysedAccess
 from ptxwcet.memory.counting import blocks_of, passes_of
 from ptxwcet.memory.pattern import Pattern, normal
 from ptxwcet.timing.launch_costs import kernel_accesses
+
+pytestmark = pytest.mark.fast
 
 HEAD = (
     ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p, .param .u32 n) {\n"
@@ -22,9 +25,8 @@ HEAD = (
 def access_of(text: str) -> AnalysedAccess:
     kernel = parse_kernel(HEAD + text + "\nret;\n}\n")
     found = kernel_accesses(kernel, Launch((32, 1, 1)))
-    names = [instruction.mnemonic for instruction in kernel.instructions]
-    (access,) = (one for one in found.accesses if names[one.index].startswith("ld.global"))
-    return access
+    (load,) = places_of(kernel, OpClass.LOAD_GLOBAL)
+    return next(one for one in found.accesses if one.index == load)
 
 
 def test_neighbours_across_the_middle_of_a_word_share_a_sector() -> None:

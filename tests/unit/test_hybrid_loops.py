@@ -10,6 +10,8 @@ from ptxwcet.methods.hybrid.ipet import tree_wcet
 from ptxwcet.methods.hybrid.observations import LoopCounts, measure_coverage, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
 
+pytestmark = pytest.mark.fast
+
 
 def counted(
     successors: list[list[int]], path: list[int], points: list[int] | None = None

@@ -13,10 +13,12 @@ from parsing import parse_kernel, parse_text
 from places import DATA
 from refusals import refusals_of
 
+from ptxwcet.ir.instruction_set import OPCODES, find_opcode
 from ptxwcet.ir.kernel import CARRY, Instruction, unknown_instructions
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
-from ptxwcet.ir.opcodes import OPCODES, find_opcode, is_impossible_type, state_space, type_kind
-from ptxwcet.ir.permitted_rows import FORMS, is_judged
+from ptxwcet.ir.words import is_impossible_type, state_space, type_kind
+
+pytestmark = pytest.mark.fast
 
 PTXAS = shutil.which("ptxas")
 
@@ -92,9 +94,8 @@ def test_every_row_has_a_golden_statement() -> None:
 def test_operands_are_counted_in_one_place() -> None:
     """By the forms that judge an opcode, or by its row where none do, or not of all its words."""
     for name, row in OPCODES.items():
-        judged = all(is_judged(name, [word]) for word in ("", "v2", "s2f6x2"))
+        judged = all(row.is_judged([word]) for word in ("", "v2", "s2f6x2"))
         assert (row.operands is None) == judged, name
-    assert set(FORMS) <= set(OPCODES)
 
 
 def test_every_op_class_is_used_by_some_row() -> None:

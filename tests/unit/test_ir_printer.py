@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from parsing import parse_text
 from ptx_printer import print_module
+from structures import structure
 
-from ptxwcet.ir.structure import structure
+pytestmark = pytest.mark.fast
 
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent

@@ -10,6 +10,8 @@ from refusals import refusal_of, refusals_of
 
 from ptxwcet.trace.measurements import Measurements, ReadOptions, TimeUnit, read_measurements
 
+pytestmark = pytest.mark.fast
+
 CYCLES = ReadOptions(TimeUnit.CYCLES)
 NOTHING = ReadOptions()
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 from parsing import parse_kernel
 
-from ptxwcet.flow.shapes.rules import result_shapes
+from ptxwcet.flow.shapes.domain import result_shapes
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
 from ptxwcet.flow.values.operands import instruction_type
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
+
+pytestmark = pytest.mark.fast
 
 HEAD = (
     ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n"

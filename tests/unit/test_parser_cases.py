@@ -9,11 +9,13 @@ import pytest
 from parsing import parse_text
 from places import DATA
 from ptx_printer import print_module
+from structures import structure
 
 from ptxwcet.ir.kernel import unknown_instructions
-from ptxwcet.ir.structure import structure
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 CASES: list[dict[str, Any]] = json.loads((DATA / "ptx-cases.json").read_text(encoding="utf-8"))
 ACCEPTED = [case for case in CASES if case["accepted"]]

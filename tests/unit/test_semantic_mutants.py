@@ -11,8 +11,7 @@ from parsing import parse_text
 from places import ROOT
 from ptxas_verdicts import kernel_text
 
-from ptxwcet.ir.opcodes import find_opcode
-from ptxwcet.ir.permitted_rows import is_judged
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.support.diagnostics import PtxwcetError
 
 STORED = ROOT / "tests" / "data" / "ptx" / "semantic-mutants.tsv"
@@ -33,7 +32,7 @@ def has_row(text: str) -> bool:
     words = text.split(" ", 1)[1] if text.startswith("@") else text
     mnemonic = words.split(" ")[0].rstrip(";").split(".")
     opcode, count = find_opcode(mnemonic)
-    return opcode is not None and is_judged(opcode.name, tuple(mnemonic[count:]))
+    return opcode is not None and opcode.is_judged(tuple(mnemonic[count:]))
 
 
 def test_what_ptxas_refuses_of_judged_opcodes_is_refused() -> None:

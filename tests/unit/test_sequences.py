@@ -11,13 +11,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.sequence.study import bound_sequence
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
@@ -67,8 +67,8 @@ def test_the_sum_of_the_sample() -> None:
         gpu=GridWishes(registers=8),
     )
     (alone,) = bound_file(request).answered
-    assert isinstance(alone.launched, LaunchBound)
-    assert alone.launched.claim.cycles == histogram.bound.claim.cycles
+    assert isinstance(alone.launch_bound, LaunchBound)
+    assert alone.launch_bound.claim.cycles == histogram.bound.claim.cycles
 
 
 def test_many_repetitions_cost_nothing(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 from ptxwcet.sweeps.tables import CSV
+
+pytestmark = pytest.mark.fast
 
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-16sm", "titan-v")
 LISTS: dict[str, tuple[Any, ...]] = {
@@ -159,7 +161,7 @@ sms = [1, 2]
                 registers=int(row["set.registers"]),
             ),
         )
-        (kernel,) = build_report(bound_file(request), [], source=None).kernels
+        (kernel,) = build_report(bound_file(request), source=None).kernels
         seen.add((row["outcome"], row["of"], row["method"], row["cycles"]))
         if isinstance(kernel, Refused):
             assert (row["outcome"], row["code"]) == ("refused", kernel.diagnostics[0].code)

@@ -6,10 +6,14 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from parsing import parse_text
+from parsing import parse_text, places_of
 from programs import run_program
 
+from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.memory.analysis import Transactions, transactions_at_worst
+
+pytestmark = pytest.mark.fast
 
 HEAD = ".version 9.0\n.target sm_86\n.address_size 64\n"
 BODY = """.visible .entry k(.param .u64 t, .param .u64 p, .param .u32 n) {{
@@ -47,7 +51,7 @@ OTHER = files("ptxwcet.machine") / "models" / "orin-ecrts2025-memory.toml"
 )
 def test_a_warp_takes_the_worst_filter_in_every_lane(statement: str, sectors: int) -> None:
     (kernel,) = parse_text(HEAD + BODY.format(fetch=statement)).kernels
-    (fetch,) = (one for one in kernel.instructions if one.mnemonic in statement.split()[0])
+    (fetch,) = fetches(kernel)
     whole = 32 * sectors
     assert transactions_at_worst(fetch) == Transactions(sectors=whole, lines=whole)
 
@@ -55,8 +59,13 @@ def test_a_warp_takes_the_worst_filter_in_every_lane(statement: str, sectors: in
 def test_reductions_of_surfaces_wait_for_each_other() -> None:
     statement = "sured.b.add.2d.u32.trap [%d1, {%r2, %r2}], %r3;"
     (kernel,) = parse_text(HEAD + BODY.format(fetch=statement)).kernels
-    (fetch,) = (one for one in kernel.instructions if one.mnemonic.startswith("sured"))
+    (fetch,) = fetches(kernel)
     assert transactions_at_worst(fetch) == Transactions(sectors=64, lines=64, serial=32)
+
+
+def fetches(kernel: Kernel) -> list[Instruction]:
+    at = places_of(kernel, OpClass.TEXTURE, OpClass.SURFACE)
+    return [kernel.instructions[place] for place in at]
 
 
 def run(tmp_path: Path, machine: str, fetch: str) -> tuple[int, str]:

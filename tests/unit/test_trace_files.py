@@ -14,11 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
+from thoroughness import drawn
 
 import ptxwcet.trace.csv_format as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_columns, write_trace
+
+pytestmark = pytest.mark.fast
 
 ORIGIN = TraceOrigin("saxpy", "ab" * 32, "simulator lrr")
 IPOINTS = (Ipoint("entry", 21), Ipoint("$L__BB0 2", 45), END)
@@ -110,7 +113,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.sets(st.integers(1, 29)), st.integers(20, 60))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[int, int, int, int]],

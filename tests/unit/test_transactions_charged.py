@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from parsing import places_of
 from places import SAMPLES
 
 import ptxwcet
@@ -21,6 +22,8 @@ from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.launch_costs import kernel_accesses
 from ptxwcet.warp.program import TimedInstruction
+
+pytestmark = pytest.mark.fast
 
 PLAIN, CHARGED = "orin-ecrts2025", "orin-ecrts2025-memory"
 SIDES = {"width": 1024, "height": 1024}
@@ -170,12 +173,11 @@ def test_what_nobody_analysed_is_charged_at_its_worst() -> None:
     text = KERNEL.format(body=body)
     (kernel,) = parse_module(SourceFile("k.ptx", text)).kernels
     costs = InstructionCosts(load_machine(CHARGED))
-    found = {
-        one.mnemonic: costs.nodes(index, one)[0].initiation_cycles  # type: ignore[union-attr]
-        for index, one in enumerate(kernel.instructions)
-        if one.mnemonic.startswith(("ld.global", "st.shared"))
-    }
-    assert found == {"ld.global.v2.u32": 32, "st.shared.u32": 32}
+    places = places_of(kernel, OpClass.LOAD_GLOBAL, OpClass.STORE_SHARED)
+    assert len(places) == 2
+    for at in places:
+        (node, *_) = costs.nodes(at, kernel.instructions[at])
+        assert node.initiation_cycles == 32  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

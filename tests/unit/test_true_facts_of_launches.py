@@ -9,11 +9,13 @@ import pytest
 from answers import only_answer, only_refusal
 from places import DATA
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 FAULTS = DATA / "faults"
 MONO = Request(str(FAULTS / "mono.ptx"), block="16x3", grid="3x2x2", machine="orin-ecrts2025")
@@ -29,13 +31,13 @@ NESTED = Request(
 def bounds(request: Request) -> tuple[int, int]:
     """Of a block, and of the launch."""
     row = only_answer(request)
-    assert isinstance(row.launched, LaunchBound)
-    return row.worst.bound.cycles, row.launched.claim.cycles
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.worst.bound.cycles, row.launch_bound.claim.cycles
 
 
 def said(request: Request) -> list[str]:
     """What the report says of values that facts exclude."""
-    text = render_text(build_report(bound_file(request)))
+    text = render_text(build_report(bound_file(request))).text
     return [line for line in text.splitlines() if "PW253" in line]
 
 

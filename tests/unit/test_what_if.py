@@ -12,14 +12,16 @@ from answers import only_answer
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.what_if.study import bound_variants
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 BASE = "orin-ecrts2025-16sm"
 SGEMM = Request(
@@ -65,10 +67,10 @@ def test_a_memory_latency_is_that_of_the_option() -> None:
     (row,) = bound_variants(SGEMM, ["memory.latency=50..350:150"]).answered
     for one, latency in zip(row.variants, (50, 200, 350), strict=True):
         known = only_answer(replace(SGEMM, memory_latency_cycles=latency))
-        assert isinstance(known.launched, LaunchBound)
+        assert isinstance(known.launch_bound, LaunchBound)
         assert one.variant == f"memory.latency={latency}"
         assert one.cycles == known.worst.bound.claim.cycles
-        assert one.launch_cycles == known.launched.claim.cycles
+        assert one.launch_cycles == known.launch_bound.claim.cycles
     assert row.variants[1].launch_cycles == row.launch_cycles
 
 

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.residency import require_static_shared
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.occupancy import require_static_shared
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
@@ -57,4 +57,4 @@ def bounded_on(
         policy=policy,
         method=request.method,
     )
-    return with_launch_bound(analysis, opened.module, opened.launched, wishes)
+    return with_launch_bound(analysis, opened.module, opened.said_by_file, wishes)

@@ -15,7 +15,7 @@ from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
 from ptxwcet.commands.cfg.text import render_flow_text
-from ptxwcet.flow.graph.divergent_sets import DivergentSet
+from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
@@ -24,7 +24,7 @@ from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
-from ptxwcet.timing.block_costs import block_costs
+from ptxwcet.timing.launch_costs import block_costs
 
 _SET = "divergent_set"
 _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ptxwcet.commands.bound.loop_text import PER_ENTRY
 from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.divergence import DivergentSet, select_divergent_edges
 from ptxwcet.flow.values.condition_text import place_of
 from ptxwcet.support.printable import aligned
 
@@ -37,7 +36,7 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
 
 def _edges(described: DescribedKernel, shown: DivergentSet) -> list[tuple[str, ...]]:
     cfg = described.cfg
-    found = select_divergent_edges(cfg, described.forest, compute_postdominators(cfg), shown)
+    found = select_divergent_edges(described.flow, shown)
     return [(cfg.name(p), cfg.name(s), one.value) for (p, s), one in found.edges.items()]
 
 

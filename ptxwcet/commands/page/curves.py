@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS, SAFE
 from ptxwcet.bounds.outcome import Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationOptions, simulate_piece
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses
 from ptxwcet.pipeline import analyse_prepared, on_machine
@@ -122,9 +122,7 @@ def simulate_analysed(
     run = PreparedPiece(
         piece.paths, workload or piece.analysis.workload, (), piece.analysis.is_nominal
     )
-    prepared = PreparedKernel(
-        bound.kernel, bound.cfg, bound.forest, bound.launch, bound.machine, (run,), bound.facts
-    )
+    prepared = PreparedKernel(bound.flow, bound.launch, bound.machine, (run,), bound.facts)
     options = SimulationOptions(policy, events=events, limit=_MOST_STEPS)
     return simulate_piece(prepared, run, find_policy(policy), Jitter(0, 0), options)
 

@@ -14,7 +14,7 @@ from itertools import chain
 from ptxwcet.commands.bound.explanation import source_range
 from ptxwcet.commands.cfg.study import DescribedKernel
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
-from ptxwcet.flow.graph.divergent_sets import StandingEdges
+from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.ir.op_classes import ControlEffect
 

@@ -11,14 +11,12 @@ from itertools import count
 from typing import Any
 
 from ptxwcet.commands.bound import loop_text
-from ptxwcet.commands.bound.certificate_rows import CertificateRow
-from ptxwcet.commands.bound.report import merged_assumptions
-from ptxwcet.commands.bound.text import launch_text
+from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.commands.page.report import LAUNCH_PARTS, PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses
-from ptxwcet.report.page.parts import page_file
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.head import launch_text
+from ptxwcet.report.page.parts import fill, page_file
 
 _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution, Progress
@@ -22,19 +22,12 @@ from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    cuda_parameter_names,
-    digest_of,
-    open_request,
-    read_module,
-    refuse,
-)
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.opening import digest_of, open_request, read_module, refuse
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -64,19 +57,17 @@ def prepare_executed(
     folded paths.
     """
     assert launch.grid is not None, "an executed launch has a grid"
-    cfg = build_cfg(execution.kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    meetings = compute_postdominators(cfg).immediate
+    flow = ControlFlow.of(execution.kernel)
     costs = LaunchCosts(execution.kernel, launch, machine, unknown_at_worst=unknown_at_worst)
     pieces = []
-    for kind in executed_blocks(execution, cfg, meetings, launch.grid):
+    for kind in executed_blocks(execution, flow.cfg, flow.postdominators.immediate, launch.grid):
         workload = build_workload(
-            kind.paths.warps, execution.kernel, cfg, costs, machine.scoreboard
+            kind.paths.warps, execution.kernel, flow.cfg, costs, machine.scoreboard
         )
         assumptions = (EXECUTED_PATHS, *costs.assumptions)
         nominal = costs.is_nominal
         pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
-    return PreparedKernel(execution.kernel, cfg, forest, launch, machine, tuple(pieces))
+    return PreparedKernel(flow, launch, machine, tuple(pieces))
 
 
 @dataclass(frozen=True, slots=True)

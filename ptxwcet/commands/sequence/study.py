@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import METHOD, LaunchBound
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import METHOD, LaunchBound
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (
@@ -121,12 +121,12 @@ def _bounded(request: Request, times: int, reader: _Reader, number: int) -> Boun
     (bounded,) = answer.kernels
     if isinstance(bounded, RefusedKernel):
         raise PtxwcetError(bounded.diagnostics)
-    if bounded.launched is None:
+    if bounded.launch_bound is None:
         reader.fail(number, "grid", f"the grid of kernel {bounded.kernel.readable} is not known")
-    if isinstance(bounded.launched, Refusal):
-        why = bounded.launched.reason
+    if isinstance(bounded.launch_bound, Refusal):
+        why = bounded.launch_bound.reason
         reader.fail(number, "file", f"kernel {bounded.kernel.readable} is not bounded: {why}")
-    return BoundedLaunch(request.path, bounded, bounded.launched, times)
+    return BoundedLaunch(request.path, bounded, bounded.launch_bound, times)
 
 
 def _read(path: str) -> SourceFile:

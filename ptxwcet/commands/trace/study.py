@@ -16,16 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.commands.run.study import execute_recorded, open_launch
-from ptxwcet.compose.grid_plan import GridPlan, plan_grid
-from ptxwcet.compose.grid_workload import (
+from ptxwcet.bounds.grid_plan import (
+    GridPlan,
     TracedKernel,
     block_points,
     build_grid_workload,
     known_paths,
+    plan_grid,
 )
-from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.occupancy import WaveSchedule
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
+from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Progress
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
@@ -34,7 +35,7 @@ from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
@@ -189,16 +190,13 @@ class LaunchPaths:
         kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            cfg, forest = build_flow(kernel, launch)
-            placed = place_facts(kernel, cfg, forest, stated)
-            followed = with_variable_registers(kernel)
-            meetings = tuple(self._meetings)
-            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+            flow = build_flow(kernel, launch)
+            ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths(ranges, self._launch.grid)
-        if launched is not None:
-            self.known = build_grid_workload(launched, self.traced)
+        paths = known_paths(ranges, self._launch.grid)
+        if paths is not None:
+            self.known = build_grid_workload(paths, self.traced)
 
     def workload(self, number: int, progress: Progress | None = None) -> GridWorkload:
         """What warps execute on the inputs of that number. Raises PtxwcetError: of its run."""

@@ -9,7 +9,6 @@ from typing import Literal
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head, row_like
-from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import aligned
 
 
@@ -48,11 +47,9 @@ class WhatIfReport(MachineHead):
     kernels: tuple[VariantsRow | Refused, ...]
 
 
-def build_what_if_report(
-    answer: Answer[BoundVariants], failures: list[Diagnostic] | None = None
-) -> WhatIfReport:
+def build_what_if_report(answer: Answer[BoundVariants]) -> WhatIfReport:
     """The report of bounds on machines that differ in one figure."""
-    rows = kernel_rows(answer, lambda one: one.kernel, _row, failures)
+    rows = kernel_rows(answer, lambda one: one.kernel, _row)
     return WhatIfReport(*machine_head(answer), rows)
 
 

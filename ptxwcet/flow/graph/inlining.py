@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 from ptxwcet.flow.effort import Effort, TooMuchEffort
+from ptxwcet.ir.building import instruction_of
+from ptxwcet.ir.instruction_set import misfit
 from ptxwcet.ir.kernel import (
     CARRY,
     Directive,
+    Guard,
     Immediate,
     Instruction,
     Kernel,
@@ -33,11 +35,9 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Arguments, Sink
+from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.verifier import rewritten
-from ptxwcet.ptx.declarations import type_bytes
-from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.source import SourceFile
 
 ASSERTION = "__assertfail"
 """The function that a failed assertion calls. It never returns, though nvcc does not declare so."""
@@ -207,17 +207,22 @@ class _Inliner:
     def _branch(self, at: Instruction, target: str, *, inverted: bool) -> None:
         """A branch with the guard of ``at``, or its opposite, and the op class of ``at``."""
         guard = at.guard
-        kind = 0 if guard is None else 1 + (guard.negated != inverted)
-        model = _models("bra L;", "@%p bra L;", "@!%p bra L;")[kind]
-        names = {"L": target, "%p": "" if guard is None else guard.register}
-        self.instructions.append(
-            at._replace(
-                form=replace(model.form, op_class=at.op_class),
-                names=tuple(names[name] for name in model.names),
-                immediates=(),
-                targets=(target,),
-            )
-        )
+        if guard is not None and inverted:
+            guard = Guard(guard.register, not guard.negated)
+        self._append("bra", (SymbolRef(target),), at, guard, (target,))
+
+    def _append(
+        self,
+        mnemonic: str,
+        operands: tuple[Operand, ...],
+        at: Instruction,
+        guard: Guard | None,
+        targets: tuple[str, ...],
+    ) -> None:
+        """A branch at the place of ``at``, with its op class."""
+        place = at.origin, at.start, at.end
+        made = instruction_of(mnemonic, operands, place, guard=guard, targets=targets)
+        self.instructions.append(made._replace(form=replace(made.form, op_class=at.op_class)))
 
     def _choice(self, call: Instruction, callees: list[_Callee]) -> Iterator[_Body]:
         """A branch to all functions that a register may hold. Raises PtxwcetError (PW252).
@@ -233,17 +238,8 @@ class _Inliner:
             call = call._replace(form=replace(call.form, guard_slot=-1))
         entries = tuple(f"{prefix}{function.name}" for function, _ in callees)
         self.tables[table] = entries
-        (model,) = _models("brx.idx %to_u32, T;")
-        (address,) = (one.name for one in call.operands if isinstance(one, Register))
-        names = {"%to_u32": address, "T": table}
-        self.instructions.append(
-            call._replace(
-                form=replace(model.form, op_class=call.op_class),
-                names=tuple(names[name] for name in model.names),
-                immediates=(),
-                targets=entries,
-            )
-        )
+        (address,) = (one for one in call.operands if isinstance(one, Register))
+        self._append("brx.idx", (address, SymbolRef(table)), call, None, entries)
         for entry, callee in zip(entries, callees, strict=True):
             self.labels[entry] = len(self.instructions)
             yield self._call(call, *callee, is_chosen=True)
@@ -315,17 +311,13 @@ class _Inliner:
         """A ``mov`` at the place of the call."""
         self.registers.setdefault(target.name, kind)
         if kind not in _MOVED:  # no mov has its type
-            kind = f"b{max(16, 8 * type_bytes(f'.{kind}'))}"
-        names = {f"%to_{kind}": target.name}
+            kind = f"b{max(16, 8 * type_bytes(kind))}"
         if isinstance(value, Register):
             self.registers.setdefault(value.name, kind)
-            names[f"%from_{kind}"] = value.name
-            (model,) = _models(f"mov.{kind} %to_{kind}, %from_{kind};")
-        else:
-            assert isinstance(value, Immediate)
-            (model,) = _models(f"mov.{kind} %to_{kind}, {value.text};")
-        copy = at._replace(form=model.form, immediates=model.immediates, targets=())
-        self.instructions.append(copy._replace(names=tuple(names[name] for name in model.names)))
+        made = instruction_of(f"mov.{kind}", (target, value), (at.origin, at.start, at.end))
+        if isinstance(value, Immediate) and (fault := misfit(made, {target.name: kind})):
+            raise PtxwcetError(Diagnostic("PW108", f"argument {value.text}: {fault}", at.span))
+        self.instructions.append(made)
 
 
 def _actuals(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
@@ -364,17 +356,3 @@ def _paired(
         if formal.space != "param" and not isinstance(actual, expected):
             return None
     return list(zip(formals, actuals, strict=True))
-
-
-@cache
-def _models(*statements: str) -> tuple[Instruction, ...]:
-    """Statements that name ``%p``, ``L`` and registers ``%to_u32``, ``%from_u32``, as parsed."""
-    declared = " ".join(f".reg .{kind} %to_{kind}, %from_{kind};" for kind in _MOVED)
-    text = (
-        ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{\n"
-        f".reg .pred %p; {declared}\nT: .branchtargets L;\nL:\n"
-        + "\n".join(statements)
-        + "\nret;\n}\n"
-    )
-    kernel = parse_module(SourceFile("models", text)).kernels[0]
-    return kernel.instructions[:-1]

@@ -1,4 +1,4 @@
-"""What registers are when a loop is entered: what the walk knows, and what leads to the loop.
+"""What registers hold when a loop is entered, from the walk and from the blocks before it.
 
 The walk knows each register by itself. How they hang together, and what the branches before the
 loop say of them, comes from executing the last blocks before it on cases: ``n - (n & 3)`` is a
@@ -123,7 +123,7 @@ def entry_along(
     behind = {name: known_content(entry_values, region, name) for name in final}
     try:
         start = _related(Case(registers, {}, effort=effort), entry_values, region)
-        cases = traverse(region, start, signed, behind=behind, thorough=thorough)
+        cases = traverse(region, start, signed, behind=behind, thorough=thorough).arrived
     except TooMuchEffort:
         return None
     return Entry(entry_values, tuple(cases))

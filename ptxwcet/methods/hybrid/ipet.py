@@ -10,6 +10,7 @@ Beside it the calculation by the tree ([B] II-C), which knows loop bounds only.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -18,7 +19,7 @@ from ptxwcet.claims import Refusal
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.methods.hybrid.observations import LoopCounts, WarpKinds
-from ptxwcet.support.graph import reached_from, topological_order
+from ptxwcet.support.graph import reachable, topological_order
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
 
 
@@ -167,9 +168,10 @@ def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, in
 
 def _loose_ipoints(ipg: Ipg, counts: Mapping[int, int]) -> frozenset[int]:
     """The ipoints that the counts pass although no way leads there from the start."""
-    taken = [ipg.transitions[number] for number in counts]
-    edges = [(transition.source, transition.target) for transition in taken]
-    return frozenset(dict(edges)).difference(reached_from(ipg.placement.start, edges))
+    leads: dict[int, list[int]] = defaultdict(list)
+    for number in counts:
+        leads[ipg.transitions[number].source].append(ipg.transitions[number].target)
+    return frozenset(leads) - reachable(leads, [ipg.placement.start])
 
 
 def _cut(

@@ -13,6 +13,7 @@ first do not begin the loop anew when the others go on in it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.graph import reached_from
+from ptxwcet.support.graph import reachable
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 
 
@@ -217,8 +218,11 @@ def _reached(
                     seen.add(target)
                     pending.append(target)
         for end in {target for target, _ in edges if target in point_at}:
-            ways = ((a, b) for a, b in edges if a == end or a not in point_at)  # end at ipoints
-            passed = {block, *(reached_from(end, ways) - {end})}
+            ways: dict[BlockId, list[BlockId]] = defaultdict(list)
+            for after, before in edges:
+                if after == end or after not in point_at:  # they end at ipoints
+                    ways[after].append(before)
+            passed = {block, *(reachable(ways, [end]) - {end})}
             transitions[source, point_at[end]] = tuple(BlockId(one) for one in sorted(passed))
     return transitions
 

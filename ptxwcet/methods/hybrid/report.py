@@ -9,14 +9,15 @@ import numpy as np
 
 from ptxwcet.claims import Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.report import AssumptionRow
-from ptxwcet.flow.graph.loops import LoopId, describe_block
+from ptxwcet.flow.graph.control_flow import describe_block
+from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.methods.hybrid.concurrency import JitterRow, WaveParameters
 from ptxwcet.methods.hybrid.estimate import Contradiction
 from ptxwcet.methods.hybrid.ipg import Transition
 from ptxwcet.methods.hybrid.observations import LoopCounts, TransitionTimes
 from ptxwcet.methods.hybrid.study import HybridAnswer
 from ptxwcet.report.head import DiagnosticRow, FileHead, diagnostic_row, report_head, row_like
-from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import place
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, build_
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import END, Ipoint
 

@@ -37,10 +37,9 @@ from ptxwcet.methods.instrument.rewriting import (
     read_sidecar,
     sidecar_text,
 )
+from ptxwcet.opened.front_ends import read_program, read_source
 from ptxwcet.opened.opening import file_digest, select_kernels
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
-from ptxwcet.ptx.parser import parse_module
-from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.gpu import GpuLaunch, launch_on_gpu, load_bindings
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
@@ -73,7 +72,7 @@ def instrument_file(request: InstrumentRequest) -> InstrumentAnswer:
 
     Cost: linear in the file.
     """
-    module = parse_module(read_source(request.path))
+    module = read_program(read_source(request.path))
     kernels = select_kernels(module.kernels, request.kernels, request.path)
     done = instrument_module(module, kernels, request.places)
     name, digest = Path(request.path).name, file_digest(request.path)
@@ -185,7 +184,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     file, and what the device refuses. Cost: that of the run.
     """
     sidecar = read_sidecar(_read_bytes(request.sidecar, MOST_TEXT_BYTES), request.sidecar)
-    module = parse_module(read_source(request.path))
+    module = read_program(read_source(request.path))
     if file_digest(request.path) != sidecar.instrumented_sha256:
         message = f"'{request.path}' is not the file that '{request.sidecar}' describes"
         help_text = "give the two files that one run of ptxwcet instrument wrote, unchanged"

@@ -34,7 +34,7 @@ from ptxwcet.methods.instrument.code import (
 )
 from ptxwcet.methods.instrument.points import KernelPoints, choose_points, refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
-from ptxwcet.ptx.statements import blank_comments
+from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.seals import Changed, require_seal, sealed

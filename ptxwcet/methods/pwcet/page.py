@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ptxwcet.methods.pwcet import text
 from ptxwcet.methods.pwcet.pictures import Picture
 from ptxwcet.methods.pwcet.report import PwcetReport
-from ptxwcet.report.page.parts import Made, page_file, themed
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.page.parts import Made, fill, page_file, themed
 
 
 def render_pwcet_html(report: PwcetReport, pictures: Sequence[Picture], made: Made) -> str:

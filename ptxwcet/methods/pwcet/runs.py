@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxwcet.bounds.grid_plan import plan_grid
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.study import open_launch
 from ptxwcet.commands.trace.study import LaunchPaths, same_runs
-from ptxwcet.compose.grid_plan import plan_grid
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine

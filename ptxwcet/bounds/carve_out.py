@@ -1,0 +1,101 @@
+"""What a launch sets aside in the L2 cache, and what the memory of the GPU moves of it at most.
+
+Of an array of n bytes lie at most ``(n + u - 2) // u + 1`` of the units of u bytes, wherever
+it begins. Each is fetched once, written back once before that with what it held, and once with what
+it holds (docs/methods/first-touch.md).
+
+Example: an array of 4,194,304 bytes has at most 131,073 sectors, for which 393,219 are moved.
+"""
+
+from __future__ import annotations
+
+from ptxwcet.bounds.grid import SetAside
+from ptxwcet.bounds.occupancy import LaunchedBlock, assumed
+from ptxwcet.claims import Assumption
+from ptxwcet.flow.launch import Launch
+from ptxwcet.machine.model import Machine
+from ptxwcet.memory.counting import SECTOR
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import Span
+
+_MOVES = 3  # of a unit: what it held is written back, it is fetched, it is written back
+
+
+def set_aside_in(block: LaunchedBlock, machine: Machine) -> SetAside | None:
+    """What the arrays of a launch that are set aside ask of the memory; None if there are none.
+
+    Raises PtxwcetError (PW326) if the machine has no room for them. Cost: linear in the arrays.
+    """
+    if not block.arrays:
+        return None
+    rules = machine.carve_out
+    if rules is None:
+        raise _no_room(block, f"machine {machine.name} says of no cache that this can be done")
+    unit = rules.unit_bytes.value
+    units = sum((size + unit - 2) // unit + 1 for _, size in block.arrays)
+    room = rules.carve_out_bytes.value
+    if units * unit > room:
+        reason = (
+            f"they may take {units * unit:,} bytes, of which machine {machine.name} has {room:,}"
+        )
+        raise _no_room(block, reason)
+    moved = _MOVES * units * -(-unit // SECTOR)
+    return SetAside(rules.cache_cycles_per_1024_sectors.value, moved)
+
+
+def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
+    """The assumptions of a bound that counts on arrays set aside; none without such arrays."""
+    if not block.arrays:
+        return ()
+    sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
+    names = ", ".join(name for name, _ in block.arrays)
+    said = {
+        "array-sizes": "every address that the kernel makes of a pointer and numbers lies in so "
+        f"many bytes from it on: {sizes}",
+        "carve-out": f"{names} are set aside in the L2 cache during the launch, which nothing else "
+        "is: it fetches each unit of them once at most, and writes it back once at most",
+        "joined-misses": "what asks for something that is on its way to the L2 cache loses no more "
+        "than its latency, beside the time in which cache and memory are busy",
+    }
+    return tuple(assumed(key, text, "--param bytes") for key, text in said.items())
+
+
+def require_grid(launch: Launch, span: Span) -> None:
+    """Raises PtxwcetError (PW326) for arrays that are set aside by a launch of unknown size."""
+    if launch.sizes and launch.grid is None:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW326",
+                "what is set aside in the L2 cache counts in the bound of a launch, and the number "
+                "of its blocks is not known",
+                span,
+                help="say it with --grid, or leave bytes: out",
+            )
+        )
+
+
+def require_no_sizes(launch: Launch, span: Span) -> None:
+    """Raises PtxwcetError (PW326) for arrays that are set aside where no launch is bounded."""
+    if launch.sizes:
+        names = ", ".join(map(launch.name_of, launch.sizes))
+        raise PtxwcetError(
+            Diagnostic(
+                "PW326",
+                f"bytes: of {names}: what is set aside in the L2 cache counts in the bound of a "
+                "launch, and none is bounded here",
+                span,
+                help="leave bytes: out, or ask for a bound: ptxwcet bound",
+            )
+        )
+
+
+def _no_room(block: LaunchedBlock, reason: str) -> PtxwcetError:
+    names = ", ".join(name for name, _ in block.arrays)
+    return PtxwcetError(
+        Diagnostic(
+            "PW326",
+            f"{names} cannot be set aside in the L2 cache: {reason}",
+            block.kernel.span,
+            help="leave bytes: out, or take a machine file whose [carve_out] has the room",
+        )
+    )

@@ -1,0 +1,212 @@
+"""Logic, shifts and fields of bits: opcodes, their forms, and what they compute.
+
+Source: the PTX ISA manual, chapter 9, section by section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptxwcet.ir.meanings import Row, Rows, Sources, computed, least, single
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.permitted import Form
+from ptxwcet.ir.terms import Op, Term, const, term
+
+_C = OpClass
+_WIDE = "u32 s32 u64 s64"
+_BITS = "b16 b32 b64"
+
+
+def rows() -> Rows:
+    """All rows."""
+    yield from _logic_rows()
+    yield from _shift_rows()
+    yield from _field_rows()
+
+
+def _logic_rows() -> Rows:
+    for name, meaning in (
+        ("and", single(lambda s: s[0] & s[1])),
+        ("or", single(lambda s: s[0] | s[1])),
+        ("xor", single(lambda s: s[0] ^ s[1])),
+    ):
+        yield Opcode(name, _C.LOGIC)
+        yield computed(meaning)
+        yield Form("", _BITS, "=1 1 1")
+        yield Form("", "pred", "=1 !1 !1")
+    yield Opcode("not", _C.LOGIC)
+    yield computed(single(lambda s: ~s[0]))
+    yield Form("", _BITS, "=1 1")
+    yield Form("", "pred", "=1 !1")
+    yield Opcode("cnot", _C.LOGIC)
+    yield computed(single(lambda s: s[0].equals(0).extended(s.width, signed=False)))
+    yield Form("", _BITS, "=1 1")
+    yield Opcode("lop3", _C.LOGIC, discards=True)
+    yield computed(_logic_of_three, "and or")
+    yield Form("", "b32", "=b32 b32 b32 b32 $b32")
+    yield Form("or|and", "b32", "=b32/pred b32 b32 b32 $b32 !pred")
+
+
+def _shift_rows() -> Rows:
+    yield Opcode("shl", _C.SHIFT)
+    yield computed(single(lambda s: s[0].shifted_left(s.read(1, 32))))
+    yield Form("", _BITS, "=1 1 u32")
+    yield Opcode("shr", _C.SHIFT)
+    yield computed(single(lambda s: s[0].shifted_right(s.read(1, 32), signed=s.kind.is_signed)))
+    yield Form("", f"{_BITS} u16 s16 {_WIDE}", "=1 1 u32")
+    yield Opcode("shf", _C.SHIFT)
+    yield computed(_funnel, "l r wrap clamp")
+    yield Form("^l|r clamp|wrap", "b32", "=b32 b32 b32 u32")
+
+
+def _field_rows() -> Rows:
+    yield Opcode("bfe", _C.BITFIELD)
+    yield computed(_extracted)
+    yield Form("", _WIDE, "=1 1 u32#0:255 u32#0:255")
+    yield Opcode("bfi", _C.BITFIELD)
+    yield computed(_inserted)
+    yield Form("", "b32 b64", "=1 1 1 u32#0:255 u32#0:255")
+    yield Opcode("bfind", _C.BITFIELD)
+    yield computed(_found, "shiftamt")
+    yield Form("[shiftamt]", _WIDE, "=u32 1")
+    for name, op in (("popc", Op.POPC), ("clz", Op.CLZ)):
+        yield Opcode(name, _C.BITFIELD)
+        yield computed(_counted(op))
+        yield Form("", "b32 b64", "=u32 1")
+    yield Opcode("brev", _C.BITFIELD)
+    yield computed(single(lambda s: term(Op.BREV, s.width, (s[0],))))
+    yield Form("", "b32 b64", "=1 1")
+    yield Opcode("fns", _C.BITFIELD)
+    yield Form("", "b32", "=b32 b32 b32 s32")
+    yield Opcode("prmt", _C.BITFIELD)
+    yield computed(_permuted, " ".join(_PICKED))
+    yield Form("[f4e|b4e|rc8|ecl|ecr|rc16]", "b32", "=b32 b32 b32 b32")
+    yield Opcode("szext", _C.BITFIELD)
+    yield computed(_extension, "wrap clamp")
+    yield Form("clamp|wrap", "u32 s32", "=1 1 u32")
+    yield Opcode("bmsk", _C.BITFIELD)
+    yield computed(_mask_of, "wrap clamp")
+    yield Form("clamp|wrap", "b32", "=b32 u32 u32")
+
+
+# --- what they compute ----------------------------------------------------------------------------
+
+
+def _logic_of_three(s: Sources) -> tuple[Term, ...] | None:
+    """``lop3``; with a word, whether the result is not 0 is joined with a predicate."""
+    table = s.literal(3)
+    if table is None:
+        return None
+    a, b, c = s[0], s[1], s[2]
+    result = const(0, 32)
+    for minterm in range(8):
+        if table >> minterm & 1:
+            x, y, z = (one if minterm & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
+            result = result | (x & y & z)
+    if not s.words:
+        return (result,)
+    outcome, predicate = ~result.equals(0), s.read(4, 1)
+    return result, outcome & predicate if "and" in s.words else outcome | predicate
+
+
+def _funnel(s: Sources) -> tuple[Term, ...]:
+    amount = s.read(2, 32)
+    limit = const(32, 32)
+    amount = amount & 31 if "wrap" in s.words else least(amount, limit, signed=False)
+    pair = s[1].above(s[0])
+    if "l" in s.words:
+        return (pair.shifted_left(amount).part(32, 32),)
+    return (pair.shifted_right(amount, signed=False).part(0, 32),)
+
+
+def _lowest(count: Term, width: int) -> Term:
+    """The lowest bits of a word, so many of them."""
+    return ~const(-1, width).shifted_left(count)
+
+
+def _extracted(s: Sources) -> tuple[Term, ...]:
+    width, signed = s.width, s.kind.is_signed
+    start, length = (s.read(place, 32) & 255 for place in (1, 2))
+    field = s[0].shifted_right(start, signed=signed)
+    if not signed:
+        return (field & _lowest(length, width),)
+    end = start + length - 1
+    top = least(end, const(width - 1, 32), signed=False)
+    sign = (s[0].shifted_right(top, signed=False) & 1).part(0, 1)
+    mask = _lowest(length, width)
+    whole = sign.choose(field | ~mask, field & mask)
+    return (length.equals(0).choose(const(0, width), whole),)
+
+
+def _inserted(s: Sources) -> tuple[Term, ...]:
+    start, length = (s.read(place, 32) & 255 for place in (2, 3))
+    mask = _lowest(length, s.width).shifted_left(start)
+    return ((s[1] & ~mask) | (s[0].shifted_left(start) & mask),)
+
+
+def _found(s: Sources) -> tuple[Term, ...]:
+    value = s[0]
+    if s.kind.is_signed:
+        value = value.less_than(0, signed=True).choose(~value, value)
+    zeros = term(Op.CLZ, s.width, (value,)).resized(32, signed=False)
+    if "shiftamt" in s.words:
+        return (value.equals(0).choose(const(-1, 32), zeros),)
+    return (const(s.width - 1, 32) - zeros,)
+
+
+def _mask_of(s: Sources) -> tuple[Term, ...]:
+    start, length = s[0], s[1]
+    if "wrap" in s.words:
+        start, length = start & 31, length & 31
+    return (_lowest(length, 32).shifted_left(start),)
+
+
+def _extension(s: Sources) -> tuple[Term, ...]:
+    value, bits = s[0], s[1]
+    bits = bits & 31 if "wrap" in s.words else least(bits, const(32, 32), signed=False)
+    unused = const(32, 32) - bits
+    top = value.shifted_left(unused)
+    return (top.shifted_right(unused, signed=s.kind.is_signed),)
+
+
+_PICKED: Mapping[str, tuple[str, ...]] = {
+    "f4e": ("3210", "4321", "5432", "6543"),
+    "b4e": ("5670", "6701", "7012", "0123"),
+    "rc8": ("0000", "1111", "2222", "3333"),
+    "ecl": ("3210", "3211", "3222", "3333"),
+    "ecr": ("0000", "1110", "2210", "3210"),
+    "rc16": ("1010", "3232", "1010", "3232"),
+}
+"""The bytes that the modes of ``prmt`` pick, highest first, for the selector's two low bits."""
+
+
+def _permuted(s: Sources) -> tuple[Term, ...]:
+    pair, selector = s[1].above(s[0]), s[2]
+    if s.words:
+        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[s.words[0]]]
+        choice = selector & 3
+        result = arrangements[3]
+        for number in (2, 1, 0):
+            result = choice.equals(number).choose(arrangements[number], result)
+        return (result,)
+    result = const(0, 32)
+    for place in range(4):
+        nibble = selector.part(4 * place, 4)
+        byte = pair.shifted_right((nibble & 7).extended(8, signed=False) * 8, signed=False)
+        picked = byte.part(0, 8)
+        copied = picked.shifted_right(7, signed=True)
+        picked = nibble.part(3, 1).choose(copied, picked)
+        result = result | picked.extended(32, signed=False).shifted_left(8 * place)
+    return (result,)
+
+
+def _bytes(pair: Term, pattern: str) -> Term:
+    found = pair.part(8 * int(pattern[0]), 8)
+    for digit in pattern[1:]:
+        found = found.above(pair.part(8 * int(digit), 8))
+    return found
+
+
+def _counted(op: Op) -> Row:
+    return lambda s: (term(op, s.width, (s[0],)).resized(32, signed=False),)

@@ -1,0 +1,79 @@
+"""The table of instructions: one row per base opcode of PTX (ISA 9.x), with all that is said of it.
+
+The longest row that a mnemonic begins with counts. A new instruction is a row in the file of its
+family; the grammar knows no opcodes. Source: the PTX ISA manual, chapter "Instruction Set"; a
+second opinion for each row is ptxas. What has no row in ``ROWS`` is unknown to every domain alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
+
+from ptxwcet.ir import (
+    arithmetic,
+    asynchronous,
+    bits,
+    control,
+    matrix,
+    memory,
+    moves,
+    texture,
+)
+from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.meanings import SemanticsRow
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.permitted import Form, matching
+from ptxwcet.ir.permitted_operands import refusal
+
+_FAMILIES = (arithmetic, bits, moves, memory, asynchronous, control, matrix, texture)
+
+
+def _tables() -> tuple[Mapping[str, Opcode], Mapping[str, SemanticsRow]]:
+    opcodes: dict[str, Opcode] = {}
+    forms: dict[str, list[Form]] = {}
+    meanings: dict[str, SemanticsRow] = {}
+    name = ""
+    for row in chain.from_iterable(family.rows() for family in _FAMILIES):
+        match row:
+            case Opcode():
+                name = row.name
+                assert name not in opcodes, f"two rows of {name}"
+                opcodes[name], forms[name] = row, []
+            case Form():
+                forms[name].append(row)
+            case SemanticsRow():
+                meanings[name] = row
+    known = {name: replace(row, forms=tuple(forms[name])) for name, row in opcodes.items()}
+    return MappingProxyType(known), MappingProxyType(meanings)
+
+
+OPCODES, ROWS = _tables()
+"""The rows by name, and what those compute whose values can decide branches."""
+
+_LONGEST = max(name.count(".") + 1 for name in OPCODES)
+
+
+def find_opcode(words: Sequence[str]) -> tuple[Opcode | None, int]:
+    """The row with the longest name that ``words`` begins with, and how many words that is.
+
+    ``words`` is the mnemonic split at its dots. Returns (None, 1) for an opcode without a row.
+    """
+    for count in range(min(len(words), _LONGEST), 0, -1):
+        row = OPCODES.get(".".join(words[:count]))
+        if row is not None:
+            return row, count
+    return None, 1
+
+
+def misfit(instruction: Instruction, types: Mapping[str, str]) -> str:
+    """Why the operands of an instruction that is judged fit none of its forms; empty if they do.
+
+    ``types``: of its registers.
+    """
+    assert instruction.opcode is not None
+    forms, _ = matching(instruction.opcode.forms, instruction.modifiers)
+    found = refusal(forms, instruction, types, {})
+    return "" if found is None else found.message

@@ -1,0 +1,68 @@
+"""Front ends: one for each language that kernels are read from. No other room names one.
+
+A front end makes a :class:`ptxwcet.ir.kernel.Module` of files, and all that follows is told by the
+module alone. Another language is a folder beside ``ptx`` and a row here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Protocol
+
+from ptxwcet.ir.kernel import Module
+from ptxwcet.ptx.grammar import grammar, grammar_text
+from ptxwcet.ptx.linking import read_program as ptx_program
+from ptxwcet.ptx.reading import read_source as read_ptx
+from ptxwcet.ptx.reading import read_stream as read_ptx_stream
+from ptxwcet.support.source import SourceFile
+
+
+class Program(Protocol):
+    """What makes the module of a program: of a file, and of those that are linked with it."""
+
+    def __call__(self, main: SourceFile, *linked: SourceFile) -> Module:
+        """Raises PtxwcetError with all errors found."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """One language: the ``suffixes`` of its files, how a file is read, and a program of files.
+
+    ``rules``: what answers depend on besides the package's Python sources. ``prepare`` works out
+    what would else be worked out on first use.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[str | os.PathLike[str]], SourceFile]
+    program: Program
+    rules: Callable[[], str]
+    prepare: Callable[[], object]
+
+
+FRONT_ENDS = [FrontEnd((".ptx",), read_ptx, ptx_program, grammar_text, grammar)]
+"""The first reads what no other does by the suffix of its name: text that was made, too."""
+
+
+def _front_end_of(name: str) -> FrontEnd:
+    named = (one for one in FRONT_ENDS if name.lower().endswith(one.suffixes))
+    return next(named, FRONT_ENDS[0])
+
+
+def read_source(path: str | os.PathLike[str]) -> SourceFile:
+    """The text of a file, as its front end reads it. Raises PtxwcetError (PW112)."""
+    return _front_end_of(os.fspath(path)).read(path)
+
+
+def read_stream(stream: IO[bytes], name: str) -> SourceFile:
+    """The text of a stream, which is PTX. Raises PtxwcetError (PW112)."""
+    return read_ptx_stream(stream, name)
+
+
+def read_program(main: SourceFile, *linked: SourceFile) -> Module:
+    """The program of a file, whose kernels are the program's, and of those linked with it.
+
+    Raises PtxwcetError with all errors found. Cost: linear in the files.
+    """
+    return _front_end_of(main.name).program(main, *linked)

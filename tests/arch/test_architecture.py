@@ -97,17 +97,16 @@ LIBRARIES = {
     "jinja2": "report.page.template",
     "lark": "ptx",
     # jinja2's own
-    "markupsafe": "commands.page.render dossier.page sweeps.results.page.render",
+    "markupsafe": "commands.page.render dossier.page sweeps.results.pictures",
     "matplotlib": "commands.simulate.picture commands.page.charts methods.pwcet.curves "
-    "methods.pwcet.pictures sweeps.results.pictures sweeps.results.map_picture "
-    "sweeps.results.bar_pictures",
+    "methods.pwcet.pictures sweeps.results.pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
     "numpy": "commands compose emulator flow.values flow.walk memory methods report "
     "simulator support sweeps trace validate",
-    "pandas": "library.campaigns",
+    "pandas": "library.campaigns sweeps.results",
     "platformdirs": "support.first_use",
-    "pyarrow": "sweeps.tables sweeps.results.parquet_reader",
+    "pyarrow": "sweeps.tables sweeps.results.results_table",
     "scipy": "methods.pwcet support.ilp",
     "statsmodels": "methods.pwcet",
 }

@@ -11,7 +11,6 @@ from ptxwcet.opened.launch_tables import LAUNCH_KEYS, LINK, TABLES, value_proble
 from ptxwcet.opened.plan_reading import PlanProblems, texts
 from ptxwcet.support.source import Span
 from ptxwcet.support.toml_places import locate_key, locate_table, nearest
-from ptxwcet.sweeps.axes import AxisError
 from ptxwcet.sweeps.expressions import (
     Condition,
     ExpressionError,
@@ -24,6 +23,7 @@ from ptxwcet.sweeps.sweep_values import (
     DEFAULTS,
     NUMBER_KEYS,
     TABLE_KEYS,
+    AxisError,
     Value,
     number_expected,
     read_axis,

@@ -1,4 +1,8 @@
-"""The keys of a plan of sweeps, and what each may hold."""
+"""The keys of a plan of sweeps, and what each may hold: a value, a list, a range.
+
+A range is TOML ``{ from = 1024, to = 4096, step = 1024 }``: both ends are included, ``step`` is 1
+if it is left out. It is kept as Python's ``range``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.machine.checks import MOST_CYCLES
 from ptxwcet.opened.launch_tables import LAUNCH_KEYS, NUMBERS, PATHS, SIZES, is_text
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.sweeps.axes import AxisError, listed
 from ptxwcet.sweeps.expressions import FUNCTIONS, LEAST, MOST
 
 Value = int | float | str
@@ -40,14 +43,69 @@ _METHODS = (SAFE_NAME, SCHEDULED)
 _POLICIES = tuple(policy.value for policy in Policy)
 _MOST_PARAMETER = (1 << 64) - 1
 _LONGEST_AXIS_TEXT = 1_000
+_MOST_LISTED = 10_000
+_MOST_OF_RANGE = 1_000_000
+_RANGE_KEYS = ("from", "to", "step")
 _AXIS_NAME = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
+
+
+class AxisError(Exception):
+    """Values that cannot be an axis: the code of the problem, and what is wrong."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def _listed(value: object, what: str) -> Sequence[object]:
+    """The values that a value of TOML lists: a list, a range, or one value that stands alone.
+
+    ``what`` is how messages call it. The values of a list are not looked at. Raises AxisError:
+    PW810 for an empty list or range, PW571 and PW572 for a range with mistakes, PW572 for too many
+    values.
+    """
+    if isinstance(value, Mapping):
+        return _range(value, what)
+    if not isinstance(value, list):
+        return (value,)
+    if not value:
+        raise AxisError("PW810", f"{what} has no values: the list is empty")
+    if len(value) > _MOST_LISTED:
+        raise AxisError("PW572", f"{what} has more than {_MOST_LISTED:,} values")
+    return tuple(value)
+
+
+def _range(table: Mapping[str, object], what: str) -> range:
+    """The integers of a table with from, to and perhaps step. Raises AxisError."""
+    unknown = [key for key in table if key not in _RANGE_KEYS]
+    if unknown:
+        message = f"{what}: a range has from, to and step, not {unknown[0]!r}"
+        raise AxisError("PW571", message)
+    ends: list[int] = []
+    for key in _RANGE_KEYS:
+        number = table.get(key, 1 if key == "step" else None)
+        if type(number) is not int or not LEAST <= number <= MOST:
+            message = f"{what}: {key} of a range is a whole number of 64 bits"
+            raise AxisError("PW572", message if key in table else f"{message}, and is missing")
+        ends.append(number)
+    first, last, step = ends
+    if step < 1:
+        raise AxisError(
+            "PW810", f"{what} has no values: its step is {step}, and has to be 1 or more"
+        )
+    if last < first:
+        raise AxisError("PW810", f"{what} has no values: it is from {first} to {last}")
+    if (last - first) // step >= _MOST_OF_RANGE:
+        raise AxisError("PW572", f"{what} has more than {_MOST_OF_RANGE:,} values")
+    return range(first, last + 1, step)
 
 
 def read_values(key: str, value: object) -> Sequence[Value]:
     """The values of a key of a table or of the top. Raises AxisError: PW571, PW572, PW810."""
     if isinstance(value, Mapping) and key not in _RANGED:
         raise AxisError("PW572", _expected(key))
-    values = listed(value, key)
+    values = _listed(value, key)
     good: list[Value] = []
     for each in _ends(values) if isinstance(values, range) else values:
         if not isinstance(each, int | str) or not _fits(key, each):
@@ -97,7 +155,7 @@ def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
     what = f"{name!r} of {table}"
     if not name or "=" in name:
         raise AxisError("PW572", f"{what} is no name")
-    values = listed(value, what)
+    values = _listed(value, what)
     good: list[Value] = []
     for each in _ends(values) if isinstance(values, range) else values:
         is_whole = type(each) is int and LEAST <= each <= _MOST_PARAMETER
@@ -117,7 +175,7 @@ def read_axis(name: str, value: object) -> Sequence[int | str]:
         raise AxisError("PW572", f"{name!r} cannot name an axis: it is a function")
     if name in RESULT_COLUMNS:
         raise AxisError("PW572", f"{name!r} cannot name an axis: it is a column of all results")
-    values = listed(value, f"axis {name}")
+    values = _listed(value, f"axis {name}")
     if isinstance(values, range):
         return values
     good: list[int | str] = []

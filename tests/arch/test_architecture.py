@@ -104,7 +104,7 @@ LIBRARIES = {
     "numba": "support.jit",
     "numpy": "commands compose emulator flow.values flow.walk memory methods report "
     "simulator support sweeps trace validate",
-    "pandas": "library.campaigns sweeps.results",
+    "pandas": "library.functions sweeps.results",
     "platformdirs": "support.first_use",
     "pyarrow": "sweeps.tables sweeps.results.results_table",
     "scipy": "methods.pwcet support.ilp",

@@ -231,32 +231,31 @@ def cfg(
     link: Files = (),
 ) -> Cfg:
     """The control-flow graph of a kernel, calls replaced. Raises PtxwcetError. Cost: linear."""
-    opened = open_request(_request(**locals()))
+    opened = open_request(
+        _request(source, kernel=kernel, signature=signature, arch=arch, link=link)
+    )
     _require_one(opened.request.path, [one.name for one in opened.kernels])
     return Cfg.of(opened.whole(opened.kernels[0]))
 
 
-def _request(
-    source: object,
-    *,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    link: Files = (),
-    **given: Unpack[BoundArguments],
-) -> Request:
+def _request(source: object, **given: Unpack[BoundArguments]) -> Request:
     """The request of ``source`` and what is said of its launch, as the command line makes it.
 
     Raises PtxwcetError; TypeError for an ``arch`` or a ``signature`` that says nothing here.
     """
+    signature, arch, links = (
+        given.get("signature"),
+        given.get("arch"),
+        _paths(given.get("link", ())),
+    )
     if signature is not None and not hasattr(source, "inspect_asm"):
         raise TypeError("signature= is of a dispatcher of Numba: this source has none")
     carried = ptx_of(source, signature)
-    kernel = kernel or carried.kernel
+    kernel = given.get("kernel") or carried.kernel
     kernels = () if kernel is None else (kernel,)
     text = carried.text
     if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(_paths(link))), kernels)
+        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(links)), kernels)
     elif arch is not None:
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(
@@ -281,7 +280,7 @@ def _request(
             co_runner=given.get("co_runner"),
         ),
         ptxas_info=_path(given.get("ptxas_info")),
-        links=_paths(link),
+        links=links,
     )
 
 

@@ -110,7 +110,8 @@ def build_sweep_report(
     here = {name: rows[rows["machine"] == name] for name in map(str, table.values("machine"))}
     orders = {name: tuple(_orders(table, mine)) for name, mine in here.items()}
     first = {name: ranked[0] for name, ranked in orders.items() if ranked}
-    outcomes = rows["outcome"].value_counts()
+    counted = rows["outcome"].value_counts()
+    counts = [int(counted.get(one, 0)) for one in ("bounded", "refused", "failed")]
     drawn = _map(table, axes, here, first, x, y)
     return SweepReport(
         *report_head(),
@@ -118,8 +119,7 @@ def build_sweep_report(
         *(table.plan, table.plan_sha256),
         tuple(map(str, table.values("version"))),
         tuple(only),
-        len(rows),
-        *(int(outcomes.get(one, 0)) for one in ("bounded", "refused", "failed")),
+        *(len(rows), counts[0], counts[1], counts[2]),
         axes.varying,
         axes.following,
         axes.fixed,
@@ -387,7 +387,9 @@ def _panel(
     others = bounded.drop(shown.index)
     return MapPanel(
         name,
-        *((None, None, None) if kind is None else (kind.of, kind.guarantee, kind.policy)),
+        None if kind is None else kind.of,
+        None if kind is None else kind.guarantee,
+        None if kind is None else kind.policy,
         cells(shown, None, "min"),
         cells(here, 0, "size"),
         cells(others, 0, "size"),

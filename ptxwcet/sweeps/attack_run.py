@@ -21,15 +21,15 @@ from ptxwcet.report.head import report_head
 from ptxwcet.support.answer_store import AnswerStore, KeptEntry, KeptFailure, pack
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
-from ptxwcet.sweeps.attack_file import WORK, AttackFile
 from ptxwcet.sweeps.attack_report import (
     AttackReport,
     RunAttackRow,
     UnfinishedRow,
     WitnessRow,
 )
-from ptxwcet.sweeps.attacks import Attack, Seen, Witness, seen_from_json
-from ptxwcet.sweeps.engine import Cluster, run_campaign
+from ptxwcet.sweeps.attacks import WORK, Attack, AttackFile, Seen, Witness, seen_from_json
+from ptxwcet.sweeps.engine import Cluster, results_of
+from ptxwcet.sweeps.sweep_run import Claim
 from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
 from ptxwcet.validate.attack_rows import ControlRow
 
@@ -39,7 +39,6 @@ MOST_WITNESSES = 100
 """Witnesses that a report names; all are counted, and all are saved."""
 _MOST_GAP = 5_000
 """Units in turn that may be under way at once, so that a run that is stopped has none of them."""
-_PLAN = "plan.json"
 _WITNESSES = "witnesses"
 _FINDINGS = {
     Ending.DIED: ("died", "the process of the unit died: "),
@@ -102,14 +101,28 @@ def run_attacks(
     said ``resume``), PW831 (a worker has another file of attacks), PW820 to PW822, PW825. Cost:
     that of the units, and less than 1 ms for each. Memory does not grow with their number.
     """
-    _claim_folder(folder, plan, resume=resume)
+    ours = {
+        "attacks": [attack.name for attack in plan.attacks],
+        "file": None if plan.file is None else plan.file.path.name,
+        "first_seed": plan.first_seed,
+    }
+    claim = Claim(
+        "PW832",
+        ours,
+        tuple(ours),
+        ("results of other attacks or seeds", "name another folder"),
+        (
+            "results of these attacks",
+            "--resume goes on with it: what is there is not attacked again",
+        ),
+    )
+    claim.take(folder, resume=resume, is_used=lambda _: True)
     with AnswerStore(folder) as store:
         run = _Run(plan, folder, store, progress)
-        missing = run.missing()
-        first = list(itertools.islice(missing, 1))
-        if first:
-            with cluster() as started:
-                run.work_on(started, itertools.chain(first, missing))
+        # a process that has imported what the file was before is none for what it is now
+        work = WORK if plan.file is None else f"{WORK}#{plan.file.sha256}"
+        with closing(results_of(work, run.missing(), cluster, LIMITS)) as results:
+            run.keep(results)
         return run.report()
 
 
@@ -141,6 +154,8 @@ class _Run:
                     continue
                 self._under_way[number] = (attack, seed)
                 yield self._plan.unit(number, attack, seed)
+                # asked for another one: the first has brought up what does the work
+                self._begin = self._begin or time.monotonic()
 
     def _kept_turns(self) -> int:
         """The turns up to the last of which anything is kept: none is left out of a summary.
@@ -157,20 +172,13 @@ class _Run:
                 turns = turn
         return turns
 
-    def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
-        """Has the units done, and keeps what comes of them."""
-        self._begin = time.monotonic()
-        file = self._plan.file
-        # a process that has imported what the file was before is none for what it is now
-        work = WORK if file is None else f"{WORK}#{file.sha256}"
-        # closed here: while an exception is on its way, nobody else would before the cluster is
-        with closing(run_campaign(work, units, cluster, LIMITS)) as results:
-            for result in results:
-                if result is not None:
-                    attack, seed = self._under_way.pop(result.number)
-                    self._keep(attack, seed, result)
-                    self._done += 1
-                self._progress(self._done, self._violations, min(self._part(), 1.0))
+    def keep(self, results: Iterator[Result | None]) -> None:
+        """Keeps what comes of the units."""
+        for result in results:
+            if result is not None:
+                self._keep(*self._under_way.pop(result.number), result)
+                self._done += 1
+            self._progress(self._done, self._violations, min(self._part(), 1.0))
 
     def _part(self) -> float:
         """Which part of the run is over."""
@@ -292,35 +300,3 @@ def _witness(data: Mapping[str, Any]) -> Witness:
 
 def _failed(failure: Mapping[str, Any]) -> Witness:
     return Witness(failure["kind"], failure["why"])
-
-
-def _claim_folder(folder: Path, plan: AttackPlan, *, resume: bool) -> None:
-    """Makes the folder the plan's. Raises PtxwcetError (PW832)."""
-    mark = folder / _PLAN
-    ours = {
-        "attacks": [attack.name for attack in plan.attacks],
-        "file": None if plan.file is None else plan.file.path.name,
-        "first_seed": plan.first_seed,
-    }
-    try:
-        held = json.loads(mark.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise _not_ours(f"folder '{folder}' holds other files", "name another folder") from None
-    except (OSError, ValueError):
-        raise _not_ours(f"cannot read '{mark}'", "name another folder") from None
-    else:
-        if held != ours:
-            raise _not_ours(f"folder '{folder}' holds results of other attacks or seeds", None)
-        if not resume:
-            remedy = "--resume goes on with it: what is there is not attacked again"
-            raise _not_ours(f"folder '{folder}' holds results of these attacks", remedy)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
-    write_text(mark, json.dumps(ours) + "\n", "PW832")
-
-
-def _not_ours(message: str, remedy: str | None) -> PtxwcetError:
-    return PtxwcetError(Diagnostic("PW832", message, help=remedy or "name another folder"))

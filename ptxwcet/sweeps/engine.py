@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
@@ -196,6 +196,22 @@ def run_campaign(
     or workers are gone; what has come is complete). Cost here: some milliseconds a batch.
     """
     return _Campaign(work, units, cluster, limits).results()
+
+
+def results_of(
+    work: str,
+    units: Iterator[Unit],
+    cluster: Callable[[], contextlib.AbstractContextManager[Cluster]],
+    limits: Limits,
+) -> Generator[Result | None, None, None]:
+    """:func:`run_campaign` on a cluster that is only started if there is a unit."""
+    first = list(itertools.islice(units, 1))
+    if first:
+        with cluster() as started:
+            campaign = run_campaign(work, itertools.chain(first, units), started, limits)
+            # closed here: while an exception is on its way, nobody else would before the cluster is
+            with contextlib.closing(campaign) as results:
+                yield from results
 
 
 class _Campaign:

@@ -25,10 +25,9 @@ from ptxwcet.simulator.grid import (
 )
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.validate.cases import Case, deal
+from ptxwcet.validate.cases import Case, Run, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
-from ptxwcet.validate.plans import Run
 from ptxwcet.validate.witness import describe
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 

@@ -30,9 +30,9 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.validate.cases import Run
 from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.grid_study import GridValidation, validate_grid
-from ptxwcet.validate.plans import Run
 
 MOST_STEPS = 1_000_000
 """Basic blocks that the warps of a block may have executed to be compared one by one."""

@@ -21,7 +21,7 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.launches import attack_analysis
-from ptxwcet.validate.shrink_text import shrink_text
+from ptxwcet.validate.shrink import shrink_text
 
 RANDOM_KERNELS = 12
 _ATTACKS = 8

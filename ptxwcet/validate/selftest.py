@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from ptxwcet.support.installation import Digest, installed_digests, installed_versions
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack
-from ptxwcet.validate.cases import Case
+from ptxwcet.validate.cases import Case, Plan, standard_plan
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.corpus import CORPUS, KnownCase
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import GridTally, attack_grids
-from ptxwcet.validate.plans import Plan, standard_plan
 from ptxwcet.validate.witness import Witness, find_witness
 
 _CHUNK = 240

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxwcet.commands.bound.launch_text import plural
-from ptxwcet.commands.compare.payment import Change, LineChange, Payment, difference_of
-from ptxwcet.commands.compare.report import DiffReport, KernelChange
+from ptxwcet.commands.compare.report import (
+    Change,
+    DiffReport,
+    KernelChange,
+    LineChange,
+    Payment,
+    difference_of,
+)
 from ptxwcet.support.printable import printable_line
 
 _KINDS = (

@@ -49,8 +49,8 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.sweeps.cell import Ending, Limits, Unit
 from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
-from ptxwcet.sweeps.work import Ending, Limits, Unit
 from ptxwcet.validate.shrink import shrink_text
 
 MOST_VISITS = 1_500

@@ -28,9 +28,9 @@ from ptxwcet.sweeps.attack_report import (
     WitnessRow,
 )
 from ptxwcet.sweeps.attacks import WORK, Attack, AttackFile, Seen, Witness, seen_from_json
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit
 from ptxwcet.sweeps.engine import Cluster, results_of
 from ptxwcet.sweeps.sweep_run import Claim
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
 from ptxwcet.validate.attack_rows import ControlRow
 
 LIMITS = Limits(memory_mib=4096, seconds=1800)

@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from multiprocessing.connection import Connection
 from queue import Empty, LifoQueue
 from threading import Lock
-
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from typing import Any
 
 IDLE_SECONDS = 120.0
 """After so long without a unit a cell ends."""
@@ -36,8 +37,53 @@ main(int(sys.argv[1]))
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 5.0
 
-_Ready = LifoQueue[tuple["Cell", float]]
-_idle: dict[tuple[str, Limits], _Ready] = {}
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one unit may take, MiB of memory and seconds, before it is given up; None: any amount.
+
+    Memory is that of the process's data (RLIMIT_DATA), which Linux enforces and other systems may
+    not.
+    """
+
+    memory_mib: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit: what its work is called with.
+
+    ``shared`` are contents by name, equal names for equal contents: a batch carries each once.
+    """
+
+    number: int
+    payload: Any
+    shared: Mapping[str, bytes]
+
+
+class Ending(Enum):
+    """How a unit ended."""
+
+    DONE = "done"
+    RAISED = "raised"  # an exception
+    DIED = "died"  # its process did
+    MEMORY = "memory"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a unit: ``value`` of its work if that was done, else ``why`` not.
+
+    ``seconds`` are those of the work.
+    """
+
+    number: int
+    ending: Ending
+    value: Any = None
+    why: str = ""
+    seconds: float = 0.0
 
 
 class CellDied(Exception):
@@ -82,6 +128,8 @@ class _Busy:
 
 
 _busy = _Busy()
+_Ready = LifoQueue[tuple["Cell", float]]
+_idle: dict[tuple[str, Limits], _Ready] = {}
 
 
 class Cell:

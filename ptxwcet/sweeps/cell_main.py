@@ -15,8 +15,7 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any
 
-from ptxwcet.sweeps.cell import IDLE_SECONDS
-from ptxwcet.sweeps.work import Ending, Limits
+from ptxwcet.sweeps.cell import IDLE_SECONDS, Ending, Limits
 
 _LOOK_SECONDS = 1.0
 

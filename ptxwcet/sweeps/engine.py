@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxwcet.opened.inputs import describe_here
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.sweeps.cell import close_cells, run_units
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit, close_cells, run_units
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -305,13 +304,13 @@ class _Campaign:
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
         self._without_workers = None
-        done = {result[0] for result in told}
+        done = {result.number for result in told}
         self._left += (unit for unit in batch if unit.number not in done)
-        for number, ending, value, why, seconds in told:
+        for result in told:
             self._done += 1
             weight = max(1 / self._done, 0.05)
-            self._mean_seconds += weight * (max(seconds, 1e-4) - self._mean_seconds)
-            yield Result(number, Ending(ending), value, why, seconds)
+            self._mean_seconds += weight * (max(result.seconds, 1e-4) - self._mean_seconds)
+            yield result
 
     def _wanted(self) -> float:
         """The seconds that a batch should take: more of them with many workers."""
@@ -358,7 +357,7 @@ def run_batch(
     most_seconds: float,
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
-) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:
+) -> list[Result] | dict[str, str]:
     """What a worker does with a batch: its results, or what is installed here if that differs.
 
     When ``most_seconds`` are over, units that have not begun are left to another batch: a batch
@@ -378,8 +377,7 @@ def run_batch(
     ]
     results = []
     for result in run_units(work, units, Limits(memory_mib, seconds)):
-        ending = result.ending.value
-        results.append((result.number, ending, result.value, result.why, result.seconds))
+        results.append(result)
         if time.monotonic() > end:
             break
     return results

@@ -25,6 +25,7 @@ from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan
 from ptxwcet.opened.request import Request
 from ptxwcet.support.toml_places import locate_key, nearest
+from ptxwcet.sweeps.cell import Limits
 from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Template, Values
 from ptxwcet.sweeps.sweep_reading import (
     BOTH_KEYS,
@@ -47,7 +48,6 @@ from ptxwcet.sweeps.sweep_values import (
     read_limit,
     read_values,
 )
-from ptxwcet.sweeps.work import Limits
 
 MOST_UNITS = 10_000_000
 """Most units of a plan, and most combinations of axes before ``where`` leaves any out."""

@@ -18,11 +18,11 @@ from ptxwcet.opened.inputs import ChangedFile, Inputs, KeyedRequest
 from ptxwcet.support.answer_store import STORE, AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
+from ptxwcet.sweeps.cell import Result, Unit
 from ptxwcet.sweeps.engine import Cluster, results_of
 from ptxwcet.sweeps.kernel_work import WORK, failure, kept_result, kernel_unit
 from ptxwcet.sweeps.sweep_plan import PlannedUnit, SweepPlan
 from ptxwcet.sweeps.tables import PARQUET, Row, write_tables
-from ptxwcet.sweeps.work import Result, Unit
 
 _PLAN = "plan.json"
 _WRITE_SECONDS = 0.25

@@ -17,8 +17,7 @@ import pytest
 from loopback import PATIENCE, await_that, is_alive
 
 from ptxwcet.sweeps import cell
-from ptxwcet.sweeps.cell import close_cells, run_units
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit, close_cells, run_units
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits of Linux")
 DIED, DONE, RAISED = Ending.DIED, Ending.DONE, Ending.RAISED
@@ -171,7 +170,7 @@ _PARENT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from ptxwcet.sweeps.cell import run_units
-from ptxwcet.sweeps.work import Limits, Unit
+from ptxwcet.sweeps.cell import Limits, Unit
 units = [Unit(0, ("state", None), {}), Unit(1, (sys.argv[2], None), {})]
 for result in run_units("bad_units:work", units, Limits()):
     print(json.dumps(result.value), flush=True)

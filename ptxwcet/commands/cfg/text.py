@@ -8,6 +8,7 @@ from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.values.condition_text import place_of
+from ptxwcet.support.columns import aligned
 
 
 def render_flow_text(described: DescribedKernel, shown: DivergentSet) -> str:
@@ -54,7 +55,4 @@ def _table(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield title if rows else f"no {title.partition(' (')[0]}"
     if not rows:
         return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield ("  " + "  ".join(cells)).rstrip()
+    yield from (f"  {line}".rstrip() for line in aligned(rows))

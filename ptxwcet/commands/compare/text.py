@@ -13,6 +13,7 @@ from ptxwcet.commands.compare.report import (
     Payment,
     difference_of,
 )
+from ptxwcet.support.columns import aligned
 from ptxwcet.support.printable import printable_line
 
 _KINDS = (
@@ -81,14 +82,7 @@ def _table(title: str, changes: Sequence[Change | LineChange], names: Sequence[s
     if not cells:
         return []
     table = [("old", "new", "difference", title), *cells]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    return [
-        "    "
-        + "  ".join(
-            [*(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]
-        )
-        for row in table
-    ]
+    return [f"    {line}" for line in aligned(table, range(3))]
 
 
 def _line(one: LineChange) -> str:

@@ -11,6 +11,7 @@ from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.head import MachineHead, head_text, machine_head
+from ptxwcet.support.columns import aligned
 from ptxwcet.support.rounding import microseconds_of
 
 _MOST_ROWS = 40
@@ -88,12 +89,7 @@ def render_sequence_text(report: SequenceReport) -> str:
         )
         for launch in report.launches[:_MOST_ROWS]
     ]
-    table = [("times", "cycles each", "total", "share", "launch"), *launches]
-    widths = [max(len(row[i]) for row in table) for i in range(4)]
-    lines = [
-        "  ".join([*(cell.rjust(widths[i]) for i, cell in enumerate(row[:4])), row[4]])
-        for row in table
-    ]
+    lines = aligned([("times", "cycles each", "total", "share", "launch"), *launches], range(4))
     hidden = len(report.launches) - _MOST_ROWS
     if hidden > 0:
         lines.append(f"and {hidden:,} more (--format json lists all)")

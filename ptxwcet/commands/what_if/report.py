@@ -9,6 +9,7 @@ from typing import Literal
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head
+from ptxwcet.support.columns import aligned
 from ptxwcet.support.diagnostics import Diagnostic
 
 
@@ -94,14 +95,11 @@ def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
     for case in kernel.variants:
         grown = (case.cycles, case.growth_percent, case.launch_cycles, case.launch_growth_percent)
         table.append(_cells((case.variant, *grown), has_launch))
-    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
     yield ""
     yield f"kernel     {kernel.readable}"
-    reasons = ["", "", *(one.reason for one in kernel.variants)]
-    for line, reason in zip(table, reasons, strict=True):
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        yield ("  ".join(cells) + (f"  no bound: {reason}" if reason else "")).rstrip()
+    reasons = ["", "", *(f"no bound: {one.reason}" * bool(one.reason) for one in kernel.variants)]
+    told = [(*line, reason) for line, reason in zip(table, reasons, strict=True)]
+    yield from aligned(told, range(1, len(heads)))
 
 
 def _cells(

@@ -63,21 +63,24 @@ class AttackPlan:
     units: int | None = None
     seconds: float = 60.0
 
+    def file_of(self, attack: Attack) -> AttackFile | None:
+        """The file that an attack is of; None for those of the package."""
+        return self.file if self.file is not None and attack in self.file.attacks else None
+
     def key(self, attack: Attack, seed: int) -> str:
         """The key that a unit is kept under."""
-        is_own = self.file is not None and attack in self.file.attacks
+        file = self.file_of(attack)
         whole = {
             "attack": attack.name,
             "seed": seed,
-            "file": self.file.sha256 if is_own and self.file is not None else None,
+            "file": None if file is None else file.sha256,
             "installation": dict(describe_here()),
         }
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def unit(self, number: int, attack: Attack, seed: int) -> Unit:
         """The unit of a seed."""
-        is_own = self.file is not None and attack in self.file.attacks
-        file = self.file if is_own else None
+        file = self.file_of(attack)
         payload = {
             "attack": attack.name,
             "seed": seed,
@@ -212,10 +215,12 @@ class _Run:
         rows: list[RunAttackRow] = []
         witnesses: list[WitnessRow] = []
         unfinished: list[UnfinishedRow] = []
+        first = self._plan.first_seed
         for attack in self._plan.attacks:
-            total = Seen()
-            for seed in self._seeds(attack):
-                kept = self._store.summary(self._plan.key(attack, seed))
+            total, units = Seen(), self._reached[attack.name]
+            for seed in range(first, first + units):
+                key = self._plan.key(attack, seed)
+                kept = self._store.summary(key)
                 assert kept is not None, "each unit that was started has ended"
                 row = kept[0]
                 if row.get("is_stopped"):
@@ -225,10 +230,23 @@ class _Run:
                 seen = Seen(violations=1) if is_failed else seen_from_json(row)
                 total.add(seen)
                 if seen.violations:
-                    found = [_failed(row)] if is_failed else self._witnesses(attack, seed)
-                    more = self._witness_rows(attack, seed, found)
-                    witnesses += more[: MOST_WITNESSES - len(witnesses)]
-            rows.append(self._row(attack, total))
+                    whole = self._store.answer(key) or {"witnesses": ()}
+                    found = list(map(_witness, whole["witnesses"]))
+                    found = [_failed(row)] if is_failed else found
+                    saved = self._save(attack, seed, found)
+                    witnesses += [
+                        WitnessRow(attack.name, seed, one.kind, one.title, names)
+                        for one, names in zip(found, saved, strict=True)
+                    ][: MOST_WITNESSES - len(witnesses)]
+            controls = (ControlRow(name, *told) for name, told in sorted(total.controls.items()))
+            rows.append(
+                RunAttackRow(
+                    *(attack.name, attack.attacked, first, units),
+                    *(total.cases, total.runs, total.violations),
+                    dict(sorted(total.counts.items())),
+                    tuple(controls),
+                )
+            )
         file = self._plan.file
         return AttackReport(
             *report_head(),
@@ -241,44 +259,13 @@ class _Run:
             tuple(unfinished),
         )
 
-    def _seeds(self, attack: Attack) -> range:
-        first = self._plan.first_seed
-        return range(first, first + self._reached[attack.name])
-
-    def _row(self, attack: Attack, total: Seen) -> RunAttackRow:
-        controls = tuple(ControlRow(name, *total.controls[name]) for name in sorted(total.controls))
-        return RunAttackRow(
-            attack.name,
-            attack.attacked,
-            self._plan.first_seed,
-            len(self._seeds(attack)),
-            total.cases,
-            total.runs,
-            total.violations,
-            dict(sorted(total.counts.items())),
-            controls,
-        )
-
-    def _witness_rows(
-        self, attack: Attack, seed: int, witnesses: list[Witness]
-    ) -> list[WitnessRow]:
-        files = self._save(attack, seed, witnesses)
-        return [
-            WitnessRow(attack.name, seed, witness.kind, witness.title, names)
-            for witness, names in zip(witnesses, files, strict=True)
-        ]
-
-    def _witnesses(self, attack: Attack, seed: int) -> list[Witness]:
-        whole = self._store.answer(self._plan.key(attack, seed))
-        return [_witness(one) for one in whole["witnesses"]] if whole is not None else []
-
     def _save(self, attack: Attack, seed: int, witnesses: list[Witness]) -> list[tuple[str, ...]]:
         """Saves witnesses; the names of the files of each in the folder."""
         names = []
         for number, witness in enumerate(witnesses, 1):
             base = f"{attack.name}-{seed}" + (f"-{number}" if number > 1 else "")
-            file = self._plan.file
-            source = f" --attacks {file.path.name}" if file and attack in file.attacks else ""
+            file = self._plan.file_of(attack)
+            source = "" if file is None else f" --attacks {file.path.name}"
             lines = [
                 f"{witness.kind}: {witness.title}",
                 *witness.lines,

@@ -26,28 +26,25 @@ from ptxwcet.opened.plan_reading import PlanProblems, open_plan
 from ptxwcet.opened.request import Request
 from ptxwcet.support.toml_places import locate_key, nearest
 from ptxwcet.sweeps.cell import Limits
-from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Template, Values
+from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Template, Value, Values
 from ptxwcet.sweeps.sweep_reading import (
     BOTH_KEYS,
-    POLICY_ALONE,
-    TABLE,
-    Places,
-    TableReader,
-    has_scheduled,
-)
-from ptxwcet.sweeps.sweep_tables import Choice, Sources, SweepTable, for_values
-from ptxwcet.sweeps.sweep_values import (
     DEFAULTS,
     LIMITS,
     NUMBER_KEYS,
+    POLICY_ALONE,
+    TABLE,
     TOP_KEYS,
     AxisError,
-    Value,
+    Places,
+    TableReader,
+    has_scheduled,
     is_number,
     number_expected,
     read_limit,
     read_values,
 )
+from ptxwcet.sweeps.sweep_tables import Choice, Sources, SweepTable, for_values
 
 MOST_UNITS = 10_000_000
 """Most units of a plan, and most combinations of axes before ``where`` leaves any out."""

@@ -20,8 +20,7 @@ from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
-from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Values
-from ptxwcet.sweeps.sweep_values import Value
+from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value, Values
 
 _LONGEST_SHOWN = 300
 _Subject = tuple[str, str | None, str | None]

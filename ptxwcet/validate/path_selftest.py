@@ -20,7 +20,7 @@ from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validate.launches import attack_analysis
+from ptxwcet.validate.inputs import attack_analysis
 from ptxwcet.validate.shrink import shrink_text
 
 RANDOM_KERNELS = 12

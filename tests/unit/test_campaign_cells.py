@@ -205,7 +205,7 @@ def test_ctrl_c_is_for_the_parent() -> None:
         os.killpg(parent.pid, signal.SIGINT)
         await_that(lambda: not is_alive(child))
         _, said = parent.communicate(timeout=PATIENCE)
-        assert "cell_main" not in said
+        assert "in main" not in said
 
 
 def test_no_standard_error() -> None:

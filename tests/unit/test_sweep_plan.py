@@ -15,7 +15,7 @@ from refusals import refusals_of
 from ptxwcet.opened.opening import read_module
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
 from ptxwcet.sweeps.sweep_plan import Limits, SweepPlan, read_sweep_plan
-from ptxwcet.sweeps.sweep_values import LIMITS, TABLE_KEYS
+from ptxwcet.sweeps.sweep_reading import LIMITS, TABLE_KEYS
 
 KERNEL = ".visible .entry {name}() {{ ret; }}\n"
 HEADER = ".version 8.0\n.target sm_86\n.address_size 64\n"

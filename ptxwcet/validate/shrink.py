@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
@@ -27,6 +28,7 @@ MOST_TRIES = 400
 """Of a text that is shrunk."""
 
 Body = tuple[Node, ...]
+_Value = TypeVar("_Value")
 
 
 def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.0) -> Case:
@@ -39,7 +41,7 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
 
     def still(candidate: Case) -> bool:
         try:
-            return persists(candidate)
+            return time.monotonic() < end and persists(candidate)
         except (PtxwcetError, ValueError):  # ValueError: a latency below the time of its servers
             return False
 
@@ -53,29 +55,20 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
             _fewer_cores,
             _plainer_units,
         ):
-            case, changed = _descend(case, step, still, end)
-            progress = progress or changed
+            smaller = descend(case, step, still)
+            progress = progress or smaller is not case
+            case = smaller
     return replace(case, name=f"shrunk from {case.name}")
 
 
-def _descend(
-    case: Case,
-    step: Callable[[Case], Iterator[Case]],
-    still: Callable[[Case], bool],
-    end: float,
-) -> tuple[Case, bool]:
+def descend(
+    large: _Value, step: Callable[[_Value], Iterator[_Value]], still: Callable[[_Value], bool]
+) -> _Value:
     """Takes simplifications of one kind for as long as one keeps the violation."""
-    changed = False
-    simplified = True
-    while simplified:
-        simplified = False
-        for candidate in step(case):
-            if time.monotonic() > end:
-                return case, changed
-            if still(candidate):
-                case, changed, simplified = candidate, True, True
-                break
-    return case, changed
+    found: _Value | None = large
+    while found is not None:
+        large, found = found, next(filter(still, step(found)), None)
+    return large
 
 
 def _fewer_cores(case: Case) -> Iterator[Case]:

@@ -126,13 +126,6 @@ class Template:
         """Whether it is nothing but one expression in braces: then its value may be an integer."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
 
-    @property
-    def is_one_name(self) -> bool:
-        """Whether it is nothing but the name of an axis in braces, which may have texts."""
-        return (
-            len(self.parts) == 1 and isinstance(self.parts[0], Expression) and self.parts[0].is_name
-        )
-
     def render(self, values: Values) -> int | str:
         """The text for these values; of one expression alone its value.
 

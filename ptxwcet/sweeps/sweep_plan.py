@@ -26,7 +26,7 @@ from ptxwcet.opened.plan_reading import PlanProblems, open_plan
 from ptxwcet.opened.request import Request
 from ptxwcet.support.toml_places import locate_key, nearest
 from ptxwcet.sweeps.cell import Limits
-from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Template, Value, Values
+from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Values
 from ptxwcet.sweeps.sweep_reading import (
     BOTH_KEYS,
     DEFAULTS,
@@ -81,15 +81,13 @@ class SweepPlan:
 
     ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
     ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
-    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64
-    bits, or None.
+    say alike, as they are first written.
     """
 
     path: str
     sha256: str
     limits: Limits
     columns: tuple[str, ...]
-    integer_columns: frozenset[str]
     _tables: tuple[SweepTable, ...] = field(repr=False)
     _sources: Sources = field(repr=False)
     _count: int
@@ -97,6 +95,15 @@ class SweepPlan:
     def count(self) -> int:
         """How many units there are. Cost: none, they were counted when the plan was read."""
         return self._count
+
+    def integer_columns(self) -> frozenset[str]:
+        """The columns with nothing but integers of 64 bits. Cost: that of the units."""
+        texts: set[str] = set()
+        for unit in self.units():
+            for name, value in zip(self.columns, unit.values, strict=True):
+                if value is not None and not (type(value) is int and LEAST <= value <= MOST):
+                    texts.add(name)
+        return frozenset(self.columns) - texts
 
     def units(self) -> Iterator[PlannedUnit]:
         """All units, one after the other; each call begins anew, and opens no file.
@@ -165,10 +172,7 @@ class _Reader:
                 problems.report("PW572", message, "files", table.number - 1, _NARROWER)
                 break
         problems.stop()
-        integers = _integer_columns(good, columns)
-        return SweepPlan(
-            path, file_digest(path), limits, columns, integers, good, self._sources, count
-        )
+        return SweepPlan(path, file_digest(path), limits, columns, good, self._sources, count)
 
     def _limits(self, value: object) -> Limits:
         if not isinstance(value, Mapping):
@@ -324,35 +328,4 @@ def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
         len(choices) == tables
         and len(first) == 1
         and all(list(choice.elements) == list(first) for choice in choices)
-    )
-
-
-def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> frozenset[str]:
-    """The columns that have nothing but integers, as the axes and templates say."""
-    texts: set[str] = set()
-    for table in tables:
-        texts |= {name for name, values in table.axes.items() if not _are_integers(values)}
-        for name, choice in table.named_choices():
-            if not _gives_integers(choice, table.axes):
-                texts.add(name)
-    return frozenset(columns) - texts
-
-
-def _gives_integers(choice: Choice, axes: Mapping[str, Sequence[int | str]]) -> bool:
-    if isinstance(choice.elements, range):
-        return True
-    for element in choice.elements:
-        if not isinstance(element, Template):
-            if not _are_integers([element]):
-                return False
-        elif not element.is_one_expression or (
-            element.is_one_name and not all(_are_integers(axes[name]) for name in element.names)
-        ):
-            return False
-    return True
-
-
-def _are_integers(values: Sequence[Value]) -> bool:
-    return isinstance(values, range) or all(
-        type(value) is int and LEAST <= value <= MOST for value in values
     )

@@ -64,7 +64,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
     import pyarrow.parquet as parquet
 
     columns = (*BEFORE, *plan.columns, *AFTER)
-    integers = {*INTEGERS, *plan.integer_columns}
+    integers = {*INTEGERS, *plan.integer_columns()}
     kinds = [
         arrow.float64()
         if name in _FLOATS

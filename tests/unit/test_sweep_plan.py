@@ -96,7 +96,7 @@ def test_all_keys(folder: Path) -> None:
         *("param.n", "param.x", "param.f", "param.a.b", "param.t"),
     )
     assert unit.values == (16, "plain", 16, "1..100", "0.5", -1, "plain")
-    assert plan.integer_columns == {"n", "param.n", "param.a.b"}
+    assert plan.integer_columns() == {"n", "param.n", "param.a.b"}
     assert request.parameters == ("n=16", "x=1..100", "f=0.5", "a.b=-1", "t=plain")
     assert request.loop_bounds == ("$L1=17",)
     assert (request.block, request.grid) == ("16x2", "64")
@@ -158,7 +158,7 @@ def test_tables_follow_one_another(folder: Path) -> None:
         (2, (None, None, 2)),
         (3, (None, 3, None)),
     ]
-    assert plan.integer_columns == {"c", "param.n"}
+    assert plan.integer_columns() == {"c", "param.n"}
     assert list(plan.units()) == list(plan.units())
 
 
@@ -259,7 +259,7 @@ def test_every_key_with_several_values_is_a_column(folder: Path) -> None:
     text += 'facts = ["f.toml", "g.toml"]\nloop_bounds = { a = [3, 4], b = 3 }\n'
     plan = plan_of(folder, text)
     assert plan.columns == ("param.n", "set.facts", "set.registers", "loop.a")
-    assert plan.integer_columns == {"param.n", "set.registers", "loop.a"}
+    assert plan.integer_columns() == {"param.n", "set.registers", "loop.a"}
     units = [(unit.request.block, *unit.values) for unit in plan.units()]
     assert len(set(units)) == plan.count() == 16
 
@@ -274,7 +274,7 @@ def test_what_tables_do_not_say_alike_is_a_column(folder: Path) -> None:
         *((None, 16, 3, 1), (8, 16, 4, None), (16, 32, 4, None)),
         *((None, 16, 3, 1), (None, 32, 3, 1)),
     ]
-    assert plan.integer_columns == set(plan.columns)
+    assert plan.integer_columns() == set(plan.columns)
     two = plan_of(folder, one + ONE + "block = 32\nregisters = 16\n")
     assert two.columns == ("set.sms", "loop.a", "loop.b")
 
@@ -300,7 +300,7 @@ def test_integer_columns(folder: Path) -> None:
         + AXES
         + 'i = [1, 2]\nt = [1, "x"]\n'
     )
-    integers = plan_of(folder, text).integer_columns
+    integers = plan_of(folder, text).integer_columns()
     assert integers == {"i", "param.i", "param.e", "param.m", "param.r"}
 
 
@@ -604,7 +604,7 @@ def test_the_example_of_the_docs(folder: Path) -> None:
     tiles, sizes = 8, 7
     assert plan.count() == tiles * sizes * 4 * 2 * 2 * 2 * 3
     assert plan.columns == ("tm", "tn", "m", "n", "param.m", "param.n", "param.k", "param.alpha")
-    assert plan.integer_columns == set(plan.columns)
+    assert plan.integer_columns() == set(plan.columns)
     known = {*TABLE_KEYS, *LIMITS, "limits"}
     assert {key for key in known if f"`{key}`" not in page and f"\n{key} = " not in page} == {
         "limits"

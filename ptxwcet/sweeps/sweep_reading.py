@@ -389,20 +389,18 @@ def read_values(key: str, value: object) -> Sequence[Value]:
     if isinstance(value, Mapping) and key not in _RANGED:
         raise AxisError("PW572", _expected(key))
     values = _listed(value, key)
-    good: list[Value] = []
-    for each in _ends(values) if isinstance(values, range) else values:
-        if not isinstance(each, int | str) or not _fits(key, each):
-            raise AxisError("PW572", _expected(key))
-        good.append(each)
-    return values if isinstance(values, range) else good
+    return _fitting(values, lambda one: _fits(key, one), _expected(key))
 
 
-def _ends(values: range) -> tuple[int, int]:
-    """The least and the largest value of a range: if they fit, the others do."""
-    return values[0], values[-1]
+def _fitting(values: Sequence[Any], is_good: Callable[[Any], bool], expected: str) -> Sequence[Any]:
+    """The values. Raises AxisError (PW572) if one is none; of a range if an end of it is none."""
+    ends = (values[0], values[-1]) if isinstance(values, range) else values
+    if not all(map(is_good, ends)):
+        raise AxisError("PW572", expected)
+    return values
 
 
-def _fits(key: str, value: int | str) -> bool:
+def _fits(key: str, value: object) -> bool:
     if key in TEXT_KEYS:
         return is_text(value)
     if key in SIZES:
@@ -438,15 +436,13 @@ def read_named_values(table: str, name: str, value: object) -> Sequence[Value]:
     what = f"{name!r} of {table}"
     if not name or "=" in name:
         raise AxisError("PW572", f"{what} is no name")
-    values = _listed(value, what)
-    good: list[Value] = []
-    for each in _ends(values) if isinstance(values, range) else values:
-        is_whole = type(each) is int and LEAST <= each <= _MOST_PARAMETER
-        is_finite = type(each) is float and math.isfinite(each)
-        if not isinstance(each, int | float | str) or not (is_whole or is_finite or is_text(each)):
-            raise AxisError("PW572", f"{what} is a number or a text, a list or a range of numbers")
-        good.append(each)
-    return values if isinstance(values, range) else good
+
+    def is_good(one: object) -> bool:
+        is_whole = type(one) is int and LEAST <= one <= _MOST_PARAMETER
+        return is_whole or (type(one) is float and math.isfinite(one)) or is_text(one)
+
+    expected = f"{what} is a number or a text, a list or a range of numbers"
+    return _fitting(_listed(value, what), is_good, expected)
 
 
 def read_axis(name: str, value: object) -> Sequence[int | str]:
@@ -458,18 +454,14 @@ def read_axis(name: str, value: object) -> Sequence[int | str]:
         raise AxisError("PW572", f"{name!r} cannot name an axis: it is a function")
     if name in RESULT_COLUMNS:
         raise AxisError("PW572", f"{name!r} cannot name an axis: it is a column of all results")
-    values = _listed(value, f"axis {name}")
-    if isinstance(values, range):
-        return values
-    good: list[int | str] = []
-    for each in values:
-        is_whole = type(each) is int and LEAST <= each <= MOST
-        is_short = isinstance(each, str) and 0 < len(each) <= _LONGEST_AXIS_TEXT
-        if not isinstance(each, int | str) or not (is_whole or is_short):
-            what = f"whole numbers of 64 bits or texts of up to {_LONGEST_AXIS_TEXT:,} characters"
-            raise AxisError("PW572", f"axis {name} has values that are not {what}")
-        good.append(each)
-    return good
+
+    def is_good(one: object) -> bool:
+        is_whole = type(one) is int and LEAST <= one <= MOST
+        return is_whole or (isinstance(one, str) and 0 < len(one) <= _LONGEST_AXIS_TEXT)
+
+    what = f"whole numbers of 64 bits or texts of up to {_LONGEST_AXIS_TEXT:,} characters"
+    expected = f"axis {name} has values that are not {what}"
+    return _fitting(_listed(value, f"axis {name}"), is_good, expected)
 
 
 def read_limit(key: str, value: object) -> int:

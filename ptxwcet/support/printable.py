@@ -9,7 +9,7 @@ JSON reads as the character itself.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 _LAYOUT = "\n\t"
 

@@ -104,7 +104,7 @@ LIBRARIES = {
     "lark": "ptx",
     # jinja2's own
     "markupsafe": "commands.page.render dossier.page sweeps.results.pictures",
-    "matplotlib": "commands.simulate.picture commands.page.charts methods.pwcet.curves "
+    "matplotlib": "commands.simulate.picture commands.page.charts "
     "methods.pwcet.pictures sweeps.results.pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",

@@ -63,7 +63,7 @@ MACHINE_FILE: Option = click.option(
     default=DEFAULT_MACHINE,
     shell_complete=completion.machines,
     show_default=True,
-    help="Machine file: a name (ptxwcet machine list) or a path.",
+    help="Machine file: a name (ptxwcet machine) or a path.",
 )
 MEMORY_LATENCY: Option = click.option(
     "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from ptxwcet.cli.tree import CommandTree
 from ptxwcet.machine.loader import find_machine_file
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
@@ -46,6 +48,12 @@ class InputFile(click.Path):
             reason = error.strerror or type(error).__name__
             self.fail(f"cannot read '{path}': {reason}", param, ctx)
         return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        """Files, and for the first word behind a command the commands behind its name."""
+        if isinstance(ctx.command, CommandTree) and isinstance(param, click.Argument):
+            return ctx.command.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, param, incomplete)
 
     def reads(self, value: str | Path) -> Iterator[Path]:
         """Every file that is read because of this one."""

@@ -1,4 +1,4 @@
-"""``ptxwcet dossier FILE``: what an assessor asks for about bounds, as a page and as data."""
+"""``ptxwcet report dossier FILE``: what an assessor asks for, as page and data."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _SEED = 1
 
 
 @click.command(
+    "dossier",
     cls=Command,
-    example="ptxwcet dossier kernel.ptx --block 256 --grid 16 --param n=4096 "
+    example="ptxwcet report dossier kernel.ptx --block 256 --grid 16 --param n=4096 "
     "--selftest selftest.json -o dossier.html",
 )
 @options.analysis_options
@@ -56,7 +57,7 @@ _SEED = 1
     "--selftest",
     "selftest_file",
     type=InputFile(),
-    help="Put in this result of ptxwcet selftest --format json.  [default: run the self-test]",
+    help="Put in this result of ptxwcet validate tool --format json.  [default: run the self-test]",
 )
 @click.option("--no-selftest", is_flag=True, help="Do without a self-test, and say so.")
 @click.option(
@@ -66,7 +67,7 @@ _SEED = 1
     show_default=True,
     help="Random cases of the self-test that is run.",
 )
-def dossier(
+def report_dossier(
     output: Path,
     form: str | None,
     budget: Budget | None,
@@ -81,7 +82,7 @@ def dossier(
     It has what is claimed, the assumptions with state and evidence, the certificates of loops,
     checked again, the self-test, what the long attacks found, limits of the method, versions,
     inputs with their SHA-256, and the command. The HTML page loads nothing and prints well; the
-    JSON needs no extra (ptxwcet schema dossier).
+    JSON needs no extra (ptxwcet explain schema dossier).
 
     Exit code: 0 all kernels bounded and all checks passed; 1 a kernel is refused or a check failed,
     the dossier says which; 2 usage.
@@ -92,9 +93,9 @@ def dossier(
         options.refuse_idle("is of the self-test that is run, and none is", "cases")
     targets = _targets(output, form)
     if "html" in targets:
-        require_extra("report", "ptxwcet dossier without --format json")
+        require_extra("report", "ptxwcet report dossier without --format json")
     if selftest_file is None and not no_selftest:
-        require_extra("sim", "ptxwcet dossier without --no-selftest or --selftest FILE")
+        require_extra("sim", "ptxwcet report dossier without --no-selftest or --selftest FILE")
     saved = None if selftest_file is None else _saved_self_test(selftest_file)
     checks = Checks(budget, None, required_guarantee(budget, require))
     report, diagnostics = _dossier(
@@ -192,5 +193,5 @@ def _read_selftest(path: str) -> SelfTestReport:
         return read_as(SelfTestReport, json.loads(read_text(path, MOST_DATA_BYTES)))
     except (OSError, ValueError, RecursionError) as error:
         message = f"'{path}' is no result of a self-test: {error}"
-        remedy = f"give what ptxwcet selftest --format json -o {path} wrote"
+        remedy = f"give what ptxwcet validate tool --format json -o {path} wrote"
         raise PtxwcetError(Diagnostic("PW591", message, help=remedy)) from None

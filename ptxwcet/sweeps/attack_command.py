@@ -1,4 +1,4 @@
-"""``ptxwcet attack NAME ...``: attacks on the tool's own answers, on all cores or on a cluster."""
+"""``ptxwcet validate attack NAME ...``: attacks on the tool's own answers, on all cores."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _MOST_SHOWN = 10
 
 
 @click.command(
+    "attack",
     cls=Command,
     needs=("sweep", "sim"),
-    example="ptxwcet attack blocks --units 2 -o attack",
+    example="ptxwcet validate attack blocks --units 2 -o attack",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
@@ -65,7 +66,7 @@ _MOST_SHOWN = 10
     is_flag=True,
     help="Go on in a folder of the same attacks and seed; --seconds and --units may be others.",
 )
-def attack(
+def validate_attack(
     names: tuple[str, ...],
     file: str | None,
     seconds: float | None,

@@ -1,7 +1,7 @@
 """Files of attacks: Python that defines ``ATTACKS``, loaded by who asks and by who attacks.
 
-``ptxwcet attack --attacks FILE`` names one. Its code is run. ``SOURCES`` in it names files and
-folders beside it that it rests on (its oracles): when one changes, units are attacked again.
+``ptxwcet validate attack --attacks FILE`` names one. Its code is run. ``SOURCES`` in it names files
+and folders beside it that it rests on (its oracles): when one changes, units are attacked again.
 """
 
 from __future__ import annotations

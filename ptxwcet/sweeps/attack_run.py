@@ -274,7 +274,7 @@ class _Run:
             lines = [
                 f"{witness.kind}: {witness.title}",
                 *witness.lines,
-                f"again: ptxwcet attack {attack.name}{source} --seed {seed} --units 1",
+                f"again: ptxwcet validate attack {attack.name}{source} --seed {seed} --units 1",
             ]
             files = {f"{_WITNESSES}/{base}.txt": "\n".join(lines) + "\n"}
             if witness.ptx:

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sweep",),
     example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
@@ -52,7 +52,7 @@ def sweep(
 
     PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
     (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
-    ptxwcet sweep-report shows them. Answers are kept as they come: after a run that was stopped,
+    ptxwcet sweep report shows them. Answers are kept as they come: after a run that was stopped,
     --resume goes on where it was.
 
     Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, took too
@@ -79,6 +79,6 @@ def sweep(
     echo(
         f"{done.outcomes.total():,} units: {bounded:,} bounded, {refused:,} refused, "
         f"{failed:,} failed; {done.analysed:,} analysed now\n"
-        f"{folder / 'results.parquet'}: ptxwcet sweep-report shows it"
+        f"{folder / 'results.parquet'}: ptxwcet sweep report shows it"
     )
     return 1 if failed else 0

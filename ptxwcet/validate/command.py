@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import bound_file
@@ -32,7 +32,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sim",),
     example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096",
 )

@@ -1,4 +1,4 @@
-"""``ptxwcet selftest``: the built-in checks, as a summary for a certification dossier."""
+"""``ptxwcet validate tool``: the built-in checks, as a summary for a certification dossier."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MOST_SHOWN = 3
 
 
 @click.command(
+    "tool",
     cls=Command,
     needs=("sim",),
-    example="ptxwcet selftest --cases 240 --format json -o selftest.json",
+    example="ptxwcet validate tool --cases 240 --format json -o selftest.json",
 )
 @options.timeout(
     45.0,
@@ -32,7 +33,7 @@ _MOST_SHOWN = 3
 )
 @options.seed("Of the random cases.", 1)
 @options.report_options
-def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
+def validate_tool(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """Check bounds, profiles and simulators against each other on known and random blocks.
 
     To every seventh random block comes a random grid, run whole on several SMs against its bound.

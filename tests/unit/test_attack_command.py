@@ -1,4 +1,4 @@
-"""``ptxwcet attack``: the same bytes however it runs, nothing lost, and what is broken is seen."""
+"""``ptxwcet validate attack``: the same bytes however it runs, and what is broken is seen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from places import DOCS, ROOT, SAMPLES
 from programs import run_program
 
 import ptxwcet.sweeps.attacks as package
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.sweeps.attack_file import read_attack_file
 from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
 from ptxwcet.sweeps.attacks import ATTACKS, Attack, Seen
@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
+    words = ("validate", "attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
     for workers in (1, 3):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 1, ended.err
@@ -81,12 +81,12 @@ def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> 
     assert row["counts"] == {"odd": 12}
     assert row["controls"] == [{"what": "false", "checked": 25, "exceeded": 25}]
     assert [witness["seed"] for witness in report["witnesses"]] == [*seeds]
-    again = b"again: ptxwcet attack quick --attacks quick.py --seed 20 --units 1\n"
+    again = b"again: ptxwcet validate attack quick --attacks quick.py --seed 20 --units 1\n"
     assert first["quick-20.txt"] == b"ten: 20 is a multiple of ten\nline\n" + again
 
 
 def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
-    words = ("attack", "grids", "blocks", "--units", 1)
+    words = ("validate", "attack", "grids", "blocks", "--units", 1)
     for workers in (1, 2):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 0, ended.err
@@ -95,7 +95,17 @@ def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
-    words = ["attack", "slow", "--attacks", str(quick), "--units", "30", "--workers", "2"]
+    words = [
+        "validate",
+        "attack",
+        "slow",
+        "--attacks",
+        str(quick),
+        "--units",
+        "30",
+        "--workers",
+        "2",
+    ]
     command = [sys.executable, "-m", "ptxwcet", *words, "-o", str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     store = tmp_path / "killed" / "answers.sqlite-wal"
@@ -120,7 +130,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
 
 
 def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
+    words = ("validate", "attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
     assert run_program(*words, "--seconds", 0.5).code == 0
     row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
     assert row["units"] == row["cases"] >= 1
@@ -129,7 +139,17 @@ def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
 
 def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> None:
     """A run that is stopped leaves gaps; one that goes on for no time still tells all."""
-    words = ("attack", "quick", "--attacks", quick, "-o", tmp_path / "o", "--workers", 1)
+    words = (
+        "validate",
+        "attack",
+        "quick",
+        "--attacks",
+        quick,
+        "-o",
+        tmp_path / "o",
+        "--workers",
+        1,
+    )
     assert run_program(*words, "--units", 25).code == 1
     file = read_attack_file(quick)
     plan = AttackPlan(file.attacks[:1], file)
@@ -167,7 +187,7 @@ def test_a_changed_source_is_imported_anew(tmp_path: Path) -> None:
 
 def test_what_ends_a_unit(tmp_path: Path) -> None:
     """A crash and an exception are findings; what is stopped from outside is not finished."""
-    words = ("attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
+    words = ("validate", "attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
     ended = run_program(*words, "-o", tmp_path / "o")
     assert ended.code == 1
     report = json.loads((tmp_path / "o/attack.json").read_text())
@@ -180,7 +200,16 @@ def test_what_ends_a_unit(tmp_path: Path) -> None:
 
 
 def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
-    words = ("attack", "broken-blocks", "broken-accesses", "--attacks", BROKEN, "--units", 1)
+    words = (
+        "validate",
+        "attack",
+        "broken-blocks",
+        "broken-accesses",
+        "--attacks",
+        BROKEN,
+        "--units",
+        1,
+    )
     ended = run_program(*words, "--workers", 2, "-o", tmp_path / "o")
     assert ended.code == 1
     assert "error[PW830]: attack broken-blocks, seed 1: SAFE >= " in ended.err
@@ -202,7 +231,7 @@ def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
     ],
 )
 def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    ended = run_program("attack", *words, "-o", tmp_path / "o")
+    ended = run_program("validate", "attack", *words, "-o", tmp_path / "o")
     assert ended.code == 2
     assert message in ended.err
     assert not (tmp_path / "o").exists()
@@ -225,13 +254,13 @@ def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None
 def test_a_file_that_is_no_file_of_attacks(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "f.py"
     file.write_text(text)
-    ended = run_program("attack", "--attacks", file, "-o", tmp_path / "o")
+    ended = run_program("validate", "attack", "--attacks", file, "-o", tmp_path / "o")
     assert ended.code == 2
     assert f"error[PW831]: cannot use attacks of 'f.py': {why}" in ended.err or why in ended.err
 
 
 def test_a_folder_of_something_else(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--attacks", quick, "--units", 1)
+    words = ("validate", "attack", "quick", "--attacks", quick, "--units", 1)
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "thesis.tex").write_text("")
     ended = run_program(*words, "-o", tmp_path / "o")

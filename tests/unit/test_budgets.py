@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.budgets import NotABudget, parse_budget
 
 KERNEL = (SAMPLES / "vector_add.ptx", "--block", "256", "--param", "n=1000")  # 662 cycles, 930 MHz

@@ -26,7 +26,7 @@ VECTOR_ADD = (str(SAMPLES / "vector_add.ptx"), "--block", "256", "--param", "n=1
 MEANINGS = {
     ("pwcet", "launches"): "several launches",
     ("run", "paths"): "a file of paths",
-    ("diff", "threshold"): "a percentage",
+    ("compare", "threshold"): "a percentage",
 }
 
 
@@ -85,7 +85,12 @@ def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
 def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
     for words, command in COMMANDS.items():
         # --seconds of attack ends nothing: it is how long to go on
-        others = {"--out", "--time", "--limit", *(["--seconds"] if words != ("attack",) else [])}
+        others = {
+            "--out",
+            "--time",
+            "--limit",
+            *(["--seconds"] if words != ("validate", "attack") else []),
+        }
         assert not others & set(options_of(command)), words
 
 
@@ -118,7 +123,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # The answer of an example may be a refusal: times that a test of hypotheses rejects.
-_FIRST = (("instrument",), ("record",), ("import-dump",), ("selftest",))  # others read their files
+# Others read their files.
+_FIRST = (
+    ("instrument",),
+    ("instrument", "record"),
+    ("instrument", "import"),
+    ("validate", "tool"),
+)
 ORDER = (*_FIRST, *(words for words in COMMANDS if words not in _FIRST))
 
 

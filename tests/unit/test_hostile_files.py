@@ -151,7 +151,9 @@ def test_no_kernel_has_no_registers(tmp_path: Path) -> None:
 def test_a_file_of_attacks_that_exits(tmp_path: Path) -> None:
     path = tmp_path / "attacks.py"
     path.write_text("import sys\nsys.exit(0)\n")
-    shown = run_program("attack", "--attacks", path, "-o", tmp_path / "out", "--units", "1")
+    shown = run_program(
+        "validate", "attack", "--attacks", path, "-o", tmp_path / "out", "--units", "1"
+    )
     assert shown.code == 2
     assert "PW831" in shown.err
 
@@ -165,7 +167,7 @@ def test_large_bounds_can_be_compared(tmp_path: Path) -> None:
     assert changed != json.loads(text)
     del changed["digest"]
     large.write_text(json.dumps(changed))
-    assert "PW580" not in run_program("diff", path, large).err
+    assert "PW580" not in run_program("compare", path, large).err
 
 
 @pytest.mark.parametrize(

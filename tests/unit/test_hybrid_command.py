@@ -17,7 +17,7 @@ from places import ROOT
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.cli.output import json_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg

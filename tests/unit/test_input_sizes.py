@@ -339,7 +339,7 @@ def test_sidecars(text: str, tmp_path: Path) -> None:
     path, dump = tmp_path / "s.json", tmp_path / "d.bin"
     path.write_text(text)
     dump.write_bytes(b"")
-    code, error = call("import-dump", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
+    code, error = call("instrument", "import", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
     assert (code, "error[PW652]" in error) == (1, True)
 
 

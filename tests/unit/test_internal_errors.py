@@ -71,7 +71,14 @@ COMMANDS = [
     ((), (*LAUNCH, "--explain"), "kernel     {}\n"),
     ((), (*LAUNCH, "--policy", "gto"), "kernel     {}\n"),
     ((), ("--block", "32", "--symbolic", "n=1..9"), "kernel     {}\n"),
-    (("phases",), LAUNCH, "kernel {}, warp 0"),
+    (
+        (
+            "annotate",
+            "phases",
+        ),
+        LAUNCH,
+        "kernel {}, warp 0",
+    ),
     (("simulate",), (*LAUNCH, "--policy", "lrr"), "kernel     {}\n"),
     (("validate",), (*LAUNCH, "--seeds", "1"), "kernel {}, 1 warps"),
     (("makespan",), (*LAUNCH, "--load-store", "1", "--cores", "1"), "kernel {}, units"),

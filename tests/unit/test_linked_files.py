@@ -193,7 +193,7 @@ def test_a_sweep_links_all_files_of_the_key() -> None:
 
 
 def test_an_answer_lists_all_files_that_it_rests_on() -> None:
-    run_program("dossier", *OPTIONS, "--param", "m=5", "--no-selftest", "-o", "d.json")
+    run_program("report", "dossier", *OPTIONS, "--param", "m=5", "--no-selftest", "-o", "d.json")
     dossier = json.loads(Path("d.json").read_text())
     files = {one["name"]: (one["what"], one["sha256"]) for one in dossier["files"]}
     assert files["main.ptx"][0] == "PTX"
@@ -228,8 +228,8 @@ def test_certificates_of_linked_loops_are_checked_again() -> None:
     data = MAIN.replace("ld.param.u32 %r3, [m];", "ld.global.u32 %r3, [%d1];")
     write(data, LIBRARY[:begin] + step + LIBRARY[end:])
     run_program(*OPTIONS, "--format", "json", "-o", "r.json")
-    assert run_program("check-certificates", "r.json", "main.ptx").code == 2
-    ended = run_program("check-certificates", "r.json", "main.ptx", "--link", "library.ptx")
+    assert run_program("validate", "certificates", "r.json", "main.ptx").code == 2
+    ended = run_program("validate", "certificates", "r.json", "main.ptx", "--link", "library.ptx")
     assert ended.code == 0
     assert f"k {LOOP}: confirmed" in ended.out
 

@@ -160,12 +160,12 @@ def test_the_length_of_a_warp_alone_leaves_out_its_waiting(tmp_path: Path) -> No
         run = CliRunner().invoke(
             commands, ["simulate", *given, "--policy", "gto", "--format", "json"]
         )
-        alone = CliRunner().invoke(commands, ["phases", *given, "--format", "json"])
+        alone = CliRunner().invoke(commands, ["annotate", "phases", *given, "--format", "json"])
         (warp,) = json.loads(alone.output)
         (observed,) = json.loads(run.output)["kernels"]
         assert (observed["cycles"] > warp["isolated_cycles"]) is waits
         assert warp["waits_behind_units"] is waits
-        for command in (["phases", *given], [*given, "--details"]):
+        for command in (["annotate", "phases", *given], [*given, "--details"]):
             text = CliRunner().invoke(commands, command).output
             assert ("without waiting at the memory path" in text) is waits
 

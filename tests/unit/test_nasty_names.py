@@ -113,7 +113,7 @@ N = ("--param", "0=100")
         ("facts", *LAUNCH),
         ("cfg",),
         ("cfg", *LAUNCH, *N, "--format", "text"),
-        ("phases", *LAUNCH, *N),
+        ("annotate", "phases", *LAUNCH, *N),
         ("simulate", *LAUNCH, *N, "--policy", "lrr", "--format", "json"),
         ("makespan", *LAUNCH, *N, "--load-store", "1", "--cores", "1", "--format", "json"),
         ("explain",),

@@ -160,7 +160,7 @@ def test_arrays_that_a_launch_file_names_are_inputs(tmp_path: Path) -> None:
     [
         (["cfg", "k.ptx"], "k.cu"),
         (["instrument", "k.ptx"], "k.cu"),
-        (["record", "k.ptx", "--launch", "l.toml"], "k.json"),
+        (["instrument", "record", "k.ptx", "--launch", "l.toml"], "k.json"),
     ],
 )
 def test_files_beside_an_input_are_inputs(

@@ -13,7 +13,7 @@ import pytest
 from places import ROOT
 from programs import run_program
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 
 SCHEMA = schema_of("pwcet")
 VOID = {"meta", "br", "link"}

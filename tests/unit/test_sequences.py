@@ -14,7 +14,7 @@ import pytest
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.sequence.study import bound_sequence
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.compose.wishes import GridWishes

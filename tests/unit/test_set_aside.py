@@ -143,7 +143,10 @@ def test_latencies_have_the_cache(tmp_path: Path) -> None:
         ("simulate", "--policy", "lrr"),
         ("makespan", "--load-store", "1", "--cores", "1"),
         ("memory",),
-        ("phases",),
+        (
+            "annotate",
+            "phases",
+        ),
         ("cfg",),
         ("facts",),
     ],

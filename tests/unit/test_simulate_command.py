@@ -14,7 +14,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.cli.main import commands
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 
 SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
 SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", *SIZES]

@@ -14,7 +14,7 @@ import pytest
 from programs import Ended, run_program
 from sweeps import Row, csv_bytes, sgemm_sweep
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.sweeps.results.results_file import read_results
 from ptxwcet.sweeps.results.sweep_build import build_sweep_report
 from ptxwcet.sweeps.results.sweep_model import SweepReport
@@ -35,7 +35,7 @@ def report_of(rows: Sequence[Row], folder: Path, **options: Any) -> SweepReport:
 
 
 def shown(path: Path, *options: str) -> Ended:
-    ended = run_program("sweep-report", path, *options)
+    ended = run_program("sweep", "report", path, *options)
     assert "PW901" not in ended.err
     return ended
 

@@ -1,4 +1,4 @@
-"""``ptxwcet trace``: the file it writes, what it says, what it refuses."""
+"""``ptxwcet simulate launch``: the file it writes, what it says, what it refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.commands.trace.command import trace as trace_command
+from ptxwcet.commands.trace.command import simulate_launch as trace_command
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
@@ -74,7 +74,7 @@ def test_what_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     policy = [] if "--policy" in options else ["--policy", "lrr"]
-    ended = run_program("trace", SCAN, "--launch", LAUNCH, *policy, *options)
+    ended = run_program("simulate", "launch", SCAN, "--launch", LAUNCH, *policy, *options)
     assert ended.code == code
     assert said in ended.err
     assert not list(tmp_path.iterdir())

@@ -12,7 +12,7 @@ from answers import only_answer
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.op_classes import OpClass

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
@@ -17,7 +17,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     example="ptxwcet annotate kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options

@@ -5,14 +5,23 @@ from __future__ import annotations
 import textwrap
 
 import click
+from click.shell_completion import CompletionItem
 
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
 from ptxwcet.support.explanations import explanations
 
 
-@click.command(cls=Command, example="ptxwcet explain PW203")
-@click.argument("code", required=False)
+def _complete_code(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    assert isinstance(context.command, CommandGroup)
+    words = [*context.command.list_commands(context), *explanations()]
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+@click.command(cls=CommandGroup, example="ptxwcet explain PW203")
+@click.argument("code", required=False, shell_complete=_complete_code)
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text")
 def explain(code: str | None, form: str) -> None:
     """Explain diagnostic CODE (PW203); without one, list all codes."""

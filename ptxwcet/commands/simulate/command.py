@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE
 from ptxwcet.cli.requests import request_from
@@ -27,7 +27,7 @@ _GANTT_EVENTS = 200
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sim",),
     example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
 )

@@ -1,4 +1,4 @@
-"""``ptxwcet trace FILE --launch L -o T``: time every basic block of a launch on several SMs."""
+"""``ptxwcet simulate launch FILE --launch L -o T``: when blocks of a launch begin."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _SUFFIXES = (".csv", ".npz")
 
 
 @click.command(
+    "launch",
     cls=Command,
     needs=("sim",),
-    example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv",
+    example="ptxwcet simulate launch kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
 @options.LINKS
@@ -60,7 +61,7 @@ _SUFFIXES = (".csv", ".npz")
 @options.machine_options
 @options.SOURCE
 @options.format_option("text", "json")
-def trace(
+def simulate_launch(
     file: str,
     links: tuple[str, ...],
     launch_file: str,

@@ -36,7 +36,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
     """Show how the bounds of FILE change with single figures of the machine.
 
-    WHAT is an op class (ptxwcet machine show), a part of such names (fma, load), or memory; then
+    WHAT is an op class (ptxwcet machine), a part of such names (fma, load), or memory; then
     .latency or .initiation. Each number of a range A..B:STEP is a row, each change stands alone.
     The bounds are those of machines that need not exist.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
 from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
@@ -22,7 +22,7 @@ from ptxwcet.methods.instrument.sidecar import Sidecar, sidecar_data
 _EVERY = "every-block"
 
 
-@click.command(cls=Command, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
+@click.command(cls=CommandGroup, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
 @options.FILE_ON_DISK
 @options.written_to(
     "Write the instrumented PTX here.",
@@ -55,8 +55,8 @@ def instrument(
     """Insert instrumentation points into the kernels of FILE.
 
     At each point one lane of the warp writes the time, the multiprocessor, the warp and the point
-    into a buffer in global memory. ptxwcet record runs the result, ptxwcet import-dump reads what
-    it wrote.
+    into a buffer in global memory. ptxwcet instrument record runs the result, ptxwcet
+    instrument import reads what it wrote.
     """
     described = sidecar or output.with_suffix(".json")
     named = tuple(place for row in places for place in row.split(",") if place)

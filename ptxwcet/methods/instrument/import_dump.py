@@ -1,4 +1,4 @@
-"""``ptxwcet import-dump D ... --sidecar S -o t.csv``: dumps as a timed trace."""
+"""``ptxwcet instrument import D ... --sidecar S -o t.csv``: dumps as a timed trace."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ptxwcet.trace.files import write_trace
 
 
 @click.command(
-    "import-dump",
+    "import",
     cls=Command,
-    example="ptxwcet import-dump kernel.bin --sidecar kernel.instr.json -o trace.npz",
+    example="ptxwcet instrument import kernel.bin --sidecar kernel.instr.json -o trace.npz",
 )
 @click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
 @click.option(
     "--sidecar", type=INPUT_FILE, required=True, help="What ptxwcet instrument wrote (.json)."
 )
 @options.written_to("Write the trace here: .csv or .npz.", required=True)
-def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
+def instrument_import(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
     """Turn the DUMPS of an instrumented kernel into a trace, a run each.
 
     Times of each multiprocessor count from the first event on it.

@@ -1,4 +1,4 @@
-"""``ptxwcet record FILE --launch L -o D``: run instrumented PTX and keep what it recorded."""
+"""``ptxwcet instrument record FILE --launch L -o D``: run instrumented PTX, keep what it writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from ptxwcet.methods.instrument.recording import (
 
 
 @click.command(
-    cls=Command, example="ptxwcet record kernel.instr.ptx --launch launch.toml -o kernel.bin"
+    "record",
+    cls=Command,
+    example="ptxwcet instrument record kernel.instr.ptx --launch launch.toml -o kernel.bin",
 )
 @click.pass_context
 @click.argument("file", type=InputFile(".cu", ".json"))
@@ -51,7 +53,7 @@ from ptxwcet.methods.instrument.recording import (
 )
 @options.max_instructions()
 @options.SOURCE
-def record(
+def instrument_record(
     context: click.Context,
     file: str,
     launch_file: str,

@@ -1,4 +1,4 @@
-"""``ptxwcet sweep-report RESULTS``: what a sweep found, from its results alone."""
+"""``ptxwcet sweep report RESULTS``: what a sweep found, from its results alone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ptxwcet.sweeps.results.sweep_model import SweepReport
 
 
-@click.command(
-    cls=Command, name="sweep-report", example="ptxwcet sweep-report results.csv --best 5"
-)
+@click.command("report", cls=Command, example="ptxwcet sweep report results.csv --best 5")
 @click.argument("results", type=InputFile())
 @click.option(
     "--best",

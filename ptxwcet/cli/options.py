@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
+    ASK_PTXAS,
     INPUT_FILE,
     INPUT_FILE_BESIDE_CUDA,
     KERNEL_OF_FILE,
@@ -19,6 +21,9 @@ from ptxwcet.cli.paths import (
     OUTPUT_FILE,
     PTX_FILE,
     PTX_FILES,
+    PTX_OR_STRING,
+    InputFile,
+    is_number,
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -94,8 +99,9 @@ def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budg
 BUDGET: Option = click.option(
     "--budget",
     callback=_budget,
-    metavar="TIME",
-    help="Fail if a bound exceeds so many cycles, or a time: 2000us, 2ms.",
+    metavar="[OF:]TIME",
+    help="Fail if a bound exceeds so many cycles, or a time: 2000us, block:2ms, kernel:9000.  "
+    "[default: of the kernel with a grid, else of a block]",
 )
 REQUIRE: Option = click.option(
     "--require",
@@ -113,30 +119,17 @@ RESIDENT_BLOCKS: Option = click.option(
 )
 REGISTERS: Option = click.option(
     "--registers",
-    type=click.IntRange(1, 1024),
-    help="Registers of a thread, as ptxas -v says.  [default: those of the launch file]",
+    type=InputFile(unless=lambda text: text == ASK_PTXAS or is_number(text)),
+    metavar="N|FILE|ptxas",
+    help="Registers of a thread: a number, what ptxas -v printed or a cubin, or ask the ptxas on "
+    "the PATH.  [default: those of the launch file]",
 )
 CO_RUNNER: Option = click.option(
     "--co-runner",
     metavar="BYTES,GB/S",
     help="Others use the memory of the GPU beside the launch: at once and on average at most.",
 )
-_GPU = (
-    SMS,
-    RESIDENT_BLOCKS,
-    CO_RUNNER,
-    REGISTERS,
-    click.option(
-        "--ptxas-info",
-        type=INPUT_FILE,
-        help="What ptxas -v printed, or a cubin: says the registers of each kernel.",
-    ),
-    click.option(
-        "--ask-ptxas",
-        is_flag=True,
-        help="Run the ptxas on the PATH for the registers of each kernel.",
-    ),
-)
+_GPU = (SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS)
 _MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
 
 
@@ -234,9 +227,9 @@ def version_options(command: Decorated) -> Decorated:
     return with_options(command, *versions, *_LAUNCH, *_MACHINE)
 
 
-def optional_file_options(command: Decorated) -> Decorated:
-    """The options of an analysis of no time, for a command that can do without a file."""
-    file = click.argument("file", type=PTX_FILE, required=False)
+def makespan_options(command: Decorated) -> Decorated:
+    """The options of an analysis of no time, of a file or of a kernel string."""
+    file = click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING")
     return with_options(command, file, *_LAUNCH, MACHINE_FILE, UNKNOWN_OPCODES)
 
 
@@ -264,63 +257,60 @@ def policy(help_text: str = _POLICIES, *, required: bool = False) -> Option:
     )
 
 
-def seed(help_text: str, default: int | None = 0) -> Option:
-    """The seed of all that is drawn at random."""
+def method(
+    help_text: str,
+    default: str,
+    check: Callable[[click.Context, click.Parameter, str], Any],
+    complete: Callable[..., list[CompletionItem]] | None = None,
+) -> Option:
+    """By which method a question is answered; ``check`` refuses a name that is none."""
     return click.option(
-        "--seed",
-        type=click.IntRange(0, _MOST_SEED),
+        "--method",
+        metavar="NAME",
         default=default,
-        show_default=default is not None,
+        callback=check,
+        shell_complete=complete,
+        show_default=True,
         help=help_text,
     )
 
 
-def workers(help_text: str) -> Option:
-    """How many things are done at once on this computer."""
+def number(
+    name: str,
+    help_text: str,
+    kind: click.ParamType,
+    default: float | None = None,
+    metavar: str = "N",
+    parameter: str = "",
+) -> Option:
+    """A number, with its default if there is one; ``parameter`` is its name in the code."""
     return click.option(
-        "--workers",
-        type=click.IntRange(1, _MOST_WORKERS),
-        help=f"{help_text}  [default: one a core]",
-    )
-
-
-def scheduler() -> Option:
-    """A cluster that works instead of this computer."""
-    return click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
-    )
-
-
-def require_one_place(workers: int | None, scheduler: str | None) -> None:
-    """Raises click.UsageError for workers of this computer beside a scheduler's."""
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
-
-
-def jitter(default: int | None = 0, help_text: str = "") -> Option:
-    """How far timings of a run are shortened at random."""
-    return click.option(
-        "--jitter",
-        type=int,
+        name,
+        *([parameter] if parameter else []),
+        type=kind,
         default=default,
         show_default=default is not None,
-        metavar="PERCENT",
-        help=help_text or "Shorten each initiation and latency at random by up to so much.",
+        metavar=metavar,
+        help=help_text,
     )
+
+
+def seed(help_text: str, default: int | None = 0) -> Option:
+    """The seed of all that is drawn at random."""
+    return number("--seed", help_text, click.IntRange(0, _MOST_SEED), default)
+
+
+def jitter(
+    default: int | None = 0,
+    help_text: str = "Shorten each initiation and latency at random by up to so much.",
+) -> Option:
+    """How far timings of a run are shortened at random."""
+    return number("--jitter", help_text, click.INT, default, "PERCENT")
 
 
 def launch_gap(default: int | None, help_text: str) -> Option:
     """How far apart the blocks of a grid start."""
-    return click.option(
-        "--launch-gap",
-        type=click.IntRange(0, 10**9),
-        default=default,
-        show_default=default is not None,
-        metavar="CYCLES",
-        help=help_text,
-    )
+    return number("--launch-gap", help_text, click.IntRange(0, 10**9), default, "CYCLES")
 
 
 def max_instructions(
@@ -328,25 +318,33 @@ def max_instructions(
     help_text: str = "Give up an execution after so many warp-instructions.",
 ) -> Option:
     """After how many instructions a run is given up."""
-    return click.option(
-        "--max-instructions",
-        type=click.IntRange(1, 2**62),
-        default=default,
-        show_default=True,
-        help=help_text,
-    )
+    return number("--max-instructions", help_text, click.IntRange(1, 2**62), default)
 
 
-def timeout(default: float | None, help_text: str, kind: click.FloatRange | None = None) -> Option:
+def timeout(default: float | None, help_text: str, kind: click.ParamType = click.FLOAT) -> Option:
     """How long a command may search: what it gives does not depend on it elsewhere."""
+    return number("--timeout", help_text, kind, default, "SECONDS", "seconds")
+
+
+class _Workers(click.IntRange):
+    """How many work at once here; for a ``cluster`` also the address of a Dask scheduler."""
+
+    def __init__(self, *, cluster: bool) -> None:
+        super().__init__(1, _MOST_WORKERS)
+        self.cluster = cluster
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return value if self.cluster and ":" in str(value) else super().convert(value, param, ctx)
+
+
+def workers(help_text: str, *, cluster: bool = False) -> Option:
+    """How many things are done at once on this computer, or the cluster that does them instead."""
+    others = "; or a running Dask scheduler, whose workers do the work: tcp://host:8786"
     return click.option(
-        "--timeout",
-        "seconds",
-        type=kind or float,
-        default=default,
-        show_default=default is not None,
-        metavar="SECONDS",
-        help=help_text,
+        "--workers",
+        type=_Workers(cluster=cluster),
+        metavar="N|ADDRESS" if cluster else "N",
+        help=f"{help_text}{others if cluster else ''}.  [default: one a core]",
     )
 
 
@@ -354,6 +352,31 @@ def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUT
     """Where a command writes the file that it is for."""
     return click.option(
         "-o", "--output", "output", type=kind, required=required, metavar="PATH", help=help_text
+    )
+
+
+def picture(help_text: str, kind: click.Path = OUTPUT_FILE) -> Option:
+    """A picture that is drawn; the end of its name says in which form."""
+    return click.option("--picture", type=kind, metavar="PATH", help=help_text)
+
+
+PICTURES_HELP = "Draw pictures; their names begin with PATH, which ends in .png or .svg."
+
+
+def saved(help_text: str) -> Option:
+    """Where times are kept that a command measures itself, on a simulated machine."""
+    return click.option("--save", type=OUTPUT_FILE, metavar="PATH", help=help_text)
+
+
+def executed(help_text: str) -> Option:
+    """The paths that the inputs of the launch file take, instead of all that there may be."""
+    return click.option("--executed", is_flag=True, help=help_text)
+
+
+def probabilities(help_text: str) -> Option:
+    """Probabilities of exceedance, for which times are wanted."""
+    return click.option(
+        "--probability", "probabilities", type=float, multiple=True, metavar="P", help=help_text
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import glob
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,21 +27,26 @@ from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
 STANDARD_INPUT = "-"
+ASK_PTXAS = "ptxas"
 
 
 class InputFile(click.Path):
     """A file that is read: it exists, is a regular file and can be opened.
 
     ``beside`` are suffixes of files that are read, too, if they lie beside it under its name.
+    ``unless`` says which words are something else than a file.
     """
 
-    def __init__(self, *beside: str, as_path: bool = False) -> None:
-        super().__init__(path_type=Path if as_path else None)
+    def __init__(self, *beside: str, unless: Callable[[str], bool] = lambda _: False) -> None:
+        super().__init__()
         self.beside = beside
+        self.unless = unless
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path as given; click.BadParameter for one that cannot be read."""
+        """What was given; click.BadParameter for a file that cannot be read."""
         path = os.fspath(value)
+        if self.unless(path):
+            return value
         try:
             open_input(path, MOST_DATA_BYTES).close()
         except OSError as error:
@@ -57,6 +62,8 @@ class InputFile(click.Path):
 
     def reads(self, value: str | Path) -> Iterator[Path]:
         """Every file that is read because of this one."""
+        if self.unless(str(value)):
+            return
         path = Path(value)
         yield path
         for suffix in self.beside:
@@ -69,8 +76,13 @@ class PtxInput(InputFile):
     With ``patterns``, which the command itself expands (expand_patterns), a pattern is one, too.
     """
 
-    def __init__(self, *beside: str, patterns: bool = False) -> None:
-        super().__init__(*beside)
+    def __init__(
+        self,
+        *beside: str,
+        patterns: bool = False,
+        unless: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        super().__init__(*beside, unless=unless)
         self.patterns = patterns
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -84,6 +96,16 @@ class PtxInput(InputFile):
         if value != STANDARD_INPUT:
             for path in expand_patterns([str(value)]) if self.patterns else (value,):
                 yield from super().reads(path)
+
+
+def is_number(text: str) -> bool:
+    """Whether a word is a number that is no longer than any that makes sense."""
+    return text.isdecimal() and len(text) < 10
+
+
+def is_kernel_string(text: str) -> bool:
+    """Whether a word is one of capital letters, and not the name of a file that is here."""
+    return text.isalpha() and text.isupper() and not os.path.exists(text)
 
 
 class KernelInput(PtxInput):
@@ -191,13 +213,12 @@ class MachineInput(InputFile):
 class OutputFile(click.Path):
     """A file that is written; its folder exists.
 
-    ``otherwise`` is a parameter and a suffix: where the parameter is not given, the command writes
-    a second file under this one's name and the suffix.
+    ``beside`` is the suffix of a second file that the command writes under this one's name.
     """
 
-    def __init__(self, *, otherwise: tuple[str, str] | None = None) -> None:
+    def __init__(self, *, beside: str | None = None) -> None:
         super().__init__(path_type=Path)
-        self.otherwise = otherwise
+        self.beside = beside
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a file, before anything is run."""
@@ -212,11 +233,11 @@ class OutputFile(click.Path):
             self.fail(f"cannot write '{path}': there is no folder '{path.parent}'", param, ctx)
         return super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """Every file that is written because of this one."""
         yield Written(value)
-        if self.otherwise is not None and params.get(self.otherwise[0]) is None:
-            yield Written(value.with_suffix(self.otherwise[1]))
+        if self.beside is not None:
+            yield Written(value.with_suffix(self.beside))
 
 
 class OutputFileOrFolder(OutputFile):
@@ -230,7 +251,7 @@ class OutputFileOrFolder(OutputFile):
         """The path; click.BadParameter for one that cannot be a file."""
         return Path(value) if os.path.isdir(value) else super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """The file, or those in the folder."""
         if value.is_dir():
             yield from (Written(value / name) for name in self.names)
@@ -256,9 +277,28 @@ class OutputFolder(click.Path):
             self.fail(f"cannot write '{path}': '{there}' is a file", param, ctx)
         return super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """The folder, and what may be written into it."""
         yield Written(value, self.suffixes)
+
+
+class PictureFiles(OutputFolder):
+    """The name of a picture, .png or .svg, with which the names of several begin."""
+
+    def __init__(self) -> None:
+        super().__init__(".png", ".svg")
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one whose end says no form, or that cannot be."""
+        path = Path(value)
+        if path.suffix not in self.suffixes:
+            self.fail(f"'{path}' should end in {' or '.join(self.suffixes)}", param, ctx)
+        super().convert(path.parent, param, ctx)
+        return path
+
+    def writes(self, value: Path) -> Iterator[Written]:
+        """The pictures in the folder of the name."""
+        yield Written(value.parent, self.suffixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +330,7 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
                 inputs += parameter.type.reads(named)
             elif isinstance(parameter.type, OutputFile | OutputFolder):
                 option = parameter.opts[-1]
-                outputs += [(option, row) for row in parameter.type.writes(named, params)]
+                outputs += [(option, row) for row in parameter.type.writes(named)]
     for number, (option, written) in enumerate(outputs):
         for path in inputs:
             if written.hits(path):
@@ -337,10 +377,11 @@ def _named_files(tables: Any) -> Iterator[str]:
 INPUT_FILE = InputFile()
 INPUT_FILE_BESIDE_CUDA = InputFile(".cu")
 PTX_FILE = PtxInput(".cu")
+PTX_OR_STRING = PtxInput(".cu", unless=is_kernel_string)
 PTX_FILES = PtxInput(".cu", patterns=True)
 KERNEL_OF_FILE = KernelInput(".cu")
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()
 OUTPUT_FILE = OutputFile()
-PICTURE_FOLDER = OutputFolder(".png", ".svg")
+PICTURE_FILES = PictureFiles()
 KEPT_ANSWERS = OutputFolder(".sqlite")

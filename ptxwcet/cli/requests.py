@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ptxwcet.cli.paths import STANDARD_INPUT
+from ptxwcet.cli.paths import ASK_PTXAS, STANDARD_INPUT, is_number
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
@@ -31,9 +31,7 @@ def request_from(
     on_unknown: str = "refuse",
     sms: int | None = None,
     resident_blocks: int | None = None,
-    registers: int | None = None,
-    ptxas_info: str | None = None,
-    ask_ptxas: bool = False,
+    registers: str | None = None,
     co_runner: str | None = None,
     arch: str | None = None,
     nvcc_options: str | None = None,
@@ -43,10 +41,6 @@ def request_from(
     PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
     PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
     """
-    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
-        raise click.UsageError(
-            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
-        )
     text = None
     if file == STANDARD_INPUT:
         read = read_stream(sys.stdin.buffer, "<stdin>")
@@ -76,11 +70,23 @@ def request_from(
         launch_file=launch_file,
         facts_file=facts_file,
         text=text,
-        gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
-        ptxas_info=ptxas_info,
-        asks_ptxas=ask_ptxas,
+        gpu=GridWishes(sms, resident_blocks, number_of(registers), co_runner=co_runner),
+        ptxas_info=None if registers == ASK_PTXAS or is_number(registers or "0") else registers,
+        asks_ptxas=registers == ASK_PTXAS,
         links=links,
     )
+
+
+def number_of(registers: str | None) -> int | None:
+    """The registers of a thread that are given as a number."""
+    return int(registers) if registers is not None and is_number(registers) else None
+
+
+def require_number(registers: str | None) -> int | None:
+    """The same; click.UsageError if ptxas is to say them, where one launch is run."""
+    if registers is not None and not is_number(registers):
+        raise click.UsageError("--registers is a number here: ptxas says them to bounds alone")
+    return number_of(registers)
 
 
 def _split(text: str) -> list[str]:

@@ -18,10 +18,7 @@ HEADINGS = {
     "Bounds": {
         "bound": ("commands.bound.command", "Bound kernels: a block, and the launch."),
         "annotate": ("commands.annotate.command", "Their code, with what each line costs."),
-        "annotate phases": (
-            "commands.annotate.phases",
-            "When one warp alone executes, and when it idles.",
-        ),
+        "annotate phases": ("commands.annotate.phases", "When one warp works, and when it idles."),
         "report": ("commands.page.command", "A page about a bound: source, graph, pictures."),
         "report dossier": ("dossier.command", "All that an argument about a kernel rests on."),
         "what-if": ("commands.what_if.command", "The bounds on machines with other figures."),
@@ -51,10 +48,7 @@ HEADINGS = {
     "Is it right?": {
         "validate": ("validate.command", "Attack the bounds of a kernel."),
         "validate attack": ("sweeps.attack_command", "Try to contradict the tool, for long."),
-        "validate certificates": (
-            "commands.certificates.command",
-            "Confirm the proofs of a report again.",
-        ),
+        "validate certificates": ("commands.certificates.command", "Confirm proofs of a report."),
         "validate tool": ("validate.selftest_command", "Check the installed tool."),
     },
     "The other published methods": {
@@ -69,10 +63,7 @@ HEADINGS = {
         "machine": ("commands.machine.command", "List machine files, or show one."),
         "machine check": ("commands.machine.command", "Every problem of a machine file."),
         "machine measure": ("commands.machine.command", "Run the microbenchmarks on the GPU."),
-        "machine microbenchmarks": (
-            "commands.machine.command",
-            "Write the microbenchmarks, to run them elsewhere.",
-        ),
+        "machine microbenchmarks": ("commands.machine.command", "Microbenchmarks as PTX."),
         "machine new": ("commands.machine.command", "Begin a machine file for another GPU."),
     },
 }

@@ -18,7 +18,7 @@ from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _OPTION = "--resident-blocks"
-_SAYING_REGISTERS = "--registers, --ptxas-info"
+_SAYING_REGISTERS = "--registers"
 _MOST_STATIC_SHARED = 48 << 10
 _LEAST_BEFORE_DYNAMIC = 16
 """Static shared memory is rounded up to a multiple of this where the module has dynamic one."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _NAMES = {"html": "dossier.html", "json": "dossier.json"}
 _CASES = 240
 _SEED = 1
+_NONE = "none"
 
 
 @click.command(
@@ -55,25 +56,20 @@ _SEED = 1
 )
 @click.option(
     "--selftest",
-    "selftest_file",
-    type=InputFile(),
-    help="Put in this result of ptxwcet validate tool --format json.  [default: run the self-test]",
+    type=InputFile(unless=lambda text: text == _NONE),
+    metavar="FILE|none",
+    help="Put in this result of ptxwcet validate tool --format json, or none, and say so.  "
+    "[default: run the self-test]",
 )
-@click.option("--no-selftest", is_flag=True, help="Do without a self-test, and say so.")
-@click.option(
-    "--cases",
-    type=click.IntRange(min=1),
-    default=_CASES,
-    show_default=True,
-    help="Random cases of the self-test that is run.",
+@options.number(
+    "--cases", "Random cases of the self-test that is run.", click.IntRange(min=1), _CASES
 )
 def report_dossier(
     output: Path,
     form: str | None,
     budget: Budget | None,
     require: str | None,
-    selftest_file: str | None,
-    no_selftest: bool,
+    selftest: str | None,
     cases: int,
     **given: Any,
 ) -> int:
@@ -87,19 +83,19 @@ def report_dossier(
     Exit code: 0 all kernels bounded and all checks passed; 1 a kernel is refused or a check failed,
     the dossier says which; 2 usage.
     """
-    if selftest_file is not None and no_selftest:
-        raise click.UsageError("--selftest and --no-selftest exclude each other")
-    if selftest_file is not None or no_selftest:
+    if selftest is not None:
         options.refuse_idle("is of the self-test that is run, and none is", "cases")
     targets = _targets(output, form)
     if "html" in targets:
         require_extra("report", "ptxwcet report dossier without --format json")
-    if selftest_file is None and not no_selftest:
-        require_extra("sim", "ptxwcet report dossier without --no-selftest or --selftest FILE")
-    saved = None if selftest_file is None else _saved_self_test(selftest_file)
-    checks = Checks(budget, None, required_guarantee(budget, require))
+    if selftest is None:
+        require_extra("sim", "ptxwcet report dossier without --selftest")
+    saved = None if selftest in (None, _NONE) else _saved_self_test(selftest)
+    checks = Checks(budget, required_guarantee(budget, require))
     report, diagnostics = _dossier(
-        request_from(**given), checks, lambda: saved or _self_test(0 if no_selftest else cases)
+        request_from(**given),
+        checks,
+        lambda: saved or _self_test(0 if selftest == _NONE else cases),
     )
     for kind, path in targets.items():
         write_text(path, _rendered(report, kind), "PW233")

@@ -1,6 +1,6 @@
 """Files of attacks: Python that defines ``ATTACKS``, loaded by who asks and by who attacks.
 
-``ptxwcet validate attack --attacks FILE`` names one. Its code is run. ``SOURCES`` in it names files
+``ptxwcet validate attack FILE.py`` names one. Its code is run. ``SOURCES`` in it names files
 and folders beside it that it rests on (its oracles): when one changes, units are attacked again.
 """
 

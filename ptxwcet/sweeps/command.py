@@ -28,8 +28,7 @@ from ptxwcet.cli.progress import ProgressLine
     show_default=True,
     help="Folder of the results; made if it is not there.",
 )
-@options.workers("Units at once on this computer; the results do not depend on it.")
-@options.scheduler()
+@options.workers("Units at once, which the results do not depend on", cluster=True)
 @click.option(
     "--resume",
     is_flag=True,
@@ -43,8 +42,7 @@ from ptxwcet.cli.progress import ProgressLine
 def sweep(
     plan: str,
     folder: Path,
-    workers: int | None,
-    scheduler: str | None,
+    workers: int | str | None,
     resume: bool,
     cache: Path | None,
 ) -> int:
@@ -64,13 +62,12 @@ def sweep(
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
     from ptxwcet.sweeps.sweep_run import run_sweep
 
-    options.require_one_place(workers, scheduler)
     read = read_sweep_plan(plan)
     with ProgressLine("units") as progress:
         done = run_sweep(
             read,
             folder,
-            lambda: chosen_cluster(workers, scheduler),
+            lambda: chosen_cluster(workers),
             resume=resume,
             cache=cache,
             progress=progress.show,

@@ -26,10 +26,10 @@ _MOST_SHOWN = 3
     "Seconds for random cases, without those for the known ones and for compiling.",
     click.FloatRange(min=0),
 )
-@click.option(
+@options.number(
     "--cases",
-    type=click.IntRange(min=0),
-    help="Exactly so many random cases, whatever the time: the summary can be reproduced.",
+    "Exactly so many random cases, whatever the time: the summary can be reproduced.",
+    click.IntRange(min=0),
 )
 @options.seed("Of the random cases.", 1)
 @options.report_options

@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> None:
-    words = ("validate", "attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
+    words = ("validate", "attack", "quick", quick, "--cases", 25, "--seed", 6)
     for workers in (1, 3):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 1, ended.err
@@ -81,12 +81,12 @@ def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> 
     assert row["counts"] == {"odd": 12}
     assert row["controls"] == [{"what": "false", "checked": 25, "exceeded": 25}]
     assert [witness["seed"] for witness in report["witnesses"]] == [*seeds]
-    again = b"again: ptxwcet validate attack quick --attacks quick.py --seed 20 --units 1\n"
+    again = b"again: ptxwcet validate attack quick quick.py --seed 20 --cases 1\n"
     assert first["quick-20.txt"] == b"ten: 20 is a multiple of ten\nline\n" + again
 
 
 def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
-    words = ("validate", "attack", "grids", "blocks", "--units", 1)
+    words = ("validate", "attack", "grids", "blocks", "--cases", 1)
     for workers in (1, 2):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 0, ended.err
@@ -99,9 +99,8 @@ def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
         "validate",
         "attack",
         "slow",
-        "--attacks",
         str(quick),
-        "--units",
+        "--cases",
         "30",
         "--workers",
         "2",
@@ -130,8 +129,8 @@ def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
 
 
 def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
-    words = ("validate", "attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
-    assert run_program(*words, "--seconds", 0.5).code == 0
+    words = ("validate", "attack", "slow", quick, "--workers", 2, "-o", tmp_path / "o")
+    assert run_program(*words, "--timeout", 0.5).code == 0
     row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
     assert row["units"] == row["cases"] >= 1
     assert row["runs"] == sum(range(1, row["units"] + 1))  # seeds without a gap
@@ -143,14 +142,13 @@ def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> Non
         "validate",
         "attack",
         "quick",
-        "--attacks",
         quick,
         "-o",
         tmp_path / "o",
         "--workers",
         1,
     )
-    assert run_program(*words, "--units", 25).code == 1
+    assert run_program(*words, "--cases", 25).code == 1
     file = read_attack_file(quick)
     plan = AttackPlan(file.attacks[:1], file)
     with sqlite3.connect(tmp_path / "o" / "answers.sqlite") as store:
@@ -158,7 +156,7 @@ def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> Non
             key = plan.key(plan.attacks[0], seed)
             gone = store.execute("DELETE FROM answers WHERE key = ?", (key,))
             assert gone.rowcount == 1
-    ended = run_program(*words, "--seconds", 0, "--resume")
+    ended = run_program(*words, "--timeout", 0, "--resume")
     assert "seeds 1 to 25: 25 cases, 50 runs, 2 violations" in ended.out
     assert ended.code == 1
 
@@ -187,7 +185,7 @@ def test_a_changed_source_is_imported_anew(tmp_path: Path) -> None:
 
 def test_what_ends_a_unit(tmp_path: Path) -> None:
     """A crash and an exception are findings; what is stopped from outside is not finished."""
-    words = ("validate", "attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
+    words = ("validate", "attack", "broken-ends", BROKEN, "--cases", 4, "--seed", 4)
     ended = run_program(*words, "-o", tmp_path / "o")
     assert ended.code == 1
     report = json.loads((tmp_path / "o/attack.json").read_text())
@@ -205,9 +203,8 @@ def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
         "attack",
         "broken-blocks",
         "broken-accesses",
-        "--attacks",
         BROKEN,
-        "--units",
+        "--cases",
         1,
     )
     ended = run_program(*words, "--workers", 2, "-o", tmp_path / "o")
@@ -223,10 +220,9 @@ def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("nothing",), "error[PW831]: no attack is called 'nothing': there are blocks, grids"),
-        (("--attacks", "absent.py"), "absent.py"),
-        (("--seconds", "1", "--units", "1"), "leave one out"),
-        (("--workers", "1", "--scheduler", "tcp://x:1"), "leave it out with --scheduler"),
-        (("--units", "0"), "0 is not in the range"),
+        (("absent.py",), "absent.py"),
+        (("--timeout", "1", "--cases", "1"), "leave one out"),
+        (("--cases", "0"), "0 is not in the range"),
         (("--seed", "-1"), "-1 is not in the range"),
     ],
 )
@@ -254,13 +250,13 @@ def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None
 def test_a_file_that_is_no_file_of_attacks(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "f.py"
     file.write_text(text)
-    ended = run_program("validate", "attack", "--attacks", file, "-o", tmp_path / "o")
+    ended = run_program("validate", "attack", file, "-o", tmp_path / "o")
     assert ended.code == 2
     assert f"error[PW831]: cannot use attacks of 'f.py': {why}" in ended.err or why in ended.err
 
 
 def test_a_folder_of_something_else(tmp_path: Path, quick: Path) -> None:
-    words = ("validate", "attack", "quick", "--attacks", quick, "--units", 1)
+    words = ("validate", "attack", "quick", quick, "--cases", 1)
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "thesis.tex").write_text("")
     ended = run_program(*words, "-o", tmp_path / "o")

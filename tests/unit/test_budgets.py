@@ -60,7 +60,7 @@ def test_an_estimate_passes_only_where_that_is_asked_for() -> None:
 
 
 def test_a_launch_without_a_bound() -> None:
-    code, budget = verdict("--budget", "700", "--budget-of", "kernel")
+    code, budget = verdict("--budget", "kernel:700")
     assert (code, budget["verdict"], budget["guarantee"]) == (1, "no-bound", None)
 
 

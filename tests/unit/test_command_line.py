@@ -76,7 +76,6 @@ def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
         "-o",  # a report or what the command is for
         "--output",
         "--timeout",  # a range where 0 makes no sense
-        "--sidecar",  # read or written
         "--method",
     }
     assert set(several) <= allowed, several
@@ -84,7 +83,6 @@ def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
 
 def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
     for words, command in COMMANDS.items():
-        # --seconds of attack ends nothing: it is how long to go on
         others = {
             "--out",
             "--time",
@@ -241,13 +239,13 @@ def test_machines_policies_and_kernels_are_completed() -> None:
         (("Anotate", *VECTOR_ADD), "did you mean annotate?"),
         (("nonsense",), "ptxwcet --help lists the commands"),
         ((*VECTOR_ADD, "--block", "128"), "--block is given 2 times: give it once"),
-        (("cfg", VECTOR_ADD[0], "--divergent", "--no-divergent"), "is given 2 times"),
+        (("cfg", VECTOR_ADD[0], "--divergent", "none", "--divergent", "none"), "is given 2 times"),
         ((*VECTOR_ADD, "--arch", ""), "it is empty"),
         (("bound", ""), "it is empty"),
         ((*VECTOR_ADD, "--param", ""), "it is empty"),
         ((*VECTOR_ADD, "--sms", "1"), "sms: it counts in the bound of a launch"),
         ((*VECTOR_ADD, "--registers", "9", "--resident-blocks", "1"), "resident_blocks and regist"),
-        ((*VECTOR_ADD, "--ask-ptxas"), "ask_ptxas: it counts"),
+        ((*VECTOR_ADD, "--registers", "ptxas"), "registers: it counts"),
     ],
 )
 def test_what_says_nothing_is_refused(words: tuple[str, ...], said: str) -> None:

@@ -119,7 +119,7 @@ def test_the_claim_is_that_of_the_main_command(tmp_path: Path, tested: Path) -> 
 
 
 def test_the_ledger_has_all_that_bounds_rest_on(tmp_path: Path) -> None:
-    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--machine", "titan-v", "--no-selftest")
+    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--machine", "titan-v", "--selftest", "none")
     (kernel,) = data["kernels"]
     ledger = {(row["key"], row["text"]): row for row in kernel["ledger"]}
     for of, rows in (
@@ -156,7 +156,7 @@ def test_every_input_is_named_with_its_digest(tmp_path: Path) -> None:
     code, data, error = written(
         tmp_path / "d.json",
         *(ptx, "--launch", launch, "--facts", facts, "--source", SAMPLES / "histogram.cu"),
-        *("--machine", "orin-ecrts2025-memory", "--no-selftest"),
+        *("--machine", "orin-ecrts2025-memory", "--selftest", "none"),
     )
     assert code == 0, error
     models = PACKAGE / "machine/models"
@@ -215,7 +215,7 @@ def test_the_attacks_are_those_of_the_project() -> None:
 
 
 def test_a_refused_kernel_is_refused_in_it(tmp_path: Path) -> None:
-    loops = (SAMPLES / "loops.ptx", "--block", "64", "--no-selftest")
+    loops = (SAMPLES / "loops.ptx", "--block", "64", "--selftest", "none")
     code, data, error = written(tmp_path / "d.json", *loops, "-k", "loop_nested")
     assert (code, data["outcome"]) == (1, "refused")
     assert data["findings"] == ["kernel loop_nested is refused [PW203]"]
@@ -243,12 +243,12 @@ def test_a_refused_kernel_is_refused_in_it(tmp_path: Path) -> None:
 
 
 def test_a_bound_over_its_budget_fails(tmp_path: Path) -> None:
-    code, data, error = written(tmp_path / "d.json", *SAXPY, "--budget", "10", "--no-selftest")
+    code, data, error = written(tmp_path / "d.json", *SAXPY, "--budget", "10", "--selftest", "none")
     assert (code, data["outcome"]) == (1, "failed")
     assert "error[PW520]" in error
     assert "PW590" not in error
     assert "budget" in data["findings"][0]
-    estimated = (*SAXPY, "--machine", "titan-v", "--require", "safe-bound", "--no-selftest")
+    estimated = (*SAXPY, "--machine", "titan-v", "--require", "safe-bound", "--selftest", "none")
     code, other, error = written(tmp_path / "d.json", *estimated)
     assert (code, other["outcome"]) == (1, "failed")
     assert "error[PW521]" in error
@@ -335,10 +335,10 @@ def test_the_self_test_is_run_unless_it_is_given(
     _, data, _ = written(tmp_path / "d.json", *SAXPY, "--selftest", tested)
     assert (data["self_test"]["origin"], len(seen)) == ("read", 1)
     assert read_as(SelfTestReport, data["self_test"]["result"]).passed
-    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--no-selftest")
+    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--selftest", "none")
     assert data["self_test"] == {"origin": "none", "file": None, "differs": [], "result": None}
     page = tmp_path / "d.html"
-    run_program("report", "dossier", *SAXPY, "--no-selftest", "-o", page)
+    run_program("report", "dossier", *SAXPY, "--selftest", "none", "-o", page)
     assert "No self-test was run or read" in page.read_text()
 
 
@@ -359,7 +359,7 @@ def test_the_form_is_that_of_the_name_or_the_option(tmp_path: Path) -> None:
     def forms(*options: str) -> dict[str, str]:
         for path in tmp_path.iterdir():
             path.unlink()
-        ended = run_program("report", "dossier", *SAXPY, "--no-selftest", *options)
+        ended = run_program("report", "dossier", *SAXPY, "--selftest", "none", *options)
         assert ended.code == 0, ended.err
         return {
             path.name: "json" if path.read_text().startswith("{") else "html"
@@ -378,16 +378,12 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
     facts = tmp_path / "dossier.json"
     facts.write_text("")
     ended = run_program(
-        "report", "dossier", *SAXPY, "--no-selftest", "--facts", facts, "-o", tmp_path
+        "report", "dossier", *SAXPY, "--selftest", "none", "--facts", facts, "-o", tmp_path
     )
     assert ended.code == 2
     assert "would replace" in ended.err
     ended = run_program(
-        "report", "dossier", *SAXPY, "--no-selftest", "-o", tmp_path / "no" / "d.html"
-    )
-    assert ended.code == 2
-    ended = run_program(
-        "report", "dossier", *SAXPY, "--no-selftest", "--selftest", facts, "-o", tmp_path
+        "report", "dossier", *SAXPY, "--selftest", "none", "-o", tmp_path / "no" / "d.html"
     )
     assert ended.code == 2
 
@@ -445,7 +441,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     path = folder / "k<i>.ptx"
     path.write_text(BITS)
     page = tmp_path / "d.html"
-    run_program("report", "dossier", path, "--block", "32", "--no-selftest", "-o", page)
+    run_program("report", "dossier", path, "--block", "32", "--selftest", "none", "-o", page)
     assert "k<i>.ptx" in text_of(page.read_text())
 
 

@@ -235,7 +235,7 @@ def test_commands_that_take_facts(tmp_path: Path, command: str) -> None:
     path.write_text(template.text.replace('"?"', "5"))
     options = [*command.split(), file, "--block", "32", "--facts", str(path)]
     options += ["--policy", "gto"] if command == "simulate" else []
-    options += ["--seeds", "1"] if command == "validate" else []
+    options += ["--runs", "1"] if command == "validate" else []
     result = CliRunner().invoke(commands, options, standalone_mode=False)
     assert result.exception is None, result.exception
     assert not result.return_value

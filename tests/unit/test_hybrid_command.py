@@ -120,7 +120,7 @@ def test_json_follows_the_schema(trace_file: str) -> None:
 def test_traced_here_and_from_its_file_are_the_same(tmp_path: Path) -> None:
     saved = str(tmp_path / "t.npz")
     how = ("--launch", LAUNCH, "--sms", "1", "--format", "json")
-    made = run(PTX, *how, "--policy", "lrr", "--save-trace", saved)
+    made = run(PTX, *how, "--policy", "lrr", "--save", saved)
     assert made.exit_code == 0, made.output
     again = json.loads(run(PTX, "--trace", saved, *how).output)
     first = json.loads(made.output)
@@ -234,7 +234,7 @@ def test_usage(trace_file: str) -> None:
         ("--trace", trace_file, "--policy", "lrr"),
         ("--trace", trace_file, "--runs", "2"),
         ("--trace", trace_file, "--sms", "2"),
-        ("--trace", trace_file, "--exceedance", "many"),
+        ("--trace", trace_file, "--probability", "many"),
     ):
         result = run(PTX, *arguments)
         assert result.exit_code == 2, result.output

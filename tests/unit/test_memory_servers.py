@@ -181,7 +181,7 @@ def test_many_stores_under_way() -> None:
 def test_blocks_are_run_on_machines_with_servers(machine: str) -> None:
     arguments = [str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--grid", "32x128"]
     arguments += ["--param", "width=1024", "--param", "height=1024", "--machine", machine]
-    found = CliRunner().invoke(commands, ["validate", *arguments, "--seeds", "1", "--timeout", "1"])
+    found = CliRunner().invoke(commands, ["validate", *arguments, "--runs", "1", "--timeout", "1"])
     assert found.exit_code == 0, found.output
     assert "safe " in found.output
 
@@ -236,9 +236,9 @@ def test_without_a_grid_others_are_not_left_out_in_silence(more: list[str]) -> N
 def test_a_block_s_budget_is_not_judged_where_others_use_the_memory() -> None:
     """The bound of a block says that it has the memory alone, which --co-runner denies."""
     arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
-    arguments += ["--param", "n=1000", "--machine", "titan-v", "--budget", "1000000"]
+    arguments += ["--param", "n=1000", "--machine", "titan-v", "--budget"]
     others = ["--co-runner", "65536,20"]
-    for more in (["--budget-of", "block"], [], others):
+    for more in (["block:1000000"], ["1000000"], ["1000000", *others]):
         assert "PW522" not in run_program(*arguments, *more).err
-    ended = run_program(*arguments, *others, "--budget-of", "block")
+    ended = run_program(*arguments, "block:1000000", *others)
     assert (ended.code, "PW522" in ended.err) == (1, True)

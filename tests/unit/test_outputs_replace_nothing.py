@@ -188,7 +188,9 @@ def test_a_folder_of_pictures_keeps_the_inputs_in_it(tmp_path: Path) -> None:
     for name, code in (("times.svg", 2), ("times.csv", 1)):
         kept = tmp_path / name
         kept.write_text("no times\n")
-        answer = CliRunner().invoke(commands, ["pwcet", str(kept), "--plots", str(tmp_path)])
+        answer = CliRunner().invoke(
+            commands, ["pwcet", str(kept), "--picture", f"{tmp_path}/p.svg"]
+        )
         assert ("would replace" in answer.output) == (code == 2)
         assert kept.read_text() == "no times\n"
 

@@ -60,7 +60,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
         (["-o", "t.npz", "--policy", "best"], 2, "PW530"),
         (["-o", "t.npz", "--jitter", "101"], 2, "PW531"),
         (["-o", "t.npz", "--registers", "300"], 1, "PW316"),
-        (["-o", "t.npz", "--max-events", "3"], 1, "PW690"),
+        (["-o", "t.npz", "--events", "3"], 1, "PW690"),
         (["-o", "t.npz", "--sms", "0"], 2, "--sms"),
         (["-o", "/nowhere/t.npz"], 2, "no folder '/nowhere'"),
     ],

@@ -102,36 +102,28 @@ def machine_check(path: str) -> None:
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
 
 
-@click.command("new", cls=Command, example="ptxwcet machine new other-gpu --from titan-v")
+@click.command("new", cls=Command, example="ptxwcet machine new other-gpu titan-v")
 @click.argument("name")
-@click.option(
-    "--from",
-    "base",
-    type=MACHINE,
-    required=True,
-    metavar="MODEL",
-    help="The machine, or machine file, to begin with.",
-)
-@click.option(
-    "--measured",
-    type=InputFile(),
-    metavar="RESULTS",
-    help="Results of microbenchmarks, as CSV (ptxwcet machine microbenchmarks).",
-)
+@click.argument("base", type=MACHINE, metavar="MODEL")
+@click.argument("measured", type=InputFile(), metavar="[RESULTS]", required=False)
 @options.written_to("Write the machine file here.  [default: NAME.toml]")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
 def machine_new(
-    name: str, base: str, measured: str | None, output: Path | None, force: bool
+    name: str,
+    base: str,
+    measured: str | None,
+    output: Path | None,
 ) -> int:
     """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
 
-    Every assumption is doubtful in it, so that bounds are estimates (docs/new-machine.md).
+    MODEL is a machine or machine file, RESULTS those of microbenchmarks, as CSV (ptxwcet machine
+    microbenchmarks). Every assumption is doubtful in the new file, so that bounds are estimates
+    (docs/new-machine.md).
     """
     written = new_machine(name, base, read_results(measured) if measured else None)
     path = output or Path(f"{name}.toml")
-    if path.is_file() and not force:
+    if path.is_file():
         message = f"'{path}' is there: a machine file is not overwritten"
-        raise PtxwcetError(Diagnostic("PW322", message, help="give --force or another -o"))
+        raise PtxwcetError(Diagnostic("PW322", message, help="remove it, or give another -o"))
     write_text(path, written.text, "PW233")
     echo(f"{path}: {written.measured} figures measured, {written.copied} copied from {base}")
     finish(written.warnings)

@@ -23,7 +23,7 @@ from ptxwcet.support.whole_files import write_text
 
 _PICTURES = (".png", ".svg")
 _TIMELINE_EVENTS = 200_000
-_GANTT_EVENTS = 200
+_DRAWN_EVENTS = 200
 
 
 @click.command(
@@ -45,20 +45,16 @@ _GANTT_EVENTS = 200
     type=OUTPUT_FILE,
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
-@click.option("--gantt", type=OUTPUT_FILE, help="Draw the run's beginning: a .png or .svg.")
-@click.option(
+@options.picture("Draw the run's beginning: a .png or .svg.")
+@options.number(
     "--events",
-    type=click.IntRange(1, 2**31),
-    help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
+    f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]",
+    click.IntRange(1, 2**31),
 )
 @options.max_instructions(
     2_000_000_000, "Give up after so many instructions that were issued one by one."
 )
-@click.option(
-    "--executed",
-    is_flag=True,
-    help="Simulate the paths that the launch file's inputs take.",
-)
+@options.executed("Simulate the paths that the launch file's inputs take.")
 @options.report_options
 def simulate(
     policy: str,
@@ -66,7 +62,7 @@ def simulate(
     jitter: int,
     path_seed: int | None,
     timeline: Path | None,
-    gantt: Path | None,
+    picture: Path | None,
     events: int | None,
     max_instructions: int,
     executed: bool,
@@ -78,18 +74,20 @@ def simulate(
     What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
     cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
     """
-    if gantt is not None and gantt.suffix not in _PICTURES:
-        raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
-    if gantt is not None:
-        require_extra("report", "--gantt")
+    if picture is not None and picture.suffix not in _PICTURES:
+        raise click.BadParameter(
+            f"'{picture}' should end in .png or .svg", param_hint="'--picture'"
+        )
+    if picture is not None:
+        require_extra("report", "--picture")
     options.refuse_idle_seed(policy, jitter)
-    if timeline is None and gantt is None:
-        options.refuse_idle("says how many to record: give --timeline or --gantt, too", "events")
+    if timeline is None and picture is None:
+        options.refuse_idle("says how many to record: give --timeline or --picture, too", "events")
     if executed:
         options.refuse_idle("takes open decisions: --executed leaves none", "path_seed")
     recorded = 0
-    if timeline is not None or gantt is not None:
-        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
+    if timeline is not None or picture is not None:
+        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _DRAWN_EVENTS)
     chosen = SimulationOptions(
         policy, seed, jitter, recorded, max_instructions, path_seed, executed
     )
@@ -105,15 +103,15 @@ def simulate(
     elif not single:
         echo(render_run_text(report), nl=False)
     for simulation in answer.answered:
-        _write_pictures(simulation, timeline, gantt, events or _GANTT_EVENTS)
+        _write_pictures(simulation, timeline, picture, events or _DRAWN_EVENTS)
     diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
     return finish(diagnostics, is_partial=bool(answer.answered))
 
 
 def _write_pictures(
-    row: KernelSimulation, timeline: Path | None, gantt: Path | None, most_drawn: int
+    row: KernelSimulation, timeline: Path | None, picture: Path | None, most_drawn: int
 ) -> None:
     if timeline is not None:
         write_text(timeline, render_trace(row), "PW233")
-    if gantt is not None:
-        draw_gantt(row.beginning(most_drawn), gantt)
+    if picture is not None:
+        draw_gantt(row.beginning(most_drawn), picture)

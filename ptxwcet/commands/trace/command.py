@@ -12,6 +12,7 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import require_number
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
@@ -32,12 +33,11 @@ _SUFFIXES = (".csv", ".npz")
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
 )
 @options.policy(required=True)
-@click.option(
+@options.number(
     "--runs",
-    type=click.IntRange(1, 100_000),
-    default=1,
-    show_default=True,
-    help="Trace so many inputs: the launch file's, then others with other seeds.",
+    "Trace so many inputs: the launch file's, then others with other seeds.",
+    click.IntRange(1, 100_000),
+    1,
 )
 @options.seed("Of the random policy and of jitter, in the first run; the others count on.")
 @options.jitter()
@@ -45,18 +45,13 @@ _SUFFIXES = (".csv", ".npz")
 @options.REGISTERS
 @options.RESIDENT_BLOCKS
 @options.launch_gap(0, "Cycles between the starts of two blocks.")
-@click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=MOST_EVENTS,
-    show_default=True,
-    help="Refuse longer traces (about 60 bytes of memory an event).",
+@options.number(
+    "--events",
+    "Events to record; longer traces are refused (about 60 bytes of memory an event).",
+    click.IntRange(min=1),
+    MOST_EVENTS,
 )
-@click.option(
-    "--execute",
-    is_flag=True,
-    help="Execute the launch even if its paths are known without.",
-)
+@options.executed("Execute the launch even if its paths are known without.")
 @options.max_instructions()
 @options.machine_options
 @options.SOURCE
@@ -112,15 +107,15 @@ def _options(
     seed: int,
     jitter: int,
     sms: int | None,
-    registers: int | None,
+    registers: str | None,
     resident_blocks: int | None,
     launch_gap: int,
-    max_events: int,
-    execute: bool,
+    events: int,
+    executed: bool,
     max_instructions: int,
 ) -> TraceOptions:
-    wishes = GridWishes(sms, resident_blocks, registers, launch_gap)
-    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute, max_instructions)
+    wishes = GridWishes(sms, resident_blocks, require_number(registers), launch_gap)
+    return TraceOptions(policy, wishes, runs, seed, jitter, events, executed, max_instructions)
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

@@ -33,11 +33,6 @@ from ptxwcet.methods.instrument.recording import (
 @options.launch_file(required=True)
 @options.written_to("Write the dump here.", required=True)
 @click.option(
-    "--sidecar",
-    type=InputFile(as_path=True),
-    help="What ptxwcet instrument wrote beside FILE.  [default: FILE with .json]",
-)
-@click.option(
     "--device",
     type=click.Choice(["emulator", "gpu"]),
     default="emulator",
@@ -58,7 +53,6 @@ def instrument_record(
     file: str,
     launch_file: str,
     output: Path,
-    sidecar: Path | None,
     device: str,
     buffer_mib: int,
     max_instructions: int,
@@ -66,15 +60,16 @@ def instrument_record(
 ) -> int:
     """Run the instrumented kernel of FILE and write its dump.
 
+    What ptxwcet instrument wrote beside FILE, with .json, says what it records.
+
     Exit code: 0 it ran and its results are as expected; 1 refused, or a result is wrong.
     """
     given = context.get_parameter_source("max_instructions") is ParameterSource.COMMANDLINE
     if device == "gpu" and given:
         raise click.BadParameter("nothing counts on a GPU", param_hint="'--max-instructions'")
-    described = sidecar or Path(file).with_suffix(".json")
     request = RecordRequest(
         file,
-        str(described),
+        str(Path(file).with_suffix(".json")),
         launch_file,
         source,
         buffer_mib << 20,

@@ -78,8 +78,7 @@ def _letter(unit: str, letters: Mapping[str, str]) -> str:
             Diagnostic(
                 "PW563",
                 f"unit {unit} is neither a load/store unit nor a core for the makespan",
-                help=f"say which: --unit-kind {unit}=L or --unit-kind {unit}=C, or [makespan] in "
-                "the machine file",
+                help=f'say which in a machine file: {unit} = "L" or "C" below [makespan]',
             )
         )
     return letters[unit]

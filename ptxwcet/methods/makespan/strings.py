@@ -124,7 +124,7 @@ def parse_string(text: str) -> StringTree:
     """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
     if not text:
         raise PtxwcetError(
-            Diagnostic("PW560", "the kernel string is empty", help="give letters: --string LLCLL")
+            Diagnostic("PW560", "the kernel string is empty", help="give letters: LLCLL")
         )
     for place, letter in enumerate(text, 1):
         if letter not in _LETTERS:

@@ -74,11 +74,11 @@ def choose_axes(
     which follows from the other. Raises
     :class:`NotAnAxis` for a name that is none, or that cannot be drawn.
     """
-    for option, name in (("--x", x), ("--y", y)):
+    for name in (x, y):
         if name is not None:
-            _require_axis(table, option, name, most)
+            _require_axis(table, name, most)
     if x is not None and x == y:
-        raise NotAnAxis(f"--x and --y are both {x}: a map has two columns")
+        raise NotAnAxis(f"--map names {x} twice: a map has two columns")
     drawable = [name for name in axes.varying if 2 <= len(table.columns[name].values) <= most]
     if len(drawable) < 2:
         drawable += [n for n in axes.following if 2 <= len(table.columns[n].values) <= most]
@@ -137,7 +137,8 @@ def _require_name(option: str, name: str, known: Sequence[str]) -> None:
     )
 
 
-def _require_axis(table: ResultsTable, option: str, name: str, most: int) -> None:
+def _require_axis(table: ResultsTable, name: str, most: int) -> None:
+    option = "--map"
     _require_name(option, name, table.variant_columns)
     size = len(table.columns[name].values)
     if size > most:

@@ -55,6 +55,7 @@ _MOST_SHOWN = 10
     type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
     default="attack",
     show_default=True,
+    metavar="PATH",
     help="Folder of summary and witnesses; made if it is not there.",
 )
 @click.option(

@@ -26,6 +26,7 @@ from ptxwcet.cli.progress import ProgressLine
     type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
     default="sweep",
     show_default=True,
+    metavar="PATH",
     help="Folder of the results; made if it is not there.",
 )
 @options.workers("Units at once, which the results do not depend on", cluster=True)
@@ -37,6 +38,7 @@ from ptxwcet.cli.progress import ProgressLine
 @click.option(
     "--cache",
     type=KEPT_ANSWERS,
+    metavar="FOLDER",
     help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
 )
 def sweep(

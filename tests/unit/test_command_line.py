@@ -77,18 +77,44 @@ def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
         "--output",
         "--timeout",  # a range where 0 makes no sense
         "--method",
+        "--picture",  # one, or how the names of several begin
     }
     assert set(several) <= allowed, several
 
 
+def test_commands_and_options_are_few() -> None:
+    assert len(commands.list_commands(click.Context(commands))) <= 20
+    spellings = {
+        max(one.opts, key=len)
+        for command in (commands, *COMMANDS.values())
+        for one in command.params
+        if isinstance(one, click.Option)
+    }
+    assert len(spellings) <= 80
+
+
+def test_an_option_takes_the_same_everywhere() -> None:
+    """What stands behind a spelling, and whether it may be given several times."""
+    seen: dict[str, set[tuple[str | None, bool, bool]]] = {}
+    for command in COMMANDS.values():
+        for spelling, one in options_of(command).items():
+            seen.setdefault(spelling, set()).add((one.metavar, one.multiple, one.is_flag))
+    several = {spelling for spelling, kinds in seen.items() if len(kinds) > 1}
+    # pwcet draws runs of several launches; check works on this computer alone
+    assert several == {"--launch", "--workers"}
+
+
+@pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+def test_help_fits_a_terminal_and_is_not_cut_off(words: tuple[str, ...]) -> None:
+    shown = invoke(*words, "--help").stdout
+    _, _, rest = shown.partition("\n\n")  # behind how it is used
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not [line for line in rest.splitlines() if line.endswith("...")]
+
+
 def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
+    others = {"--out", "--time", "--limit", "--seconds"}
     for words, command in COMMANDS.items():
-        others = {
-            "--out",
-            "--time",
-            "--limit",
-            *(["--seconds"] if words != ("validate", "attack") else []),
-        }
         assert not others & set(options_of(command)), words
 
 
@@ -231,6 +257,21 @@ def test_machines_policies_and_kernels_are_completed() -> None:
     assert completed("bound", "no such file", "-k", "loop") == []
 
 
+def test_commands_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("check.ptx", "check.txt", "kernel.cu"):
+        Path(name).touch()
+    Path("checks").mkdir()
+    assert completed("che") == ["check", "check.ptx", "checks/"]
+    assert {"bound", "validate", "check.ptx", "kernel.cu", "checks/"} <= set(completed(""))
+    (files,) = ShellComplete(commands, {}, "ptxwcet", "").get_completions([], "ker")
+    assert (files.type, files.value) == ("file", "ker")
+    assert completed("validate", "c") == ["certificates", "check.ptx", "checks/"]
+    assert completed("machine", "n") == ["new"]
+    assert completed("explain", "PW20")[0].startswith("PW20")
+    assert completed("validate", "tool", "--c") == ["--cases", "--color"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -238,6 +279,12 @@ def test_machines_policies_and_kernels_are_completed() -> None:
         (("chek",), "did you mean check?"),
         (("Anotate", *VECTOR_ADD), "did you mean annotate?"),
         (("nonsense",), "ptxwcet --help lists the commands"),
+        (("vaildate", *VECTOR_ADD), "did you mean validate?"),
+        (("validate", "atack"), "'atack' is no command, and no file of that name is here"),
+        (("validate", "certificate", "a.json"), "did you mean validate certificates?"),
+        (("sweep", "repot"), "did you mean sweep report?"),
+        (("machine", "chek", "mine.toml"), "did you mean machine check?"),
+        (("explain", "shema"), "did you mean explain schema?"),
         ((*VECTOR_ADD, "--block", "128"), "--block is given 2 times: give it once"),
         (("cfg", VECTOR_ADD[0], "--divergent", "none", "--divergent", "none"), "is given 2 times"),
         ((*VECTOR_ADD, "--arch", ""), "it is empty"),

@@ -67,8 +67,6 @@ def sweep_report(
     is_drawn = picture is not None or form == "html"
     if is_drawn:
         require_extra("report", "drawing pictures of a sweep")
-    if columns and not is_drawn and form != "json":
-        raise click.UsageError("--map is drawn: give --picture, --format html or --format json")
     x, _, y = (columns or "").partition(",")
     table = read_results(results)
     try:
@@ -76,6 +74,8 @@ def sweep_report(
         report = build_sweep_report(table, best=best, x=x or None, y=y or None, only=only)
     except NotAnAxis as error:
         raise click.UsageError(str(error)) from None
+    if columns and not is_drawn and form != "json":
+        raise click.UsageError("--map is drawn: give --picture, --format html or --format json")
     if is_drawn:
         _draw(report, picture, is_page=form == "html")
     if form == "json":

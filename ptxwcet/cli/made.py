@@ -28,15 +28,8 @@ def command_line() -> str:
             elif isinstance(word, bool):
                 words.append((parameter.opts if word else parameter.secondary_opts)[0])
             elif word is not None:
-                words += [
-                    parameter.opts[-1],
-                    _budget(word) if isinstance(word, Budget) else str(word),
-                ]
+                words += [parameter.opts[-1], word.text if isinstance(word, Budget) else str(word)]
     return shlex.join(words)
-
-
-def _budget(budget: Budget) -> str:
-    return budget.text if budget.of is None else f"{budget.of}:{budget.text}"
 
 
 def page_time() -> datetime:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -10,7 +11,6 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
     ASK_PTXAS,
     INPUT_FILE,
@@ -30,6 +30,7 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.simulator.policies import POLICY_NAMES, Policy
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
@@ -37,6 +38,32 @@ Option = Callable[[Decorated], Decorated]
 _MOST_SEED = 2**62
 _MOST_WORKERS = 1024
 _POLICIES = f"Warp scheduler: {POLICY_NAMES}."
+
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
+
+
+# A completion never fails: where nothing can be offered, nothing is.
+def completed(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """What completes one of some words."""
+    return lambda _context, _parameter, incomplete: [
+        CompletionItem(word) for word in words() if word.startswith(incomplete)
+    ]
+
+
+def _complete_kernels(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The kernels of the FILE or FILES that stand before, by their names in the PTX."""
+    given = context.params.get("file") or context.params.get("files")
+    found: list[str] = []
+    # an option without its value leaves the words before it unread
+    for path in (given,) if isinstance(given, str) else given or context.args:
+        try:
+            found += _ENTRY.findall(read_text(path, MOST_TEXT_BYTES, "replace"))
+        except (OSError, ValueError):
+            continue
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
 
 FILE: Option = click.argument("file", type=PTX_FILE)
 FILE_ON_DISK: Option = click.argument("file", type=INPUT_FILE_BESIDE_CUDA)
@@ -46,7 +73,7 @@ KERNELS: Option = click.option(
     "--kernel",
     "kernels",
     multiple=True,
-    shell_complete=completion.kernels,
+    shell_complete=_complete_kernels,
     help="Only this kernel.  [default: all]",
 )
 SOURCE: Option = click.option(
@@ -66,7 +93,6 @@ MACHINE_FILE: Option = click.option(
     "--machine",
     type=MACHINE,
     default=DEFAULT_MACHINE,
-    shell_complete=completion.machines,
     show_default=True,
     help="Machine file: a name (ptxwcet machine) or a path.",
 )
@@ -129,7 +155,6 @@ CO_RUNNER: Option = click.option(
     metavar="BYTES,GB/S",
     help="Others use the memory of the GPU beside the launch: at once and on average at most.",
 )
-_GPU = (SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS)
 _MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
 
 
@@ -206,79 +231,50 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
         refuse_idle("is of --policy random and of --jitter: nothing else is random here", "seed")
 
 
-def launch_options(command: Decorated) -> Decorated:
-    """Adds FILE, and what says which kernel and which launch."""
-    return with_options(command, FILE, *_LAUNCH)
-
-
-def analysis_options(command: Decorated) -> Decorated:
-    """Adds FILE, and what says which kernel, which launch and which machine."""
-    return with_options(command, FILE, *_LAUNCH, *_MACHINE)
-
-
-def analysis_options_of_files(command: Decorated) -> Decorated:
-    """The options of an analysis, for a command that takes several FILES."""
-    return with_options(command, FILES, *_LAUNCH, *_MACHINE)
-
-
-def version_options(command: Decorated) -> Decorated:
-    """The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
-    versions = (click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new"))
-    return with_options(command, *versions, *_LAUNCH, *_MACHINE)
-
-
-def makespan_options(command: Decorated) -> Decorated:
-    """The options of an analysis of no time, of a file or of a kernel string."""
-    file = click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING")
-    return with_options(command, file, *_LAUNCH, MACHINE_FILE, UNKNOWN_OPCODES)
-
-
-def gpu_options(command: Decorated) -> Decorated:
-    """Adds what says which SMs a launch has, and how many blocks each holds."""
-    return with_options(command, *_GPU)
-
-
-def machine_options(command: Decorated) -> Decorated:
-    """Adds what says which machine, for a command that takes its launch from a launch file."""
-    return with_options(command, *_MACHINE)
-
-
-def with_options(command: Decorated, *options: Option) -> Decorated:
+def all_of(*options: Option) -> Option:
     """Adds options to a command, in their order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+launch_options = all_of(FILE, *_LAUNCH)
+"""FILE, and what says which kernel and which launch."""
+analysis_options = all_of(launch_options, *_MACHINE)
+"""The same, and what says which machine."""
+analysis_options_of_files = all_of(FILES, *_LAUNCH, *_MACHINE)
+"""The options of an analysis, for a command that takes several FILES."""
+version_options = all_of(
+    *(click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new")), *_LAUNCH, *_MACHINE
+)
+"""The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
+makespan_options = all_of(
+    click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING"),
+    *_LAUNCH,
+    MACHINE_FILE,
+    UNKNOWN_OPCODES,
+)
+"""The options of an analysis of no time, of a file or of a kernel string."""
+gpu_options = all_of(SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS)
+"""What says which SMs a launch has, and how many blocks each holds."""
+machine_options = all_of(*_MACHINE)
+"""What says which machine, for a command that takes its launch from a launch file."""
 
 
 def policy(help_text: str = _POLICIES, *, required: bool = False) -> Option:
     """The warp scheduler of a simulated machine, or the known one of a bound."""
-    return click.option(
-        "--policy", required=required, shell_complete=completion.policies, help=help_text
-    )
-
-
-def method(
-    help_text: str,
-    default: str,
-    check: Callable[[click.Context, click.Parameter, str], Any],
-    complete: Callable[..., list[CompletionItem]] | None = None,
-) -> Option:
-    """By which method a question is answered; ``check`` refuses a name that is none."""
-    return click.option(
-        "--method",
-        metavar="NAME",
-        default=default,
-        callback=check,
-        shell_complete=complete,
-        show_default=True,
-        help=help_text,
-    )
+    complete = completed(lambda: [one.value for one in Policy])
+    return click.option("--policy", required=required, shell_complete=complete, help=help_text)
 
 
 def number(
     name: str,
     help_text: str,
-    kind: click.ParamType,
+    kind: click.ParamType[Any],
     default: float | None = None,
     metavar: str = "N",
     parameter: str = "",
@@ -321,7 +317,9 @@ def max_instructions(
     return number("--max-instructions", help_text, click.IntRange(1, 2**62), default)
 
 
-def timeout(default: float | None, help_text: str, kind: click.ParamType = click.FLOAT) -> Option:
+def timeout(
+    default: float | None, help_text: str, kind: click.ParamType[Any] = click.FLOAT
+) -> Option:
     """How long a command may search: what it gives does not depend on it elsewhere."""
     return number("--timeout", help_text, kind, default, "SECONDS", "seconds")
 
@@ -380,11 +378,6 @@ def probabilities(help_text: str) -> Option:
     )
 
 
-def report_options(command: Decorated) -> Decorated:
-    """Adds how a report is printed and where: its text or JSON, on standard output or in a file."""
-    return report_options_of("text", "json")(command)
-
-
 def report_options_of(*kinds: str) -> Option:
     """Adds how a report of these kinds is printed and where."""
     output = click.option(
@@ -395,7 +388,7 @@ def report_options_of(*kinds: str) -> Option:
         metavar="PATH",
         help="Write the report to a file.  [default: standard output]",
     )
-    return lambda command: with_options(command, format_option(*kinds), output)
+    return all_of(format_option(*kinds), output)
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:
@@ -408,3 +401,7 @@ def format_option(*kinds: str, help_text: str = "") -> Option:
         show_default=True,
         help=help_text or None,
     )
+
+
+report_options = report_options_of("text", "json")
+"""How a report is printed and where: its text or JSON, on standard output or in a file."""

@@ -20,7 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ptxwcet.cli.tree import CommandTree
-from ptxwcet.machine.loader import find_machine_file
+from ptxwcet.machine.loader import find_machine_file, machine_names
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
 from ptxwcet.support.source import SourceFile
@@ -71,19 +71,9 @@ class InputFile(click.Path):
 
 
 class PtxInput(InputFile):
-    """The PTX that is read: a file, or ``-`` for standard input.
+    """The PTX that is read: a file, or ``-`` for standard input."""
 
-    With ``patterns``, which the command itself expands (expand_patterns), a pattern is one, too.
-    """
-
-    def __init__(
-        self,
-        *beside: str,
-        patterns: bool = False,
-        unless: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        super().__init__(*beside, unless=unless)
-        self.patterns = patterns
+    patterns = False  # whether the command itself expands them (expand_patterns)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path as given; click.BadParameter for one that cannot be read."""
@@ -106,6 +96,12 @@ def is_number(text: str) -> bool:
 def is_kernel_string(text: str) -> bool:
     """Whether a word is one of capital letters, and not the name of a file that is here."""
     return text.isalpha() and text.isupper() and not os.path.exists(text)
+
+
+class PtxInputs(PtxInput):
+    """The same, or a pattern of such files, or a folder of them."""
+
+    patterns = True
 
 
 class KernelInput(PtxInput):
@@ -197,6 +193,11 @@ class MachineInput(InputFile):
     """A machine: a name that comes with the tool, or the path of a machine file."""
 
     name = "machine"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        """The machines that come with the tool, else files."""
+        known = [CompletionItem(name) for name in machine_names() if name.startswith(incomplete)]
+        return known or super().shell_complete(ctx, param, incomplete)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The name or path as given: the command says what is wrong with it (PW301)."""
@@ -378,7 +379,7 @@ INPUT_FILE = InputFile()
 INPUT_FILE_BESIDE_CUDA = InputFile(".cu")
 PTX_FILE = PtxInput(".cu")
 PTX_OR_STRING = PtxInput(".cu", unless=is_kernel_string)
-PTX_FILES = PtxInput(".cu", patterns=True)
+PTX_FILES = PtxInputs(".cu")
 KERNEL_OF_FILE = KernelInput(".cu")
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from typing import Any
 
 import click
 
 from ptxwcet.cli.paths import ASK_PTXAS, STANDARD_INPUT, is_number
 from ptxwcet.compose.wishes import GridWishes
-from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.opened.request import Request
 from ptxwcet.ptx.reading import read_stream
@@ -18,25 +18,19 @@ from ptxwcet.ptx.reading import read_stream
 def request_from(
     file: str,
     kernels: tuple[str, ...],
-    block: str | None,
-    grid: str | None,
-    parameters: tuple[str, ...],
-    source: str | None,
-    loop_bounds: tuple[str, ...],
-    launch_file: str | None,
-    facts_file: str | None,
+    *,
     links: tuple[str, ...],
-    machine: str = DEFAULT_MACHINE,
+    arch: str | None,
+    nvcc_options: str | None,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
     sms: int | None = None,
     resident_blocks: int | None = None,
     registers: str | None = None,
     co_runner: str | None = None,
-    arch: str | None = None,
-    nvcc_options: str | None = None,
+    **given: Any,
 ) -> Request:
-    """The shared options as a request; a command without a machine leaves out the last ones.
+    """The shared options as a request; those in ``given`` are called as its fields are.
 
     PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
     PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
@@ -59,21 +53,14 @@ def request_from(
     return Request(
         file,
         kernels,
-        block,
-        grid,
-        parameters,
-        source,
-        loop_bounds,
-        machine,
-        mem_latency,
-        on_unknown == "worst",
-        launch_file=launch_file,
-        facts_file=facts_file,
+        memory_latency_cycles=mem_latency,
+        unknown_at_worst=on_unknown == "worst",
         text=text,
         gpu=GridWishes(sms, resident_blocks, number_of(registers), co_runner=co_runner),
         ptxas_info=None if registers == ASK_PTXAS or is_number(registers or "0") else registers,
         asks_ptxas=registers == ASK_PTXAS,
         links=links,
+        **given,
     )
 
 

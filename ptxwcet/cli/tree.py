@@ -69,10 +69,7 @@ HEADINGS = {
 }
 
 
-def modules() -> dict[str, str]:
-    """The module of each command, by its words."""
-    rows = (row for commands in HEADINGS.values() for row in commands.items())
-    return {words: module for words, (module, _) in rows}
+_MODULES = {words: row[0] for rows in HEADINGS.values() for words, row in rows.items()}
 
 
 class CommandTree(click.Group):
@@ -98,7 +95,7 @@ class CommandTree(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         words = self.words() + cmd_name
-        module = importlib.import_module(f"ptxwcet.{modules()[words]}")
+        module = importlib.import_module(f"ptxwcet.{_MODULES[words]}")
         command = getattr(module, words.replace(" ", "_").replace("-", "_"))
         assert isinstance(command, click.Command)
         return command

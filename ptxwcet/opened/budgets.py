@@ -77,8 +77,7 @@ def parse_budget(text: str) -> Budget:
         )
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
-    shown = text.strip() if match[3] else f"{number} cycles"
-    return Budget(shown.partition(":")[2].strip() or shown, amount, unit, of)
+    return Budget(text.strip() if match[3] else f"{text.strip()} cycles", amount, unit, of)
 
 
 def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:

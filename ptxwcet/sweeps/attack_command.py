@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 REPORT = "attack.json"
 _SECONDS = 60.0
-_SUFFIX = ".py"
 _MOST_SHOWN = 10
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word is the name of an attack, and not that of a file."""
+    return "." not in word and os.sep not in word
 
 
 @click.command(
@@ -35,7 +40,7 @@ _MOST_SHOWN = 10
 @click.argument(
     "names",
     nargs=-1,
-    type=InputFile(unless=lambda name: not name.endswith(_SUFFIX)),
+    type=InputFile(unless=_is_name),
     metavar="[NAME|FILE.py]...",
 )
 @options.timeout(
@@ -90,7 +95,7 @@ def validate_attack(
 
     if seconds is not None and cases is not None:
         raise click.UsageError("--timeout and --cases both say how far: leave one out")
-    files = [name for name in names if name.endswith(_SUFFIX)]
+    files = [name for name in names if not _is_name(name)]
     if len(files) > 1:
         raise click.UsageError("attacks are read from one file at a time")
     read = read_attack_file(Path(files[0])) if files else None

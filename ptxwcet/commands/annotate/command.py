@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
 from ptxwcet.commands.annotate.study import explain_file
@@ -37,9 +37,6 @@ def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
     answer = explain_file(request)
     failures: list[Diagnostic] = []
     report = build_annotation(answer, failures, source=request.source, wants_ptx=wants_ptx)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_annotation_text(report), nl=False)
+    show(form, report, render_annotation_text)
     failures += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(failures, is_partial=bool(answer.answered))

@@ -10,7 +10,7 @@ import click
 
 from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
-from ptxwcet.cli import completion, options
+from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import expand_patterns
@@ -42,11 +42,14 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @options.BUDGET
 @options.REQUIRE
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
-@options.method(
-    "What to report as the bound: safe, scheduled (needs --policy), or another package's.",
-    SAFE_NAME,
-    _known_method,
-    completion.methods,
+@click.option(
+    "--method",
+    metavar="NAME",
+    default=SAFE_NAME,
+    callback=_known_method,
+    shell_complete=options.completed(names_to_report),
+    show_default=True,
+    help="What to report as the bound: safe, scheduled (needs --policy), or another package's.",
 )
 @options.executed("Run the launch file's inputs and bound the paths that they take: an estimate.")
 @click.option("--details", is_flag=True, help="Print all that is known of each kernel.")

@@ -40,17 +40,10 @@ def validate_certificates(report: str, file: str, links: tuple[str, ...], form: 
     verdicts: list[dict[str, str]] = []
     try:
         for checked in recheck(data, read_module(Request(file, links=links))):
-            verdict = checked.verdict.value
-            verdicts.append(
-                {
-                    "kernel": checked.kernel,
-                    "readable": checked.readable,
-                    "block": checked.block,
-                    "verdict": verdict,
-                }
-            )
+            row = {one: getattr(checked, one) for one in ("kernel", "readable", "block")}
+            verdicts.append({**row, "verdict": checked.verdict.value})
             if form == "text":
-                echo(f"{checked.readable} {checked.block}: {verdict}")
+                echo(f"{checked.readable} {checked.block}: {checked.verdict.value}")
     except NoReport as error:
         raise click.BadParameter(str(error)) from None
     refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in verdicts)

@@ -11,12 +11,12 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
+from ptxwcet.cli.output import finish, is_quiet, show
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.compare.report import DiffReport, Result, read_results, results_of
+from ptxwcet.commands.compare.report import Result, read_results, results_of
 from ptxwcet.commands.compare.report import compare as compare_results
 from ptxwcet.commands.compare.text import render_difference
 from ptxwcet.support.diagnostics import Diagnostic
@@ -83,7 +83,7 @@ def compare(
     diagnostics: list[Diagnostic] = []
     before, now = (_results(one, kernels, given, diagnostics) for one in (old, new))
     report = compare_results((old, new), before, now, are_versions=True)
-    _show(report, form)
+    show(form, report, render_difference)
     return finish(diagnostics, is_partial=any(row.paid is not None for row in report.kernels))
 
 
@@ -103,16 +103,9 @@ def _compare_results(old: str, new: str, threshold: Fraction, form: str) -> int:
     options.refuse_idle("says how to bound, and OLD and NEW are results", *of_versions)
     report = compare_results((old, new), read_results(old), read_results(new), threshold)
     if form == "json" or not is_quiet():
-        _show(report, form)
+        show(form, report, render_difference)
     worse = [(row, reason) for row in report.kernels for reason in row.worse]
     return finish([Diagnostic("PW523", f"kernel {row.kernel}: {why}") for row, why in worse])
-
-
-def _show(report: DiffReport, form: str) -> None:
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_difference(report), nl=False)
 
 
 def _results(

@@ -107,12 +107,7 @@ def machine_check(path: str) -> None:
 @click.argument("base", type=MACHINE, metavar="MODEL")
 @click.argument("measured", type=InputFile(), metavar="[RESULTS]", required=False)
 @options.written_to("Write the machine file here.  [default: NAME.toml]")
-def machine_new(
-    name: str,
-    base: str,
-    measured: str | None,
-    output: Path | None,
-) -> int:
+def machine_new(name: str, base: str, measured: str | None, output: Path | None) -> int:
     """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
 
     MODEL is a machine or machine file, RESULTS those of microbenchmarks, as CSV (ptxwcet machine

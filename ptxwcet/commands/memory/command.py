@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.memory.report import build_memory_report, render_memory_text
 from ptxwcet.commands.memory.study import study_accesses
@@ -28,9 +28,6 @@ def memory(form: str, **given: Any) -> int:
     answer = study_accesses(request)
     diagnostics: list[Diagnostic] = []
     report = build_memory_report(answer, request.source, diagnostics)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_memory_text(report), nl=False)
+    show(form, report, render_memory_text)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))

@@ -102,20 +102,19 @@ def simulate_launch(
 
 
 def _options(
-    policy: str,
-    runs: int,
-    seed: int,
-    jitter: int,
     sms: int | None,
-    registers: str | None,
     resident_blocks: int | None,
+    registers: str | None,
     launch_gap: int,
+    jitter: int,
     events: int,
     executed: bool,
-    max_instructions: int,
+    **others: Any,
 ) -> TraceOptions:
     wishes = GridWishes(sms, resident_blocks, require_number(registers), launch_gap)
-    return TraceOptions(policy, wishes, runs, seed, jitter, events, executed, max_instructions)
+    return TraceOptions(
+        grid=wishes, jitter_percent=jitter, most_events=events, execute=executed, **others
+    )
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

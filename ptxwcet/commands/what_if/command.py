@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.what_if.report import build_what_if_report, render_what_if_text
 from ptxwcet.commands.what_if.study import bound_variants
@@ -45,9 +45,6 @@ def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
     answer = bound_variants(request_from(**given), changes)
     diagnostics: list[Diagnostic] = []
     report = build_what_if_report(answer, diagnostics)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_what_if_text(report), nl=False)
+    show(form, report, render_what_if_text)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))

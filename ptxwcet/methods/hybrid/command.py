@@ -10,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
-from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.output import show
 from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import request_from, require_number
@@ -95,10 +95,7 @@ def hybrid(
     if picture is not None:
         write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
     report = build_hybrid_report(answer)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_hybrid_text(report), nl=False)
+    show(form, report, render_hybrid_text)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ptxwcet.cli import completion, options
+from ptxwcet.cli import options
 from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, PICTURE_FILES
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
@@ -54,7 +54,6 @@ _DRAWING = (
     click.option(
         "--machine",
         type=MACHINE,
-        shell_complete=completion.machines,
         help=f"Machine file.  [default: {DEFAULT_MACHINE}]",
     ),
 )
@@ -119,6 +118,5 @@ DRAWING_NAMES = (
 """Parameters that say how to draw runs."""
 
 
-def pwcet_options(command: options.Decorated) -> options.Decorated:
-    """Adds the options of ``ptxwcet pwcet``."""
-    return options.with_options(command, *_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
+pwcet_options = options.all_of(*_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
+"""The options of ``ptxwcet pwcet``."""

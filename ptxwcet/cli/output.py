@@ -119,6 +119,11 @@ def show(form: str, report: Any, render: Callable[[Any], str]) -> None:
         echo(render(report), nl=False)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: ``1 run``, ``2,000 runs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def json_text(data: Any) -> str:
     """Data as JSON, two spaces a level; dataclasses as objects, enums as their values.
 

@@ -28,6 +28,7 @@ from ptxwcet.support.toml_places import NotToml, parse_toml
 
 STANDARD_INPUT = "-"
 ASK_PTXAS = "ptxas"
+PICTURES = (".png", ".svg")
 
 
 class InputFile(click.Path):
@@ -148,12 +149,15 @@ class LaunchInput(InputFile):
     def reads(self, value: str | Path) -> Iterator[Path]:
         """The file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
-        try:
-            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
-        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
-            return  # the command itself says what is wrong with it
-        for name in _named_files(tables):
+        for name in _named_files(_tables(value)):
             yield Path(value).parent / name
+
+
+def _tables(path: str | Path) -> dict[str, Any]:
+    try:
+        return parse_toml(SourceFile(str(path), read_text(path, MOST_TOML_BYTES)))
+    except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
+        return {}  # the command itself says what is wrong with it
 
 
 class SequenceInput(InputFile):
@@ -164,11 +168,7 @@ class SequenceInput(InputFile):
     def reads(self, value: str | Path) -> Iterator[Path]:
         """The file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
-        try:
-            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
-        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
-            return  # the command itself says what is wrong with it
-        entries = tables.get(self.table)
+        entries = _tables(value).get(self.table)
         for entry in entries if isinstance(entries, list) else ():
             for key in (self.patterns, "launch", "facts", "source", "ptxas_info", "machines"):
                 names = entry.get(key) if isinstance(entry, dict) else None
@@ -214,11 +214,13 @@ class MachineInput(InputFile):
 class OutputFile(click.Path):
     """A file that is written; its folder exists.
 
-    ``beside`` is the suffix of a second file that the command writes under this one's name.
+    Its name ends in one of ``ends``, if there are any. ``beside`` is the suffix of a second file
+    that the command writes under this one's name.
     """
 
-    def __init__(self, *, beside: str | None = None) -> None:
+    def __init__(self, *ends: str, beside: str | None = None) -> None:
         super().__init__(path_type=Path)
+        self.ends = ends
         self.beside = beside
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -284,18 +286,16 @@ class OutputFolder(click.Path):
 
 
 class PictureFiles(OutputFolder):
-    """The name of a picture, .png or .svg, with which the names of several begin."""
+    """The name of a picture, with which the names of several begin."""
 
     def __init__(self) -> None:
-        super().__init__(".png", ".svg")
+        super().__init__(*PICTURES)
+        self.ends = PICTURES
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path; click.BadParameter for one whose end says no form, or that cannot be."""
-        path = Path(value)
-        if path.suffix not in self.suffixes:
-            self.fail(f"'{path}' should end in {' or '.join(self.suffixes)}", param, ctx)
-        super().convert(path.parent, param, ctx)
-        return path
+        """The path; click.BadParameter for one that cannot be."""
+        super().convert(Path(value).parent, param, ctx)
+        return Path(value)
 
     def writes(self, value: Path) -> Iterator[Written]:
         """The pictures in the folder of the name."""
@@ -319,7 +319,10 @@ class Written:
 
 
 def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
-    """Raises click.UsageError if an output is the same file as an input or as another output."""
+    """Raises click.UsageError if an output is the same file as an input or as another output.
+
+    And for one whose name does not end as its kind says.
+    """
     inputs: list[Path] = []
     outputs: list[tuple[str, Written]] = []
     for parameter in command.params:
@@ -340,6 +343,11 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
             if written.hits(earlier.path) or earlier.hits(written.path):
                 message = f"{other} and {option} would write the same file, '{written.path}'"
                 raise click.UsageError(message)
+    for parameter in command.params:
+        given, ends = params.get(parameter.name or ""), getattr(parameter.type, "ends", ())
+        if ends and given is not None and given.suffix not in ends:
+            message = f"'{given}' should end in {' or '.join(ends)}"
+            raise click.BadParameter(message, param=parameter)
 
 
 def is_same_file(path: Path, other: Path) -> bool:

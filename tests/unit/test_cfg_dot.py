@@ -280,7 +280,7 @@ def test_dot_file(folder: Path) -> None:
 def test_an_unknown_format_is_a_usage_error() -> None:
     result = run("one.ptx", "-o", "x.jpg")
     assert result.exit_code == 2
-    assert ".svg, .png" in result.output
+    assert ".png or .svg" in result.output
 
 
 def test_without_graphviz_the_diagnostic_names_it(

@@ -57,6 +57,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     ("options", "code", "said"),
     [
         (["-o", "trace.txt"], 2, "should end in .csv or .npz"),
+        (["-o", "t.csv", "--registers", "ptxas"], 2, "--registers is a number here"),
         (["-o", "t.npz", "--policy", "best"], 2, "PW530"),
         (["-o", "t.npz", "--jitter", "101"], 2, "PW531"),
         (["-o", "t.npz", "--registers", "300"], 1, "PW316"),

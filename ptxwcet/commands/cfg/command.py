@@ -10,8 +10,9 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
+from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
 from ptxwcet.commands.cfg.text import render_flow_text
@@ -32,7 +33,8 @@ _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
 @options.launch_options
 @options.written_to(
-    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]"
+    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
+    kind=GRAPH_FILE,
 )
 @click.option(
     "--divergent",
@@ -65,8 +67,6 @@ def cfg(
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
     """
-    if output is not None:
-        require_graph_suffix(output, "'-o'")
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
     shown = DivergentSet(divergent)

@@ -31,14 +31,11 @@ def explain(code: str | None, form: str) -> None:
     chosen = pages if code is None else {code.upper(): pages[code.upper()]}
     if form == "markdown":
         echo("| code | what | why | what to do |\n|---|---|---|---|")
-        for name, page in chosen.items():
+    for name, page in chosen.items():
+        if form == "markdown":
             echo(f"| {name} | {page.title} | {page.cause} | {page.remedy} |")
-    elif code is None:
-        for name, page in chosen.items():
+        elif code is None:
             echo(f"{name}  {page.title}")
-    else:
-        for name, page in chosen.items():
-            echo(f"{name}: {page.title}\n")
-            echo(textwrap.fill(page.cause, 88))
-            echo()
+        else:
+            echo(f"{name}: {page.title}\n\n{textwrap.fill(page.cause, 88)}\n")
             echo(textwrap.fill(f"What to do: {page.remedy}", 88))

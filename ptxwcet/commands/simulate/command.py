@@ -10,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.paths import OUTPUT_FILE, PICTURES, OutputFile
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.simulate.chrome_trace import render_trace
 from ptxwcet.commands.simulate.picture import draw_gantt
@@ -21,7 +21,6 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
-_PICTURES = (".png", ".svg")
 _TIMELINE_EVENTS = 200_000
 _DRAWN_EVENTS = 200
 
@@ -45,7 +44,7 @@ _DRAWN_EVENTS = 200
     type=OUTPUT_FILE,
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
-@options.picture("Draw the run's beginning: a .png or .svg.")
+@options.picture("Draw the run's beginning: a .png or .svg.", OutputFile(*PICTURES))
 @options.number(
     "--events",
     f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]",
@@ -74,10 +73,6 @@ def simulate(
     What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
     cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
     """
-    if picture is not None and picture.suffix not in _PICTURES:
-        raise click.BadParameter(
-            f"'{picture}' should end in .png or .svg", param_hint="'--picture'"
-        )
     if picture is not None:
         require_extra("report", "--picture")
     options.refuse_idle_seed(policy, jitter)

@@ -10,14 +10,13 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.output import counted, echo, echo_json
+from ptxwcet.cli.paths import OutputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import require_number
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
-
-_SUFFIXES = (".csv", ".npz")
 
 
 @click.command(
@@ -30,7 +29,9 @@ _SUFFIXES = (".csv", ".npz")
 @options.LINKS
 @options.launch_file(required=True)
 @options.written_to(
-    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
+    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
+    required=True,
+    kind=OutputFile(".csv", ".npz"),
 )
 @options.policy(required=True)
 @options.number(
@@ -78,9 +79,6 @@ def simulate_launch(
     # here: formats are loaded by the commands that use them
     from ptxwcet.trace.files import write_trace
 
-    if output.suffix not in _SUFFIXES:
-        message = f"'{output}' should end in .csv or .npz"
-        raise click.BadParameter(message, param_hint="'--output'")
     options.refuse_idle_seed(others["policy"], others["jitter"])
     request = Request(
         file,
@@ -123,30 +121,25 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
     yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
     recorder = traced.trace.origin.recorder
-    yield f"machine    {traced.machine.name}, {_count(shape.sms, 'SM')}; {recorder}"
+    yield f"machine    {traced.machine.name}, {counted(shape.sms, 'SM')}; {recorder}"
     occupancy = plan.occupancy
-    held = (
-        f"{_count(occupancy.resident_blocks, 'block')}, {_count(occupancy.resident_warps, 'warp')}"
-    )
+    blocks = counted(occupancy.resident_blocks, "block")
+    held = f"{blocks}, {counted(occupancy.resident_warps, 'warp')}"
     limits = ", ".join(
         f"{row.resource} {'any' if row.blocks is None else row.blocks}" for row in occupancy.limits
     )
     yield f"an SM      holds {held}, limited by {' and '.join(occupancy.limited_by)} ({limits})"
     yield (
-        f"waves      {waves.waves} of at most {_count(waves.blocks_per_wave, 'block')} and "
-        f"{_count(waves.warps_per_wave, 'warp')} an SM"
+        f"waves      {waves.waves} of at most {counted(waves.blocks_per_wave, 'block')} and "
+        f"{counted(waves.warps_per_wave, 'warp')} an SM"
     )
     seen = "executed" if traced.is_executed else "known without execution, the same for every input"
     yield f"paths      {seen}"
     longest = max(run.cycles for run in traced.runs)
-    runs = _count(len(traced.runs), "run")
+    runs = counted(len(traced.runs), "run")
     yield f"trace      {len(traced.trace):,} events of {runs} in {out}; longest {longest:,} cycles"
     for assumption in plan.assumptions:
         yield f"assumed    {assumption.text} [{assumption.source}]"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
+from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import show
 from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
@@ -57,7 +57,7 @@ _OF_THE_GPU = {
 @options.jitter(None, "Traced here: shorten timings at random by up to so much.")
 @options.saved("Traced here: write the trace.")
 @options.probabilities("With which a warp's time exceeds a quantile.  [default: 1e-3, 1e-6, 1e-9]")
-@options.picture("Draw the graph of ipoints with its times: a .dot, .svg or .png.")
+@options.picture("Draw the graph of ipoints with its times: a .dot, .svg or .png.", GRAPH_FILE)
 @options.report_options
 def hybrid(
     trace: str | None,
@@ -73,8 +73,6 @@ def hybrid(
 
     Exit code: 0 estimated; 1 trace or launch refused; 2 usage.
     """
-    if picture is not None:
-        require_graph_suffix(picture, "'--picture'")
     given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
     request = request_from(**others)
     _check_use(trace, request.launch_file, given)

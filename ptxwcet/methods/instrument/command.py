@@ -9,7 +9,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
-from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.output import counted, echo, echo_json
 from ptxwcet.cli.paths import OutputFile
 from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.methods.instrument.recording import (
@@ -74,8 +74,8 @@ def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
         blocks = len(kernel.ipoints) - 1
         ends = kernel.inserted_points - blocks
         yield (
-            f"kernel     {sidecar.readable(kernel)}: points at {_count(blocks, 'block')} and "
-            f"{_count(ends, 'end')}, {kernel.added_instructions:,} instructions added"
+            f"kernel     {sidecar.readable(kernel)}: points at {counted(blocks, 'block')} and "
+            f"{counted(ends, 'end')}, {kernel.added_instructions:,} instructions added"
         )
     counts = ", ".join(f"{len(names)} .{kind}" for kind, names in REGISTERS.items())
     yield (
@@ -88,8 +88,4 @@ def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
         yield f"           parameters at the end: .u64 {buffer}, .u64 {chunks}"
     total = sum(kernel.added_instructions for kernel in sidecar.kernels)
     points = sum(kernel.inserted_points for kernel in sidecar.kernels)
-    yield f"total      {_count(points, 'point')}, {total:,} instructions"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    yield f"total      {counted(points, 'point')}, {total:,} instructions"

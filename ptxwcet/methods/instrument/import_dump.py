@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo
+from ptxwcet.cli.output import counted, echo
 from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.methods.instrument.recording import import_dumps
 from ptxwcet.trace.files import write_trace
@@ -33,11 +33,7 @@ def instrument_import(sidecar: str, dumps: tuple[str, ...], output: Path) -> Non
     write_trace(trace, output)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
     echo(
-        f"{output}: {_count(len(trace), 'event')} of {trace.origin.readable} "
-        f"in {_count(runs, 'run')} on {_count(multiprocessors, 'multiprocessor')}, "
+        f"{output}: {counted(len(trace), 'event')} of {trace.origin.readable} "
+        f"in {counted(runs, 'run')} on {counted(multiprocessors, 'multiprocessor')}, "
         f"times in {trace.origin.clock}s"
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

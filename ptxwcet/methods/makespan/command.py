@@ -10,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import is_kernel_string
+from ptxwcet.cli.paths import OutputFile, is_kernel_string
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import request_from
 from ptxwcet.methods.makespan.ilp_model import Constraints
@@ -80,7 +80,7 @@ def _chosen_method(
     "is written, extrapolate:8 from how many warps to start at most (x).",
 )
 @options.timeout(None, "Seconds for each string; then the best bound so far.")
-@options.picture("Draw the schedule: an .svg.")
+@options.picture("Draw the schedule: an .svg.", OutputFile(".svg"))
 @options.report_options
 def makespan(
     file: str,
@@ -100,7 +100,7 @@ def makespan(
     letters, and --warps. Exit code: 0 answered; 1 refused; 2 usage.
     """
     is_string = is_kernel_string(file)
-    _check_usage(method[0], is_string=is_string, warps=warps, picture=picture)
+    _check_usage(method[0], is_string=is_string, warps=warps)
     name, constraints, most_warps = method
     with ProgressLine() as progress:
         chosen = MakespanOptions(
@@ -124,7 +124,7 @@ def makespan(
     return 0
 
 
-def _check_usage(method: str, *, is_string: bool, warps: int | None, picture: Path | None) -> None:
+def _check_usage(method: str, *, is_string: bool, warps: int | None) -> None:
     """Raises click.UsageError for options that do not go together: none is ignored."""
     if is_string and warps is None:
         raise click.UsageError("a STRING needs --warps")
@@ -136,8 +136,6 @@ def _check_usage(method: str, *, is_string: bool, warps: int | None, picture: Pa
         parameters = click.get_current_context().command.params
         of_file = (one.name or "" for one in parameters if one.name not in _OF_STRINGS)
         options.refuse_idle("belongs to FILE, not to a STRING", *of_file)
-    if picture is not None and picture.suffix != ".svg":
-        raise click.BadParameter(f"'{picture}' should end in .svg", param_hint="'--picture'")
 
 
 def _answer_file(

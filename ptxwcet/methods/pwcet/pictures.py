@@ -247,8 +247,9 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
     return tuple(pictures)
 
 
-def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
-    """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
+def write_plots(pictures: Sequence[Picture], path: Path) -> None:
+    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
+    folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -258,13 +259,14 @@ def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
     taken: set[str] = set()
     for picture in pictures:
         label = "".join(c if c.isalnum() or c in "-_." else "_" for c in picture.condition)
-        name = f"{label}-{picture.name}" if label else picture.name
+        label = f"{path.stem}-{label}" if label else path.stem
+        name = f"{label}-{picture.name}"
         number = 2
         while name.casefold() in taken:  # labels that differ in the characters left out
             name = f"{label}-{number}-{picture.name}"
             number += 1
         taken.add(name.casefold())
-        write_bytes(folder / f"{name}.{form}", picture.bytes(form), "PW709")
+        write_bytes(folder / f"{name}{path.suffix}", picture.bytes(path.suffix[1:]), "PW709")
 
 
 def _whole_lags(plot: Any) -> None:

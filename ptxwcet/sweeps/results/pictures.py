@@ -91,8 +91,9 @@ def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
         return (*_maps(report), *_bests(report), *_refusals(report))
 
 
-def write_pictures(pictures: Sequence[Picture], folder: Path, form: str) -> None:
-    """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
+def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
+    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
+    folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -106,7 +107,9 @@ def write_pictures(pictures: Sequence[Picture], folder: Path, form: str) -> None
             name = f"{picture.kind}-{number}"
             number += 1
         taken.add(name.casefold())
-        write_bytes(folder / f"{name}.{form}", picture.bytes(form), "PW709")
+        write_bytes(
+            folder / f"{path.stem}-{name}{path.suffix}", picture.bytes(path.suffix[1:]), "PW709"
+        )
 
 
 def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.opened.front_ends import read_source
+from ptxwcet.opened.front_ends import is_no_ptx, read_source
 from ptxwcet.opened.nvcc import MOST_SECONDS, compiled_ptx, is_harmless, not_compiled
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
@@ -39,7 +39,12 @@ class Compilation:
 
 
 def needs_tool(path: str) -> bool:
-    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant."""
+    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant.
+
+    A binary that a front end reads itself is none.
+    """
+    if is_no_ptx(path):
+        return False
     if Path(path).suffix.lower() == _SOURCE:
         return True
     try:

@@ -50,6 +50,11 @@ def _front_end_of(name: str) -> FrontEnd:
     return next(named, FRONT_ENDS[0])
 
 
+def is_no_ptx(path: str) -> bool:
+    """Whether the name of a file says that another front end than that of PTX reads it."""
+    return _front_end_of(path) is not FRONT_ENDS[0]
+
+
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
     """The text of a file, as its front end reads it. Raises PtxwcetError (PW112)."""
     return _front_end_of(os.fspath(path)).read(path)

@@ -1,14 +1,15 @@
-"""The accesses of all samples, as a page.
+"""The accesses of all samples, as a table.
 
     python benchmarks/access_table.py
 
-Writes ``docs/experiments/accesses-samples.md`` from the launch files of the samples: what each
-access takes of a warp, the least for as many bytes, and why. It depends on the sources alone.
+Prints, from the launch files of the samples, how many accesses are counted exactly, and a row for
+each that is not, or that takes more than the least for as many bytes, and why.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from ptxwcet.commands.memory.report import KernelAccessesRow, build_memory_report
@@ -17,24 +18,16 @@ from ptxwcet.opened.request import Request
 from ptxwcet.report.access_rows import AccessRow
 
 SAMPLES = Path(__file__).parents[1] / "samples"
-PAGE = SAMPLES.parent / "docs" / "experiments" / "accesses-samples.md"
 MACHINE = "orin-ecrts2025-memory"
 LARGE = "sgemm_naive_1024"
 
-HEAD = (
-    "# Accesses of the samples\n\n"
-    "Written by `python benchmarks/access_table.py`; one kernel: `ptxwcet memory samples/NAME.ptx "
-    "--launch samples/launches/NAME.toml --machine orin-ecrts2025-memory`.\n"
-    "A row is an access by all instructions of a source line that do the same. *takes*: of a warp, "
-    "in one execution; `<=` is the most that it may be. *share*: of the bound of a block.\n\n"
-)
 COLUMNS = "| launch | line | access | takes | least | share | because |"
 RULE = "|---|---|---|--:|--:|--:|---|"
 
 
 def main() -> None:
-    """Writes the page."""
-    lines, total, exact = [], 0, 0
+    """Prints the table."""
+    lines, total, exact, shown = [], 0, 0, 0
     for launch in sorted(SAMPLES.glob("launches/*.toml")):
         if launch.stem == LARGE:
             continue
@@ -45,28 +38,37 @@ def main() -> None:
         assert isinstance(row, KernelAccessesRow)
         total += len(row.accesses)
         exact += sum(one.exact for one in row.accesses)
-        lines += _rows(launch.stem, row)
-    summary = f"{exact} of {total} accesses of {len(lines)} rows below are exact.\n\n"
-    table = "\n".join([COLUMNS, RULE, *lines, ""])
-    PAGE.write_text(HEAD + summary + table, encoding="utf-8")
-    print(f"{exact} of {total} accesses are exact")
+        costly = [one for one in row.accesses if not one.exact or _taken(one) > _least(one)]
+        shown += len(costly)
+        lines += _rows(launch.stem, costly)
+    print(f"{exact} of {total} accesses are exact. The {shown} that are not, or take too much:\n")
+    print("\n".join([COLUMNS, RULE, *lines]))
 
 
-def _rows(launch: str, row: KernelAccessesRow) -> list[str]:
+def _taken(row: AccessRow) -> int:
+    """The most that an access takes, in what its kind of memory counts."""
+    return int(getattr(row.most, row.kind))
+
+
+def _least(row: AccessRow) -> int:
+    return int(getattr(row.least, row.kind))
+
+
+def _rows(launch: str, accesses: Sequence[AccessRow]) -> list[str]:
     groups: dict[tuple[object, ...], list[AccessRow]] = {}
-    for one in row.accesses:
+    for one in accesses:
         key = (one.place, one.space, one.purpose, one.bytes, one.most, one.reason)
         groups.setdefault(key, []).append(one)
     lines = []
     for group in groups.values():
         one = group[0]
-        most, least = getattr(one.most, one.kind), getattr(one.least, one.kind)
         shares = [each.share_percent for each in group if each.share_percent is not None]
         share = f"{sum(shares):.1f} %" if shares else "-"
         times = f"{len(group)} x " if len(group) > 1 else ""
         lines.append(
             f"| {launch} | {one.place} | {times}{one.purpose} {one.space} {one.bytes} B | "
-            f"{'' if one.exact else '<= '}{most} {one.kind} | {least} | {share} | {one.reason} |"
+            f"{'' if one.exact else '<= '}{_taken(one)} {one.kind} | {_least(one)} | {share} | "
+            f"{one.reason} |"
         )
     return lines
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from experiments.sample_launches import SampleLaunch, sample_launches
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators

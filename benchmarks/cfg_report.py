@@ -5,8 +5,9 @@ The excess of a bound is ``bound / truth - 1``, in thousandths, rounded up: 0 me
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Verdict:
 
 
 SCOPES = ("one warp", "block")
+_SHOWN = 3
 _INEXACT = frozenset({"data", "both", "return", "break", "continue", "correlated"})
 
 
@@ -204,51 +206,42 @@ def write_report(total: Summary, command: str) -> str:
         "",
         *_table(total, [name for name in total.groups if "with " not in name]),
         "",
-        "By what occurs in a kernel (`both`: a condition on data and lane; `correlated`: "
-        "conditions on the same value; `chosen barrier`: one below a branch that is not decided; "
-        "`toggled`: a flag set in a loop; `tail`: instructions behind the last branch):",
-        "",
-        *_table(total, [name for name in total.groups if "with " in name]),
-        "",
-        *_histogram(total),
+        "The CSV file beside this page has the same by what occurs in a kernel (`both`: a "
+        "condition on data and lane; `correlated`: conditions on the same value; `chosen barrier`: "
+        "one below a branch that is not decided; `toggled`: a flag set in a loop; `tail`: "
+        f"instructions behind the last branch). {'; '.join(_loosest(total, s) for s in SCOPES)}.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _table(total: Summary, names: list[str]) -> list[str]:
+def write_rows(total: Summary, file: Path) -> None:
+    """The table of all groups, as CSV."""
+    table = _table(total, total.groups)
+    head, _, *others = ([cell.strip() for cell in row.strip("|").split("|")] for row in table)
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([head, *others])
+
+
+def _loosest(total: Summary, scope: str) -> str:
+    """The kernels with something in them whose bounds exceed most on average."""
+    start = f"{scope}: with "
+    names = [name for name in total.groups if name.startswith(start)]
+    loosest = sorted(names, key=lambda name: -total.groups[name].mean)[:_SHOWN]
+    means = (f"{name.removeprefix(start)} {total.groups[name].mean / 10:.1f}" for name in loosest)
+    return f"Largest means, {scope}: {', '.join(means)}"
+
+
+def _table(total: Summary, names: Iterable[str]) -> list[str]:
     rows = [
-        "| kernels | number | equal | mean | 50 % | 90 % | 99 % | largest |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| kernels | number | equal | mean | 90 % | 99 % | largest |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for name in sorted(names, key=lambda one: (one.split(":")[0] != SCOPES[0], one)):
         excess = total.groups[name]
-        cells = [excess.mean, *(excess.quantile(share) for share in (0.5, 0.9, 0.99, 1.0))]
+        cells = [excess.mean, *(excess.quantile(share) for share in (0.9, 0.99, 1.0))]
         shown = " | ".join(f"{cell / 10:.1f}" for cell in cells)
         rows.append(f"| {name} | {excess.number} | {100 * excess.equal:.1f} % | {shown} |")
     return rows
-
-
-_EDGES = (0, 1, 10, 20, 50, 100, 200, 300, 500, 1000)
-
-
-def _histogram(total: Summary) -> list[str]:
-    """Bars of text for both scopes, all kernels."""
-    lines = ["    excess          one warp                          block"]
-    columns = []
-    for scope in SCOPES:
-        counts = total.groups.get(f"{scope}: all", Excess()).counts
-        bins = [0] * len(_EDGES)
-        for excess, number in counts.items():
-            bins[max(i for i, edge in enumerate(_EDGES) if excess >= edge)] += number
-        columns.append((bins, max(1, sum(bins))))
-    for place, edge in enumerate(_EDGES):
-        label = "equal" if place == 0 else f"from {edge / 10:g} %"
-        bars = []
-        for bins, whole in columns:
-            share = bins[place] / whole
-            bars.append(f"{100 * share:5.1f} % {'#' * round(25 * share):25}")
-        lines.append(f"    {label:12} {' '.join(bars)}".rstrip())
-    return lines
 
 
 def write_picture(total: Summary, file: Path) -> None:

@@ -6,9 +6,10 @@
     python benchmarks/isa_coverage.py --count FOLDER --what "..." \\
         --json docs/experiments/isa-corpus.json
 
-The table has a row for each opcode of the opcode table. Whether it is timed or executed is tried
-with every instruction of the committed corpus, of the samples and of the cases that ptxas accepts:
-yes, in part (some forms), no, or, for opcodes that occur nowhere, what the tables say. ``--count``
+Every opcode of the opcode table is in one row, with those that fare like it. Whether it is timed or
+executed is tried with every instruction of the committed corpus, of the samples and of the cases
+that ptxas accepts: yes, in part (some forms), no, or, for opcodes that occur nowhere, what the
+tables say. ``--count``
 counts a corpus that is too large to be committed; the page shows its counts as they were then.
 """
 
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,9 +184,10 @@ def executed_cell(row: Row | None, name: str) -> str:
     return "yes" if name in SEMANTICS or name in CONTROL or family else "no"
 
 
-def page(small: Coverage, forms: Coverage, large: dict[str, Any] | None) -> str:
+def page(
+    small: Coverage, forms: Coverage, large: dict[str, Any] | None, opcodes: Iterable[str]
+) -> str:
     """The page as Markdown."""
-    total = small.total()
     lines = [
         "# ISA coverage",
         "",
@@ -223,10 +226,6 @@ def page(small: Coverage, forms: Coverage, large: dict[str, Any] | None) -> str:
             f"{share(large['executed_kernels'], large['kernels'])} | "
             f"{share(large['timed_kernels'].get('orin-ecrts2025', 0), large['kernels'])} |"
         )
-    lines += ["", "## What is missing most often", ""]
-    missing = total.missing + Counter(large["missing"] if large is not None else {})
-    lines += ["| instructions | refused by the emulator |", "|---:|---|"]
-    lines += [f"| {count:,} | {message} |" for message, count in missing.most_common(15)]
     lines += [
         "",
         "## Opcodes",
@@ -234,24 +233,22 @@ def page(small: Coverage, forms: Coverage, large: dict[str, Any] | None) -> str:
         "`yes`: all forms that occur; `in part`: some of them; `charged`: at a value above the",
         "nominal one. `-`: occurs nowhere.",
         "",
-        "| opcode | occurs | executed | " + " | ".join(MACHINES) + " |",
-        "|---|---:|---|" + "---|" * len(MACHINES),
     ]
-    for name in sorted(OPCODES):
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(opcodes):
         row = small.rows.get(name) or forms.rows.get(name)
-        count = small.rows[name].count if name in small.rows else 0
-        timed = " | ".join(cell(row, machine) for machine in MACHINES)
-        lines.append(f"| {name} | {count:,} | {executed_cell(row, name)} | {timed} |")
+        verdicts = (executed_cell(row, name), *(cell(row, machine) for machine in MACHINES))
+        alike.setdefault(verdicts, []).append(name)
+    columns: dict[tuple[str, ...], list[str]] = {}  # machines that time the same share a column
+    for place, machine in enumerate(MACHINES, 1):
+        columns.setdefault(tuple(verdicts[place] for verdicts in alike), []).append(machine)
+    timed_on = " | ".join(f"timed on {', '.join(machines)}" for machines in columns.values())
+    lines += [f"| executed | {timed_on} | opcodes |", "|---|" + "---|" * (len(columns) + 1)]
+    places = [MACHINES.index(machines[0]) + 1 for machines in columns.values()]
+    for verdicts, names in sorted(alike.items(), key=lambda row: -len(row[1])):
+        cells = " | ".join(verdicts[place] for place in (0, *places))
+        lines.append(f"| {cells} | {', '.join(f'`{name}`' for name in names)} |")
     return "\n".join([*lines, ""])
-
-
-def is_true(written: str, now: str) -> bool:
-    """Whether a page says what it would say now; opcodes that are new since may be missing."""
-    known = {line.split("|")[1] for line in written.splitlines() if line.startswith("| ")}
-    lines = [
-        line for line in now.split("\n") if not line.startswith("| ") or line.split("|")[1] in known
-    ]
-    return written == "\n".join(lines)
 
 
 def summary(what: str, c: Coverage) -> dict[str, Any]:
@@ -287,9 +284,13 @@ def main() -> int:
         options.json.write_text(json.dumps(summary(options.what, found), indent=1) + "\n")
         return 0
     large = json.loads(LARGE.read_text()) if LARGE.exists() else None
-    text = page(measure(committed()), measure(cases()), large)
+    opcodes: Iterable[str] = OPCODES
+    if options.check:  # opcodes that are new since the page was written may be missing
+        written = options.out.read_text(encoding="utf-8")
+        opcodes = OPCODES.keys() & set(re.findall(r"`([^`]*)`", written))
+    text = page(measure(committed()), measure(cases()), large, opcodes)
     if options.check:
-        same = is_true(options.out.read_text(encoding="utf-8"), text)
+        same = written == text
         print("up to date" if same else f"{options.out} is out of date: make it anew")
         return int(not same)
     options.out.write_text(text, encoding="utf-8")

@@ -3,10 +3,10 @@
     python benchmarks/mutate_fast_set.py --mutations 40 --seed 1 --out docs/experiments/fast-set.md
 
 Puts one mistake at a time (``source_mutations.py``) into a module of the package, in a copy of the
-tree, and runs ``pytest -m fast -x``. First a kind of mistake is drawn, then a place for it: kinds
-count alike, and within a kind each place does. A mistake is *found* if the tests fail, cannot be
-collected, or take longer than ``--limit`` seconds. Some that are not found change nothing that can
-be observed; they are counted as not found all the same.
+tree, and runs ``pytest -m "fast and not thorough" -x``. First a kind of mistake is drawn, then a
+place for it: kinds count alike, and within a kind each place does. A mistake is *found* if the
+tests fail, cannot be collected, or take longer than ``--limit`` seconds. Some that are not
+found change nothing that can be observed; they are counted as not found all the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from source_mutations import Mutation, is_other_program, mutations_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info")
-TESTS = (sys.executable, "-m", "pytest", "-m", "fast", "-x", "-q", "-p", "no:cacheprovider")
+WHICH = "fast and not thorough"
+TESTS = (sys.executable, "-m", "pytest", "-m", WHICH, "-x", "-q", "-p", "no:cacheprovider")
 BY_LIMIT = "the time limit"
 
 
@@ -184,7 +185,7 @@ def summary(tried: list[Tried], asked: argparse.Namespace) -> str:
         "",
         f"`{command} --seed {asked.seed}`",
         "puts small mistakes into modules of the package, one at a time, and runs",
-        "`pytest -m fast -x`.",
+        f"`pytest -m '{WHICH}' -x`.",
         "",
         f"**{found} of {len(tried)} are found ({share:.0f} %)**, half of those that a test finds "
         f"within {median:.0f} s.",

@@ -3,13 +3,14 @@
     python benchmarks/path_table.py --out docs/experiments/path-analysis.md
 
 Each kernel is bounded from its launch facts; a loop that stays undecided is asked for, and the
-bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. Exit code 1 if a
-kernel has no bound after that.
+bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. The page sums up;
+a CSV file beside it has a row for each kernel. Exit code 1 if a kernel has no bound after that.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,15 +24,16 @@ SHOWN = 3
 """Labels of loops named in a line."""
 
 
-def row(outcome: Outcome) -> str:
-    """A kernel's line of the table."""
-    bound = "" if outcome.bound is None else f"{outcome.bound:,}"
-    automatic = "" if outcome.bound is None else str(outcome.automatic)
-    asked = len(outcome.asked) + outcome.branches
-    return (
-        f"| {outcome.entry.domain} | {outcome.entry.kernel} | {len(outcome.loops)} | {automatic} | "
-        f"{asked} | {bound} | {outcome.seconds:.2f} | {large(outcome)} | {note(outcome)} |"
-    )
+FIELDS = ("domain", "kernel", "loops", "automatic", "asked", "bound", "seconds", "larger", "note")
+
+
+def row(outcome: Outcome) -> tuple[str, ...]:
+    """A kernel's row, as texts in the order of FIELDS."""
+    numbers = (len(outcome.loops), outcome.automatic, len(outcome.asked) + outcome.branches)
+    bound = "" if outcome.bound is None else str(outcome.bound)
+    seconds = (f"{outcome.seconds:.2f}", large(outcome))
+    entry = outcome.entry
+    return (entry.domain, entry.kernel, *map(str, numbers), bound, *seconds, note(outcome))
 
 
 def large(outcome: Outcome) -> str:
@@ -74,23 +76,6 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def domains(outcomes: Sequence[Outcome]) -> list[str]:
-    """The shares of each domain, as a table."""
-    lines = [
-        "| domain | kernels | bounded | loops | automatic | share |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for domain in dict.fromkeys(one.entry.domain for one in outcomes):
-        rows = [one for one in outcomes if one.entry.domain == domain]
-        loops, automatic = sum(len(one.loops) for one in rows), sum(one.automatic for one in rows)
-        bounded = sum(one.bound is not None for one in rows)
-        lines.append(
-            f"| {domain} | {len(rows)} | {bounded} | {loops} | {automatic} | "
-            f"{automatic / loops:.0%} |"
-        )
-    return lines
-
-
 def page(outcomes: Sequence[Outcome], command: str) -> str:
     """The results as Markdown."""
     lines = [
@@ -102,19 +87,15 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         "benchmark suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is",
         "bounded from its launch file without the contents of arrays. A loop that this does not",
         "decide is asked for; the answers are in `answers.toml` beside the kernels, those about",
-        "branches in `facts/`. A loop counts as automatic only if its kernel has a bound. Seconds",
-        "of the processor: reading the whole PTX file, with the other kernels of the domain, and",
-        "the last analysis; *larger*: the same for a launch whose scalars and grid are",
-        f"{FACTOR} times as large and whose blocks have 1024 threads",
+        "branches in `facts/`. A loop counts as automatic only if its kernel has a bound.",
+        "",
+        "Each kernel has a row in [path-analysis.csv](path-analysis.csv): its bound, what it was",
+        "asked for, and seconds of the processor, for reading the whole PTX file, with the other",
+        "kernels of the domain, and for the last analysis. *Larger launches* have scalars and",
+        f"grids that are {FACTOR} times as large, and blocks of 1024 threads",
         "(`benchmarks/larger_launches.py`).",
         "",
         *summary(outcomes),
-        "",
-        *domains(outcomes),
-        "",
-        "| domain | kernel | loops | automatic | asked | bound, cycles | seconds | larger | note |",
-        "|---|---|--:|--:|--:|--:|--:|--:|---|",
-        *(row(outcome) for outcome in outcomes),
     ]
     return "\n".join([*lines, ""])
 
@@ -137,6 +118,8 @@ def main() -> int:
     print(text)
     if options.out is not None:
         options.out.write_text(text, encoding="utf-8")
+        with options.out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([FIELDS, *map(row, outcomes)])
     return int(any(outcome.bound is None for outcome in outcomes))
 
 

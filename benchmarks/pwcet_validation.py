@@ -2,7 +2,7 @@
 
 Samples of known laws and processes: parameters recovered, coverage of intervals, rejection rates of
 each test, extremal indices, agreement with scipy and pyextremes. Each part writes its figures into
-``docs/experiments/pwcet-validation.json`` as it ends; ``--page`` writes the page from them.
+``docs/experiments/pwcet-validation.json`` as it ends; the page beside it says what they mean.
 ``tests/oracle/test_pwcet_statistics.py`` repeats small parts with fixed seeds.
 """
 
@@ -387,78 +387,14 @@ PARTS: dict[str, tuple[Callable[[int, np.random.Generator], Rows], int]] = {
 }
 
 
-def page(found: dict[str, Any]) -> str:
-    """The figures as tables in Markdown."""
-    text = [PREFACE]
-    for name, part in found.items():
-        rows = [{**row, **row.pop("rates", {})} for row in [dict(one) for one in part["rows"]]]
-        title = " ".join((PARTS[name][0].__doc__ or "").split())
-        keys = list(rows[0])
-        text += [f"\n## {name.replace('_', ' ')}\n", f"{title} {part['seconds']:.0f} s.\n"]
-        text += ["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
-        text += ["| " + " | ".join(_cell(row.get(key)) for key in keys) + " |" for row in rows]
-    return "\n".join(text) + "\n"
-
-
-PREFACE = """# Are the statistics of `ptxwcet pwcet` right?
-
-    python benchmarks/pwcet_validation.py          # about 15 minutes of processor time
-    python benchmarks/pwcet_validation.py --page   # this page, from pwcet-validation.json
-
-Samples of known laws and processes, fixed seeds. What they say:
-
-* **Fits** reach the likelihood of scipy's within 3e-6, and their shapes within 0.002 (GEV) and
-  4e-6 (GPD); pyextremes gives the same parameters (`tests/oracle/test_pwcet_statistics.py`).
-  Parameters are recovered with biases of a few per cent of the scale at 100 values, a few per
-  mille at 1,600.
-* **Profile intervals** of 95 % hold the true level in 94.9 % of 200 studies for each law and each
-  probability from 1e-3 to 1e-12, of 200 extremes each (92 to 97.5 % for single ones, which is
-  chance). Heavy tails (xi 0.3, 0.6, 0.8, 0.95) are no worse: 94.6 %. In up to 6.5 % the truth is
-  above the interval. No end falls as the probability does. The price of knowing so little: at 1e-12
-  and xi = 0.95 the upper end is 700 times the truth in the middle study (GPD), at xi = 0.3 90
-  times.
-* **Each test** rejects independent series at 5 % in 3 to 6.5 % of 600 series (AR order by AIC is
-  above 0 in about a quarter of them, as it is known to be: no test). R/S is the most
-  conservative. Drift, short and long memory and clusters are seen by the tests that are meant for
-  them, and not by the others.
-* **Goodness of fit** rejects what holds in 3 to 7 %; the likelihood ratio shape 0 in 4 to 5 %.
-* **Extremal indices** of max-autoregressive series are recovered within 0.05 on average by all
-  four estimators.
-* **Whole studies** choose block size and threshold by a fit test, and their intervals know
-  nothing of this choice: of 500 studies of 2,000 times with an exponential tail the interval of
-  the GPD held the true level at 1e-9 in 91 %, not 95 %; of 83 with clusters (theta 0.5) in 88 %,
-  of 83 with gamma times in 88 %. The default curve is the larger of two laws and errs upwards:
-  the upper end of its interval was above the truth in every one of these 666 studies. For gamma
-  times, whose tail is lighter than exponential at every level that counts, the whole interval
-  mostly is: it is that of the law that bounds, not of the truth.
-* **The estimated curve is no bound**: of 48 whole studies of Pareto tails with xi from 0.15 to 0.8,
-  none refused, it was below the truth in 32 at each of 1e-6, 1e-9 and 1e-12; the pWCET, the upper
-  end of the interval, was above it in 45 (25 of the 48 are called `probabilistic`, the others
-  estimates). With xi = 1.2 11 of 12 are refused, of the mixture of two normal laws 11 of 12 (the
-  12th is an estimate each time). The tail of a log-normal law bends down, so that its curve lies
-  high.
-* Of the good series 3.2 % were refused (at most 5 % are meant to be) and 14 % weakened to an
-  estimate; series with clusters are all weakened, and hardly ever refused.
-"""
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {one}" for key, one in value.items())
-    if isinstance(value, list):
-        return ", ".join(str(one) for one in value)
-    return "-" if value is None else str(value)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
-    parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT / "pwcet-validation.json")
     given = parser.parse_args()
     found = json.loads(given.out.read_text()) if given.out.exists() else {}
-    for name in () if given.page else given.parts or PARTS:
+    for name in given.parts or PARTS:
         make, samples = PARTS[name]
         begin = time.process_time()
         rows = make(samples, np.random.default_rng([given.seed, list(PARTS).index(name)]))
@@ -466,8 +402,6 @@ def main() -> None:
         found = {key: found[key] for key in PARTS if key in found}
         given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(name, found[name]["seconds"], "s", flush=True)
-    if given.page:
-        (OUT / "pwcet-validation.md").write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

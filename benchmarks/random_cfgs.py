@@ -26,7 +26,7 @@ from cfg_conditions import RandomKernel
 from cfg_kernels import random_kernel
 from cfg_lanes import Unresolved
 from cfg_oracle import Executions, TooMany
-from cfg_report import Summary, Verdict, write_picture, write_report
+from cfg_report import Summary, Verdict, write_picture, write_report, write_rows
 
 from ptxwcet.claims import TimingClaim
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
@@ -200,7 +200,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("random-cfgs.json"))
-    parser.add_argument("--out", type=Path, help="Markdown; the picture goes beside it")
+    parser.add_argument("--out", type=Path, help="Markdown; picture and rows go beside it")
     arguments = parser.parse_args()
     total = run(arguments)
     arguments.json.write_text(json.dumps(total.data(), indent=1, sort_keys=True) + "\n")
@@ -209,6 +209,7 @@ def main() -> int:
     print(text)
     if arguments.out is not None:
         write_picture(total, arguments.out.with_suffix(".png"))
+        write_rows(total, arguments.out.with_suffix(".csv"))
         arguments.out.write_text(text + f"\n![distribution]({arguments.out.stem}.png)\n")
     return 1 if total.unsound or total.crashed else 0
 

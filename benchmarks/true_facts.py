@@ -27,10 +27,10 @@ import numpy as np
 from kernel_suite import entries
 from observed_facts import Observed, TooLong, labels, together
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.commands.run.study import emulated, open_launch
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.flow.facts.arrays import resolve_arrays

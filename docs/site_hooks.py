@@ -1,8 +1,9 @@
 """What mkdocs does not do by itself: links for pages named in text, and no resource from elsewhere.
 
 Pages are read in the source code, too, where `docs/simulator.md` in a sentence is a path. On the
-site such a path becomes a link. After a build every HTML and CSS file is searched for resources
-that a browser would fetch from another host: the site has to work without a network.
+site such a path becomes a link. The page of diagnostics gets the table that ``ptxwcet explain``
+prints. After a build every HTML and CSS file is searched for resources that a browser would fetch
+from another host: the site has to work without a network.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from ptxwcet.commands.explain.command import explain
+
+_CODES = "<!-- codes -->"
 _PART = re.compile(  # code, the target of a link, or a path in a sentence
     r"`(?P<code>[^`]*)`|\]\([^)]*\)|(?<![\w/.-])docs/[\w/-]+\.md"
 )
@@ -28,7 +34,11 @@ _IN_STYLES = re.compile(r"(?:url\(|@import)\s*[\"']?\s*((?:https?:)?//[^\"')\s]+
 
 
 def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
-    """Links for the pages that are named in text."""
+    """Links for the pages that are named in text, and the table of all codes where it belongs."""
+    if _CODES in markdown:
+        markdown = markdown.replace(
+            _CODES, CliRunner().invoke(explain, ["--format", "markdown"]).output
+        )
     return link_mentions(markdown, page.file.src_uri, {file.src_uri for file in files})
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
+from ptxwcet.bounds.launch_bound import count_blocks
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
-from ptxwcet.compose.launch_bound import count_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
 from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts

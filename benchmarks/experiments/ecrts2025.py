@@ -15,9 +15,9 @@ from experiments.experiment import Results, Task
 from experiments.kernel_files import kernel_folder
 from experiments.protocol import METHODS, POLICIES, READINGS, Comparison, Reading
 from experiments.sample_launches import MACHINE, SampleLaunch, sample_launches
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator

@@ -11,8 +11,8 @@ from typing import Any
 
 from experiments.hybrid_kernels import HybridKernel, module_of
 from experiments.hybrid_runs import SMS, Run, Store
+from ptxwcet.bounds.occupancy import WaveSchedule
 from ptxwcet.commands.run.study import read_launch
-from ptxwcet.compose.waves import WaveSchedule
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.methods.hybrid.study import HybridAnswer, HybridRequest, plan_waves, study_trace
 from ptxwcet.opened.request import Request

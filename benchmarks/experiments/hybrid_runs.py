@@ -19,8 +19,8 @@ import numpy as np
 
 from experiments.hybrid_kernels import CLASSES, HybridKernel, write_input
 from experiments.sample_launches import MACHINE
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.trace.study import TracedLaunch, TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import ptxwcet
-from ptxwcet.compose.launch_bound import LaunchBound
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.machine.loader import load_machine
 
 HERE = Path(__file__).parent
@@ -121,15 +121,14 @@ def main() -> int:
 def _table(rows: list[Row]) -> list[str]:
     lines = [
         "",
-        "| kernel | size | grid | measured ms | bound ms | bound / measured | without memory | "
-        "work | latency | memory |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| kernel | size | measured ms | bound ms | bound / measured | without memory | memory |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for one in rows:
         lines.append(
-            f"| {one.kernel} | {one.size} | {one.grid} | {one.measured_ms:.4f} | "
+            f"| {one.kernel} | {one.size} | {one.measured_ms:.4f} | "
             f"{one.bound_ms:.4f} | {one.ratio:.2f} | {one.without_memory:.2f} | "
-            f"{one.work:.0f} % | {one.latency:.0f} % | {one.memory:.0f} % |"
+            f"{one.memory:.0f} % |"
         )
     return [*lines, ""]
 

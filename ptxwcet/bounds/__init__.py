@@ -1,1 +1,1 @@
-"""Block bounds, one file a method."""
+"""Bounds of a block, one file a method; then of a launch, from those of its blocks."""

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
-from ptxwcet.timing.attribution import WarpAttribution
+from ptxwcet.timing.attribution import (
+    WarpAttribution,
+    above,
+    attribute_limited,
+    limited_parts,
+    spread,
+)
 from ptxwcet.timing.demand import (
     NO_PRICES,
     Prices,
@@ -23,9 +30,9 @@ from ptxwcet.timing.demand import (
     unit_demand,
     used_units,
 )
-from ptxwcet.timing.limited_parts import above, attribute_limited, limited_parts, spread
 from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
+from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
 from ptxwcet.warp.segments import Section, cut_at_barriers
@@ -47,7 +54,7 @@ class WarpSection:
 
     @cached_property
     def limits(self) -> dict[str, int]:
-        """How often a run of the section passes tallies at most, by their keys."""
+        """For each key, the most tallies that a run of the section passes."""
         return find_limits(self.body)
 
     @cached_property
@@ -70,8 +77,14 @@ class WarpSection:
         return max(profile.isolated_cycles, profile.issue_end_cycles)
 
     @cached_property
+    def slack_cycles(self) -> int:
+        """The slack, through the bubble of the barrier at its end. Raises PW404."""
+        through_bubble = self.barrier is not None
+        return warp_slack(self.body, self.scoreboard, through_bubble=through_bubble)
+
+    @cached_property
     def attribution(self) -> WarpAttribution:
-        """Which instructions ``length_cycles`` goes to. Raises PW404."""
+        """Which instruction each cycle of ``length_cycles`` is charged to. Raises PW404."""
         through_bubble = self.barrier is not None
         length = self._priced_length
         return attribute_limited(self.body, self.scoreboard, length, through_bubble=through_bubble)
@@ -103,7 +116,7 @@ class WarpSection:
 
     @cached_property
     def outside_sectors(self) -> int:
-        """Largest number of sectors asked of it that are in no array which is set aside."""
+        """The largest number of those sectors that are in no array which is set aside."""
         return self._most(lambda i: i.sectors - i.kept_sectors)[0]
 
     @property
@@ -186,6 +199,12 @@ class BlockSection:
         """The barrier that ends it, None if all warps end with it."""
         return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
 
+    @property
+    def barrier_origin(self) -> int | None:
+        """The index of the instruction that ends it, None if all warps end with it."""
+        barrier = self.barrier
+        return None if barrier is None else barrier.instruction.origin
+
 
 @dataclass(frozen=True, slots=True)
 class SectionAlternatives:
@@ -239,6 +258,22 @@ class BlockAnalysis:
         """Each class's whole program, barriers as ordinary instructions."""
         scoreboard = self.workload.scoreboard
         return tuple(WarpSection(c.program.body, None, scoreboard) for c in self.workload.classes)
+
+
+def most_of_steps(
+    steps: Sequence[BlockStep], of_section: Callable[[BlockSection], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Figures of sections, each summed over steps; of alternatives the largest of each counts."""
+    total: tuple[int, ...] = ()
+    for step in steps:
+        if isinstance(step, BlockSection):
+            figures = of_section(step)
+        else:
+            ways = [most_of_steps(way, of_section) for way in step.alternatives]
+            figures = tuple(map(max, zip(*filter(None, ways), strict=True)))
+        own = tuple(step.multiplicity * figure for figure in figures)
+        total = tuple(map(add, total, own)) if total and own else total or own
+    return total
 
 
 def analyse_block(

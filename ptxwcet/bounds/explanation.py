@@ -5,19 +5,26 @@ that determines the section, on the worst way where the block may go several. L_
 along w's isolated run (:mod:`ptxwcet.timing.attribution`); an instruction j of another warp pays
 what the bound charges for it: ``c_w(j)`` an execution on w's sub-core, its initiation on a shared
 unit elsewhere.
+
+For a launch a form of the theorem adds up the work of many blocks, and the slack of those of one
+slot: of which blocks, is not known to instructions. So work and tail are shared out in proportion
+to what each instruction is initiated in all blocks of the grid, waiting at the memory in proportion
+to its sectors, latency in proportion to what the slowest warp of a block waits for it. Gaps of the
+launcher and the overhead of a launch belong to no instruction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
-from ptxwcet.timing.limited_parts import spread
-from ptxwcet.timing.shares import served_by_instruction
+from ptxwcet.timing.attribution import spread
+from ptxwcet.timing.demand import initiations_by_instruction, served_by_instruction
 
 
 class PaidCycles(NamedTuple):
@@ -138,11 +145,10 @@ def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplana
         origin: PaidCycles(*attribution.parts.get(origin, (0, 0, 0)), interference[origin])
         for origin in attribution.parts.keys() | interference.keys()
     }
-    barrier = section.barrier
     return SectionExplanation(
         section.multiplicity,
         attribution.cycles + interference.total(),
-        None if barrier is None else barrier.instruction.origin,
+        section.barrier_origin,
         index,
         paid,
         attribution.executions,
@@ -165,3 +171,57 @@ def _interference(
                 for origin, cycles in other.demand_by_origin(units & own.units).items():
                     paid[origin] += count * cycles
     return paid
+
+
+class LaunchCycles(NamedTuple):
+    """Cycles of a launch's bound that one instruction pays, or several."""
+
+    work: int = 0
+    latency: int = 0
+    tail: int = 0
+    memory: int = 0
+
+    @property
+    def total(self) -> int:
+        """The cycles of all parts together."""
+        return self.work + self.latency + self.tail + self.memory
+
+    def plus(self, other: LaunchCycles) -> LaunchCycles:
+        """These cycles and others, part by part."""
+        return LaunchCycles(*[a + b for a, b in zip(self, other, strict=True)])
+
+
+def explain_launch(
+    launched: LaunchBound, pieces: Sequence[tuple[BlockAnalysis, int | None]]
+) -> dict[int, LaunchCycles]:
+    """What each instruction pays, by its index; adds up to the bound without gaps and overhead.
+
+    Where no instruction takes time nothing is charged to any.
+
+    Raises PtxwcetError (PW404) if the waits of a loop do not settle. Cost: one attribution a
+    section and class.
+    """
+    initiated: Counter[int] = Counter()
+    waited: Counter[int] = Counter()
+    served: Counter[int] = Counter()
+    for analysis, count in pieces:
+        times = launched.blocks if count is None else count
+        for origin, cycles in initiations_by_instruction(analysis.workload).items():
+            initiated[origin] += times * cycles
+        sectors = served_by_instruction(analysis.workload, lambda one: one.sectors)
+        for origin, asked in sectors.items():
+            served[origin] += times * asked
+        for origin, paid in explain_safe(analysis).paid.items():
+            waited[origin] += times * (paid.result + paid.unit)
+    bound = launched.bound
+    work, tail = _shared(bound.work_cycles, initiated), _shared(bound.tail_cycles, initiated)
+    latency = _shared(bound.slack_cycles, waited if any(waited.values()) else initiated)
+    parts = work, latency, tail, _shared(bound.memory_cycles, served)
+    return {
+        origin: LaunchCycles(*(part.get(origin, 0) for part in parts))
+        for origin in frozenset[int]().union(*parts)
+    }
+
+
+def _shared(cycles: int, weights: Mapping[int, int]) -> Mapping[int, int]:
+    return spread(cycles, weights) if any(weights.values()) else {}

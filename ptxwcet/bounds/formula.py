@@ -6,10 +6,16 @@ progression both are affine on each remainder, so that two values there decide.
 
 Example: 0, 2, 4, ... take 5, 8, 11, ... and 1, 3, 5, ... take 7, 10, 13, ...: one row of period 2,
 values 5 and 7, increments 3 and 3.
+
+The largest of several functions, and where all are affine: numbers with the same remainder modulo
+the common period of all progressions form a line on which every function is affine on an interval.
+Between the ends of intervals the largest function changes only where two lines cross, which is
+found in whole numbers.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,6 +23,161 @@ from itertools import pairwise
 from math import gcd, lcm
 
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
+
+# Remainders of the common period that are looked at one by one.
+_MOST_REMAINDERS = 20_000
+# Progressions so short are taken number by number: their steps would only lengthen the period.
+_FEW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """``base + slope * t`` for ``first <= t <= last``."""
+
+    first: int
+    last: int
+    base: int
+    slope: int
+
+    def at(self, t: int) -> int:
+        return self.base + self.slope * t
+
+
+def upper_envelope(
+    progressions: Sequence[Progression], low: int, high: int
+) -> tuple[Progression, ...]:
+    """The pointwise maximum on ``low..high``, as progressions that share no number.
+
+    Those given may overlap. Raises Unsettled if they leave out a number of the range, or if their
+    common period is too long. Cost: the period times what is defined on one remainder.
+    """
+    points: dict[int, int] = {}
+    long: dict[tuple[int, int], list[Progression]] = defaultdict(list)
+    for piece in progressions:
+        numbers = piece.numbers
+        if numbers.count > _FEW:
+            long[numbers.step, numbers.first % numbers.step].append(piece)
+            continue
+        for u in range(numbers.count):
+            number, value = piece.at(u)
+            points[number] = max(value, points.get(number, value))
+    steps = sorted({step for step, _ in long})
+    period = lcm(*steps)
+    if period > _MOST_REMAINDERS:
+        raise Unsettled(f"its values repeat only after {period:,} numbers")
+    of_remainder: dict[int, list[int]] = defaultdict(list)
+    for number in points:
+        of_remainder[number % period].append(number)
+    out: list[Progression] = []
+    for first in range(low, min(low + period, high + 1)):
+        lines = [
+            _point((number - first) // period, points[number])
+            for number in of_remainder[first % period]
+        ]
+        for step in steps:
+            lines += [_line(one, first, period) for one in long.get((step, first % step), ())]
+        out += _envelope(lines, Range(first, period, (high - first) // period + 1))
+    return tuple(out)
+
+
+def side_by_side(
+    functions: Sequence[Sequence[Progression]], low: int, high: int
+) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
+    """Ranges of ``low..high`` on which all functions are affine, with base and slope of each.
+
+    Each function is given by progressions that cover every number of the range once. Raises
+    Unsettled if their common period is too long. Cost: the period, and what is yielded.
+    """
+    lines: list[dict[tuple[int, int], list[Progression]]] = [defaultdict(list) for _ in functions]
+    for index, progressions in enumerate(functions):
+        for piece in progressions:
+            step = piece.numbers.step if piece.numbers.count > 1 else 0
+            lines[index][step, piece.numbers.first % step if step else 0].append(piece)
+    steps = [sorted({step for step, _ in own if step}) for own in lines]
+    period = lcm(*(step for own in steps for step in own))
+    if period > _MOST_REMAINDERS:
+        raise Unsettled(f"its values repeat only after {period:,} numbers")
+    points: list[dict[int, list[_Line]]] = [defaultdict(list) for _ in functions]
+    for index, own in enumerate(lines):
+        for piece in own.get((0, 0), ()):
+            number = piece.numbers.first
+            points[index][number % period].append(_point((number - low) // period, piece.base))
+    for first in range(low, min(low + period, high + 1)):
+        active = []
+        for index, own in enumerate(lines):
+            parts = (one for step in steps[index] for one in own.get((step, first % step), ()))
+            active.append(
+                [*points[index][first % period], *(_line(p, first, period) for p in parts)]
+            )
+        yield from _common(active, Range(first, period, (high - first) // period + 1))
+
+
+def _common(
+    functions: Sequence[Sequence[_Line]], numbers: Range
+) -> Iterator[tuple[Range, tuple[tuple[int, int], ...]]]:
+    """Ranges of ``numbers`` on which each function is one of its lines, with base and slope."""
+    edges = {edge for lines in functions for line in lines for edge in (line.first, line.last + 1)}
+    inside = {edge for edge in edges if 0 < edge < numbers.count}
+    ordered = [sorted(lines, key=lambda line: line.first) for lines in functions]
+    for begin, end in pairwise(sorted({0, numbers.count} | inside)):
+        affine = []
+        for lines in ordered:
+            while lines[0].last < begin:
+                del lines[0]
+            assert lines[0].first <= begin, "a function leaves out a number"
+            affine.append((lines[0].at(begin), lines[0].slope))
+        part = Range(numbers.first + numbers.step * begin, numbers.step, end - begin)
+        yield part, tuple(affine)
+
+
+def _point(t: int, value: int) -> _Line:
+    return _Line(t, t, value, 0)
+
+
+def _line(one: Progression, first: int, period: int) -> _Line:
+    """What a progression is on the numbers ``first + period * t``, as a line in t."""
+    numbers = one.numbers
+    scale = period // numbers.step
+    begin = (numbers.first - first) // numbers.step  # in steps of the progression, from ``first``
+    base = one.base - one.slope * begin
+    last = (begin + numbers.count - 1) // scale
+    return _Line(-(-begin // scale), last, base, one.slope * scale)
+
+
+def _envelope(lines: Sequence[_Line], numbers: Range) -> Iterator[Progression]:
+    edges = {edge for line in lines for edge in (line.first, line.last + 1)}
+    inside = {edge for edge in edges if 0 < edge < numbers.count}
+    runs: list[_Line] = []
+    for begin, end in pairwise(sorted({0, numbers.count} | inside)):
+        active = [line for line in lines if line.first <= begin <= line.last]
+        if not active:
+            number = numbers.first + numbers.step * begin
+            raise Unsettled(f"no block executes anything for {number:,}: the facts exclude it")
+        for run in _tops(active, begin, end):
+            last_run = runs[-1] if runs else None
+            if last_run is not None and (last_run.base, last_run.slope) == (run.base, run.slope):
+                runs[-1] = _Line(last_run.first, run.last, last_run.base, last_run.slope)
+            else:
+                runs.append(run)
+    for run in runs:
+        part = Range(
+            numbers.first + numbers.step * run.first, numbers.step, run.last - run.first + 1
+        )
+        yield Progression(part, run.at(run.first), run.slope)
+
+
+def _tops(lines: Sequence[_Line], begin: int, end: int) -> Iterator[_Line]:
+    """The largest of lines that are all defined for ``begin <= t < end``."""
+    while begin < end:
+        top = max(lines, key=lambda line: (line.at(begin), line.slope))
+        until = end
+        for line in lines:
+            if line.slope > top.slope:
+                lead = top.at(begin) - line.at(begin)
+                until = min(until, begin + lead // (line.slope - top.slope) + 1)
+        yield _Line(begin, until - 1, top.base, top.slope)
+        begin = until
+
 
 # Numbers listed one by one while rows are sought, and the longest period of a row. Both are far
 # above what fits on a page.
@@ -79,13 +240,9 @@ class Formula:
 
 def largest(progressions: Sequence[Progression]) -> tuple[int, int]:
     """The largest value, and a number that has it. Cost: linear."""
-    ends = [
-        (one.base + one.slope * u, one.numbers.first + one.numbers.step * u)
-        for one in progressions
-        for u in (0, one.numbers.count - 1)
-    ]
-    value = max(end[0] for end in ends)
-    return value, min(number for found, number in ends if found == value)
+    ends = [one.at(u) for one in progressions for u in (0, one.numbers.count - 1)]
+    value = max(found for _, found in ends)
+    return value, min(number for number, found in ends if found == value)
 
 
 def value_at(progressions: Sequence[Progression], number: int) -> int:
@@ -93,7 +250,7 @@ def value_at(progressions: Sequence[Progression], number: int) -> int:
     for one in progressions:
         u, remainder = divmod(number - one.numbers.first, one.numbers.step)
         if not remainder and 0 <= u < one.numbers.count:
-            return one.base + one.slope * u
+            return one.at(u)[1]
     raise ValueError(f"{number} is in no progression")
 
 
@@ -167,8 +324,7 @@ def _members(one: Progression, first: int, last: int) -> Iterator[tuple[int, int
     numbers = one.numbers
     begin = max(0, -((numbers.first - first) // numbers.step))
     end = min(numbers.count - 1, (last - numbers.first) // numbers.step)
-    for u in range(begin, end + 1):
-        yield numbers.first + numbers.step * u, one.base + one.slope * u
+    return map(one.at, range(begin, end + 1))
 
 
 def _shortest(piece: FormulaRow) -> FormulaRow:
@@ -279,7 +435,7 @@ def _agree(piece: FormulaRow, progression: Progression) -> bool:
     turn = piece.period // gcd(piece.period, numbers.step)
     for u in range(begin, min(begin + turn, end + 1)):
         for place in (u, end - (end - u) % turn):
-            number = numbers.first + numbers.step * place
-            if piece.at(number) != progression.base + progression.slope * place:
+            number, value = progression.at(place)
+            if piece.at(number) != value:
                 return False
     return True

@@ -7,10 +7,10 @@ SM, the sectors of all SMs together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, most_of_steps
 from ptxwcet.bounds.grid import MemoryServer
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.machine.model import Machine
@@ -32,8 +32,7 @@ LAUNCH_ALONE = replace(
 """What the bound of a launch rests on there, if nothing is said of others."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryDemand:
+class MemoryDemand(NamedTuple):
     """Cycles at the path of the SM, and sectors of the GPU's memory, of all warps of a block.
 
     ``outside_sectors`` are in no array that is set aside in a cache.
@@ -43,14 +42,6 @@ class MemoryDemand:
     sectors: int = 0
     outside_sectors: int = 0
 
-    def plus(self, other: MemoryDemand, times: int = 1) -> MemoryDemand:
-        """This demand plus ``times`` times the other one."""
-        return MemoryDemand(
-            self.path_cycles + times * other.path_cycles,
-            self.sectors + times * other.sectors,
-            self.outside_sectors + times * other.outside_sectors,
-        )
-
 
 def memory_demand(analysis: BlockAnalysis) -> MemoryDemand:
     """The most that a block asks of the servers; on several ways the largest of each.
@@ -58,26 +49,16 @@ def memory_demand(analysis: BlockAnalysis) -> MemoryDemand:
     Cost: a pass over the trees of each class and section.
     """
     classes = [len(one.warps) for one in analysis.workload.classes]
-    return _of_steps(analysis.steps, classes)
 
-
-def _of_steps(steps: Sequence[BlockStep], classes: Sequence[int]) -> MemoryDemand:
-    total = MemoryDemand()
-    for step in steps:
-        if isinstance(step, BlockSection):
-            for count, own in zip(classes, step.warps, strict=True):
-                if own is not None:
-                    demand = MemoryDemand(own.path_cycles, own.sectors, own.outside_sectors)
-                    total = total.plus(demand, count * step.multiplicity)
-            continue
-        ways = [_of_steps(way, classes) for way in step.alternatives]
-        most = MemoryDemand(
-            max((way.path_cycles for way in ways), default=0),
-            max((way.sectors for way in ways), default=0),
-            max((way.outside_sectors for way in ways), default=0),
+    def of_section(section: BlockSection) -> tuple[int, ...]:
+        present = [(n, own) for n, own in zip(classes, section.warps, strict=True) if own]
+        return (
+            sum(n * own.path_cycles for n, own in present),
+            sum(n * own.sectors for n, own in present),
+            sum(n * own.outside_sectors for n, own in present),
         )
-        total = total.plus(most, step.multiplicity)
-    return total
+
+    return MemoryDemand(*most_of_steps(analysis.steps, of_section))
 
 
 def memory_alone(machine: Machine) -> MemoryServer:

@@ -25,9 +25,7 @@ class SectionBound:
     @staticmethod
     def of(section: BlockSection, cycles: int) -> SectionBound:
         """The bound of a section of the analysis."""
-        barrier = section.barrier
-        origin = None if barrier is None else barrier.instruction.origin
-        return SectionBound(section.multiplicity, cycles, origin)
+        return SectionBound(section.multiplicity, cycles, section.barrier_origin)
 
 
 @dataclass(frozen=True, slots=True)

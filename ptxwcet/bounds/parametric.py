@@ -62,6 +62,10 @@ class Progression:
     base: int
     slope: int
 
+    def at(self, u: int) -> tuple[int, int]:
+        """A number, and its value."""
+        return self.numbers.first + self.numbers.step * u, self.base + self.slope * u
+
 
 def carried(solved: Iterable[Progression], numbers: Range) -> Iterator[Progression]:
     """The solution for s as a function of ``numbers.first + numbers.step * s``.

@@ -7,8 +7,8 @@ import sys
 
 import click
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import STANDARD_INPUT
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.opened.front_ends import read_stream

@@ -56,7 +56,7 @@ _SEED = 1
     "--selftest",
     "selftest_file",
     type=InputFile(),
-    help="Put in this result of ptxwcet selftest --format json.  [default: run the self-test]",
+    help="Result of ptxwcet selftest --format json to include.  [default: run the self-test]",
 )
 @click.option("--no-selftest", is_flag=True, help="Do without a self-test, and say so.")
 @click.option(

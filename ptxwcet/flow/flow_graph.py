@@ -72,8 +72,8 @@ class Work:
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
     def tell_apart_no_more(self) -> bool:
-        """From now on walks do not tell lanes apart, and may take some steps again; False if that
-        is not allowed, or so already.
+        """From now on walks do not tell lanes apart, and have a new budget of steps; False if that
+        is not allowed, or is the case already.
         """
         if not self.told_apart or self.most_visits is not None:
             return False
@@ -84,7 +84,7 @@ class Work:
 
     @classmethod
     def part(cls, parts: int) -> Work:
-        """An empty record with one of so many parts of the steps, for walks on trial."""
+        """An empty record for trial walks, with an equal share of the steps: one of ``parts``."""
         work = cls()
         for effort in (work.walking, work.searching, work.proving):
             effort.most //= parts
@@ -96,8 +96,8 @@ class Work:
         self.proving, self.most_visits = all_together.proving, most_visits
 
     def shared(self) -> Work:
-        """A record for another launch of the same kernel, on trial. It may take half of the steps
-        that this one has left, which counts them (:meth:`count`), and keeps what was found out
+        """A record for trying another launch of the same kernel. It may take half of the steps that
+        this one has left, which are counted here (:meth:`count`), and shares what was found out
         about loops.
         """
         work = Work()
@@ -110,7 +110,7 @@ class Work:
         return work
 
     def count(self, other: Work) -> None:
-        """Counts the steps of a record that shares those of this one."""
+        """Adds the steps that a record from :meth:`shared` has taken."""
         for name in _EFFORTS:
             getattr(self, name).spent += getattr(other, name).spent
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ptxwcet.bounds.methods import SAFE_NAME
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import PLAN, read_plan
@@ -24,7 +25,6 @@ from ptxwcet.commands.memory.report import MemoryReport, build_memory_report
 from ptxwcet.commands.memory.study import study_accesses
 from ptxwcet.commands.run.study import RunAnswer, RunRequest, run_file
 from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of

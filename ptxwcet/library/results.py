@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.text import render_text
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.loops import LoopForest, find_loops

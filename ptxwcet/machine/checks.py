@@ -174,7 +174,7 @@ class Checker:
                 self.report("PW306", f"source {name} must be a text", ("sources", name))
 
     def check_whole(self, data: Table) -> None:
-        """What only the file and the one that it extends together tell: totality, references."""
+        """Checks of the file over the one that it extends: is all there, do references hold?"""
         for key in (*_SCALARS, *_TABLES):
             if key != "extends" and key not in data:
                 self.report("PW306", f"{key} is missing", ("", key))

@@ -193,7 +193,7 @@ class Machine:
 
     @property
     def cycles_per_1024_sectors(self) -> int:
-        """What the cache, if it counts, and the memory of the GPU take together, one by one."""
+        """What 1024 sectors take of the cache, if it counts, and of the GPU's memory, added up."""
         cache = 0 if self.carve_out is None else self.carve_out.cache_cycles_per_1024_sectors.value
         return cache + (
             0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value

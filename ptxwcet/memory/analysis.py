@@ -40,7 +40,7 @@ _ONE_WORD = 4
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
+    """The most transactions of each kind that one execution of an access by a warp needs.
 
     ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
     in shared memory each is a pass. ``kept`` of the sectors lie in arrays whose sizes the launch
@@ -161,7 +161,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
 
 
 def transactions_at_worst(instruction: Instruction) -> Transactions:
-    """What an instruction takes of a whole warp if nothing is known of where its lanes access."""
+    """The transactions that an instruction needs if no address of its lanes is known."""
     accesses = accesses_of(instruction)
     if not accesses:
         return NO_TRANSACTIONS
@@ -170,7 +170,7 @@ def transactions_at_worst(instruction: Instruction) -> Transactions:
 
 
 def transactions_of_any() -> Transactions:
-    """What any instruction takes of a whole warp at most, whatever it is."""
+    """The most transactions that any instruction of a whole warp needs."""
     there = np.ones(WARP_SIZE, dtype=np.bool_)
     return reduce(Transactions.with_most, (_at_worst(one, there) for one in widest_accesses()))
 

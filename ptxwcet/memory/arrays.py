@@ -17,8 +17,8 @@ no volatile or atomic ones, no hints that lines go soon, no larger prefetch."""
 
 
 def accesses_kept(kernel: Kernel, launch: Launch) -> Mapping[int, frozenset[str]]:
-    """The plain loads and stores of global memory, by index, whose address is sure to lead from
-    pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
+    """The plain loads and stores of global memory, by index, whose address is sure to be made from
+    pointers to arrays of stated sizes, with these pointers. Cost: near linear in the kernel.
     """
     if not launch.sizes:
         return {}

@@ -118,7 +118,7 @@ def all_lanes(there: Mask, times: int = 1) -> Count:
 
 
 def signature(pattern: Pattern, size: int) -> tuple[object, ...]:
-    """What counts depend on: patterns of one signature need as many transactions.
+    """What counts depend on: patterns with the same signature need the same transactions.
 
     ``size`` are the bytes by which a whole warp may be moved without a change: those of a line, or
     of a word of shared memory.

@@ -1,4 +1,4 @@
-"""The operators of terms over patterns: how lanes differ in a result, from how they do in sources.
+"""The operators of terms over patterns: how lanes differ in a result, given how its sources do.
 
 Sums, products with a number and cuts to the low bits keep ``u + offsets`` as it is. Numbers that
 are known in each thread are computed in each. Other operators look at bits: where the offsets of a

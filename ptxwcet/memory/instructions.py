@@ -59,7 +59,7 @@ class Access:
 
 
 def widest_accesses() -> Iterator[Access]:
-    """Accesses of which one takes no less, of each kind, than any that an instruction makes."""
+    """Accesses one of which needs, of each kind, no less than any that an instruction makes."""
     for space in Space:
         for purpose in Purpose:
             is_tile = purpose is Purpose.MATRIX
@@ -122,7 +122,7 @@ def _plain(form: InstructionForm) -> tuple[Purpose | None, int]:
 
 
 def leads_to_constants(instruction: Instruction) -> bool:
-    """Whether an instruction makes a generic address of that of a constant or a parameter."""
+    """Whether an instruction makes a generic address out of one of a constant or a parameter."""
     if operation_of(instruction.form).name != "cvta":
         return False
     return state_space(instruction.modifiers) in (Space.CONST, Space.PARAM)

@@ -78,7 +78,7 @@ class Pattern:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What this says, to be compared: equal for patterns that say the same."""
+        """A key for comparison: equal for patterns that say the same."""
         offsets = self.offsets
         lanes = offsets if isinstance(offsets, int) else offsets.tobytes()
         return lanes, self.align, self.cuts, self.phase, self.pure, self.span

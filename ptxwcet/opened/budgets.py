@@ -18,7 +18,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
-    from ptxwcet.compose.analysed import KernelAnalysis
+    from ptxwcet.bounds.analysed import KernelAnalysis
 
 _BUDGET = re.compile(
     r"([0-9]{1,18}(?:\.[0-9]{1,9})?|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?:\.[0-9]{1,9})?)"

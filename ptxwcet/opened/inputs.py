@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.opened.front_ends import FRONT_ENDS

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ptxwcet.compose.wishes import GridWishes
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.opened.request import Request
 
 SIZES = ("block", "grid")

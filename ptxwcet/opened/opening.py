@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ptxwcet.bounds.analysed import PreparedKernel
+from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.bounds.methods import SCHEDULED
-from ptxwcet.compose.analysed import PreparedKernel
-from ptxwcet.compose.carve_out import require_no_sizes
-from ptxwcet.compose.wishes import require_use
+from ptxwcet.bounds.wishes import require_use
 from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 
 MOST_INSTRUCTIONS = 10**9

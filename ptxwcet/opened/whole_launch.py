@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.carve_out import require_grid
+from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
+from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
+from ptxwcet.bounds.register_use import RegisterUse, ask_ptxas, read_register_use
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.carve_out import require_grid
-from ptxwcet.compose.launch_bound import LaunchBound, bound_launch
-from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
-from ptxwcet.compose.residency import LaunchedBlock, stated_registers, static_shared_bytes
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.opened.opening import Launched, sources_of

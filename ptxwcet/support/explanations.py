@@ -1,4 +1,4 @@
-"""What each diagnostic code means, for ``ptxwcet explain`` and docs/diagnostics.md."""
+"""What each diagnostic code means, for ``ptxwcet explain`` and the site."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PACKAGES_OF_EXTRAS = {
 
 
 def require_extra(extra: str, what: str) -> None:
-    """Nothing, if the packages of an extra are there.
+    """Does nothing if the packages of an extra are installed.
 
     ``what`` needs them: a command, an option. Raises PtxwcetError (PW235), which says what to
     install. Cost: some file look-ups.

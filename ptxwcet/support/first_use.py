@@ -1,4 +1,4 @@
-"""What is worked out once and kept: where, and who is told when it takes seconds."""
+"""Things made once and kept on disk: in which folder, and who is told when that takes seconds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_private(folder: Path) -> bool:
 
 
 def tell_first_use(listener: Listener | None) -> None:
-    """Says who is told when something is compiled; None: nobody."""
+    """Sets who is told when something is compiled; None: nobody."""
     global _listener
     _listener = listener
 

@@ -49,7 +49,7 @@ _noted: ContextVar[set[str] | None] = ContextVar("noted", default=None)
 
 @contextlib.contextmanager
 def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
-    """Meanwhile there are no input files but these; with None they are the system's, unnoted.
+    """While this lasts, only these input files exist; None: the system's, and no notes of them.
 
     Within it, :func:`noted_inputs` tells what is asked for of these.
     """
@@ -63,7 +63,7 @@ def supplied_inputs(supplied: SuppliedInputs | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_inputs() -> Iterator[set[str]]:
-    """The paths of the input files that are asked for meanwhile, whether they are there or not."""
+    """While this lasts, notes the paths of input files that are asked for, existing or not."""
     noted: set[str] = set()
     token = _noted.set(noted)
     try:

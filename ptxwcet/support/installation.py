@@ -33,7 +33,7 @@ def installed_versions() -> tuple[tuple[str, str], ...]:
 
 
 def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Versions, and digests of sources and machine files, by what they are of."""
+    """Versions of what is installed, and digests of sources and machine files, by name."""
     return dict(installed_versions()), {one.what: one.sha256 for one in installed_digests()}
 
 

@@ -71,7 +71,7 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """As :func:`compiled`, and into each caller: for what is small and done in an inner loop."""
+    """As :func:`compiled`, and inlined into each caller: for small steps of inner loops."""
     call = compiled(function)
     _INLINED.add(_SOURCES[call])
     return call

@@ -1,4 +1,4 @@
-"""What is still to be done, once each, in a fixed order."""
+"""A list of what is still to be done, each thing once, in a fixed order."""
 
 from __future__ import annotations
 

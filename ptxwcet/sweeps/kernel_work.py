@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, not_answered, summarise, whose
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.inputs import KeyedRequest, machine_digests
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused

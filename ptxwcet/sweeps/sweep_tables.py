@@ -138,7 +138,7 @@ class SweepTable:
         return prod(len(values) for name, values in self.axes.items() if name in names)
 
     def domain_names(self, names: frozenset[str]) -> frozenset[str]:
-        """The axes over which to go to see all that these have together: see domain."""
+        """These axes, with those of all conditions that name one of them: see :meth:`domain`."""
         conditions = self.condition_names
         return names | conditions if names & conditions else names
 

@@ -1,4 +1,4 @@
-"""Which instructions the cycles of a warp's isolated run go to, every cycle of it.
+"""Which instruction each cycle of a warp's isolated run is charged to.
 
 Between one issue and the next a warp spends its cycles on
 
@@ -14,35 +14,48 @@ Example ([J] Fig. 2, i3 reads i0's result): i0, i1 and i2 issue in cycles 0 to 2
 for the result of i0, it issues in 8, and in [9, 14) its own latency runs out: i0 costs 1 + 5
 cycles, i1 and i2 one each, i3 1 + 5.
 
-This is a second run beside :mod:`ptxwcet.timing.engine` with the same closed forms, which also
-remembers who wrote each register. Where the state is a pointwise maximum of alternatives, each
-component remembers where it came from, and the cycles so far are those of the alternative that is
-latest: sums stay exact. Loops: a period whose waits repeat counts as often as it is executed; the
-log of a run is a linked list, so that alternatives share what they have in common.
+The run is that of :mod:`ptxwcet.timing.engine`, observed: its state also remembers who wrote each
+register. Where it is a pointwise maximum of alternatives, each component remembers where it came
+from, and the cycles so far are those of the alternative that is latest: sums stay exact. Loops: a
+period whose waits repeat counts as often as it is executed; the log of a run is a linked list, so
+that alternatives share what they have in common, and nothing in it is unrolled.
+
+With limited totals (timing.limits) a bound is the time of a way through the program and a price for
+every passing that the limits still allow: ``price * (limit - passings of the way)``. That rest goes
+to what the passings would execute, the smallest part of the program around a tally, as it does when
+it is repeated. Prices one above the best ones find a way with few passings, so that the rest is
+seldom negative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.compilation import (
-    BothOrders,
-    Compiled,
-    Credit,
-    Loop,
-    OneOf,
-    Straight,
-    compile_body,
-)
+from ptxwcet.timing.compilation import Loop, Straight, compile_body
 from ptxwcet.timing.demand import NO_PRICES, Prices
-from ptxwcet.timing.wait_log import Again, CycleParts, Issued, Log, Waited, fold_log
-from ptxwcet.warp.program import Node, Scoreboard
+from ptxwcet.timing.engine import Engine, Snapshot, WarpState
+from ptxwcet.warp.program import Node, Repeat, Scoreboard, Tally
+from ptxwcet.warp.structure import Body, bodies, issued
 
 # Real kernels need a few times their static size, below 10^5; the limit is about three seconds of
 # work, a fraction of the engine's: no bound waits longer for its explanation than for itself.
 _MOST_STEPS = 2_000_000
+_STEADY = 64  # repetitions of a part, to see what it costs behind itself
+
+
+class CycleParts(NamedTuple):
+    """Cycles of a warp's isolated run that one instruction is charged."""
+
+    issue: int = 0
+    result: int = 0
+    unit: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of the three parts."""
+        return self.issue + self.result + self.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,109 +88,90 @@ def attribute_warp(
     """
     program = compile_body(body, scoreboard, prices)
     registers = program.register_count
-    state = _State(
-        [0] * registers, [-1] * registers, [0] * registers, [0] * max(1, len(program.units))
-    )
-    _Run().run(program.body, state)
+    ready, free = [0] * registers, [0] * max(1, len(program.units))
+    state = _Story(ready, free, gap=None, maker=[-1] * registers, started=[0] * registers)
+    _Observed().run(program.body, state)
     end = max(state.completion, state.t) if through_bubble else state.completion
     if end > state.t:
         state.wait(state.last_maker, state.last_started, end)
-    parts, executions = fold_log(state.log)
+    parts, executions = _fold_log(state.log)
     if end < state.t:  # the bubble behind the last issue outlasts the run
         own = parts[state.issued]
         parts[state.issued] = own._replace(issue=own.issue - (state.t - end))
     return WarpAttribution(sum(one.total for one in parts.values()), parts, executions)
 
 
+# --- the run, observed ----------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
-class _State:
-    """The engine's state (absolute cycles), and for each time who made it.
+class _Story(WarpState):
+    """The engine's state, and for each time who made it.
 
     Register r is made ready by ``maker[r]``, dispatched at ``started[r]``; the run's end so far by
     ``last_maker``. The waits and issues of ``log`` take ``t`` cycles in sum.
     """
 
-    ready: list[int]
-    maker: list[int]
-    started: list[int]
-    free: list[int]
-    t: int = 0
-    completion: int = 0
+    maker: list[int] = field(default_factory=list)
+    started: list[int] = field(default_factory=list)
     last_maker: int = -1
     last_started: int = 0
     issued: int = -1
-    log: Log = None
-    credit: int = 0
+    log: _Log = None
 
-    def copy(self) -> _State:
-        """A state to explore an alternative from; the log so far is shared."""
-        return replace(
-            self,
-            ready=self.ready[:],
-            maker=self.maker[:],
-            started=self.started[:],
-            free=self.free[:],
-        )
+    def copy(self) -> Self:
+        made = WarpState.copy(self)
+        made.maker, made.started = self.maker[:], self.started[:]
+        return made
 
-    def join(self, other: _State) -> None:
-        """Becomes the pointwise maximum of both; each component keeps its story."""
-        if self.credit != other.credit:
-            credit = min(self.credit, other.credit)
-            other = other.copy()
-            self.move(credit)
-            other.move(credit)
+    def mark(self) -> _Log:
+        return self.log
+
+    def take_latest(self, other: Self) -> None:
         for register, ready in enumerate(other.ready):
             if ready > self.ready[register]:
-                self.ready[register] = ready
                 self.maker[register] = other.maker[register]
                 self.started[register] = other.started[register]
-        self.free = [max(a, b) for a, b in zip(self.free, other.free, strict=True)]
         if other.t > self.t:
-            self.t, self.log, self.issued = other.t, other.log, other.issued
+            self.log, self.issued = other.log, other.issued
         if other.completion > self.completion:
-            self.completion = other.completion
             self.last_maker, self.last_started = other.last_maker, other.last_started
+        WarpState.take_latest(self, other)
 
-    def move(self, credit: int) -> None:
-        """Writes all times with another credit; what was spent stays."""
-        by, self.credit = credit - self.credit, credit
-        self.ready = [time + by for time in self.ready]
-        self.started = [time + by for time in self.started]
-        self.free = [time + by for time in self.free]
-        self.t, self.completion = self.t + by, self.completion + by
-        self.last_started += by
+    def put_off(self, cycles: int) -> None:
+        WarpState.put_off(self, cycles)
+        self.started = [time + cycles for time in self.started]
+        self.last_started += cycles
+
+    def relative(self, loop: Loop) -> tuple[object, ...]:
+        """Times and who is waited for, relative to t."""
+        key: list[object] = [max(self.free[unit] - self.t, 0) for unit in loop.coupled_units]
+        for register in loop.carried_registers:
+            ahead = self.ready[register] - self.t
+            if ahead > 0:
+                key += (ahead, self.maker[register], max(self.started[register] - self.t, 0))
+            else:
+                key.append(0)
+        return tuple(key)
+
+    def shift(self, loop: Loop, cycles: int) -> None:
+        WarpState.shift(self, loop, cycles)
+        for register in loop.carried_registers:
+            self.started[register] += cycles
 
     def wait(self, maker: int, started: int, until: int) -> None:
         """Spends the cycles up to ``until`` waiting for ``maker``, dispatched at ``started``."""
         queued = max(started - self.t, 0)
-        self.log = Waited(self.log, maker, until - self.t - queued, queued)
+        self.log = _Waited(self.log, maker, until - self.t - queued, queued)
         self.t = until
 
 
-class _Run:
-    """Runs compiled bodies on a state, as the engine does."""
+class _Observed(Engine[_Story]):
+    most_steps = _MOST_STEPS
+    what = "what the warp waits for"
 
-    def __init__(self) -> None:
-        self._steps = 0
-
-    def run(self, body: Sequence[Compiled], state: _State) -> None:
-        for node in body:
-            match node:
-                case Straight():
-                    self._straight(node, state)
-                case Loop():
-                    self._loop(node, state)
-                case BothOrders(first, second):
-                    self._one_of(((*first, *second), (*second, *first)), state)
-                case OneOf(alternatives):
-                    self._one_of(alternatives, state)
-                case Credit(cycles):
-                    state.credit += cycles
-
-    def _straight(self, piece: Straight, state: _State) -> None:
-        self._steps += len(piece.steps)
-        if self._steps > _MOST_STEPS:
-            raise PtxwcetError(_too_complex())
+    def _straight(self, piece: Straight, state: _Story) -> None:
+        self._count(len(piece.steps))
         ready, free = state.ready, state.free
         for step, origin in zip(piece.steps, piece.origins, strict=True):
             waits, writes, unit, initiation, total, conditional, advance = step
@@ -199,105 +193,162 @@ class _Run:
                     state.maker[register], state.started[register] = origin, dispatch
             state.t += advance
         state.issued = piece.origins[-1]
-        state.log = Issued(state.log, piece)
+        state.log = _Issued(state.log, piece)
 
-    def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: _State) -> None:
-        if not alternatives:
-            return
-        others = [state.copy() for _ in alternatives[1:]]
-        self.run(alternatives[0], state)
-        for side, other in zip(alternatives[1:], others, strict=True):
-            self.run(side, other)
-            state.join(other)
-
-    def _loop(self, loop: Loop, state: _State) -> None:
-        if loop.credited and loop.least < loop.count:
-            self._iterate(loop, state, loop.least)
-            self._iterate(loop, state.copy(), loop.count - loop.least, joined=state)
-            return
-        skipped = state.copy() if loop.least == 0 else None
-        self._iterate(loop, state, loop.count)
-        if skipped is not None:
-            state.join(skipped)
-
-    def _iterate(self, loop: Loop, state: _State, count: int, joined: _State | None = None) -> None:
-        """All iterations; once waits and their causes repeat, whole periods are skipped.
-
-        ``joined`` becomes the maximum of the states after each of them (timing.engine).
-        """
-        seen: dict[tuple[object, ...], tuple[int, int, int, Log]] = {}
-        remaining = ends = count
-        while remaining:
-            self.run(loop.body, state)
-            remaining -= 1
-            if joined is not None and remaining < ends:
-                joined.join(state)
-            key = _relative(state, loop)
-            earlier = seen.get(key)
-            seen[key] = (remaining, state.t, state.credit, state.log)
-            if earlier is None or ends < count:
-                continue
-            before, t, credit, log = earlier
-            period = before - remaining
-            periods = remaining // period - (1 if joined is None else 2)
-            if periods <= 0:
-                continue
-            growth = state.t - t
-            self._skip_free_units(loop, state, period, periods, growth)
-            _shift(loop, state, periods * growth)
-            state.credit += periods * (state.credit - credit)
-            if state.log is not log:
-                state.log = Again(state.log, log, periods)
-            remaining -= periods * period
-            seen.clear()
-            ends = ends if joined is None else period
-
-    def _skip_free_units(
-        self, loop: Loop, state: _State, period: int, periods: int, growth: int
-    ) -> None:
-        """Units whose queue delays no issue of the loop: ``f' = max(f + H, c)`` a period."""
-        if not loop.free_units:
-            return
-        probe = state.copy()
-        for unit in loop.free_units:
-            probe.free[unit] = min(probe.free[unit], state.t)
-        for _ in range(period):
-            self.run(loop.body, probe)
-        for unit in loop.free_units:
-            demand = period * loop.demand[unit]
-            state.free[unit] = max(
-                state.free[unit] + periods * demand,
-                probe.free[unit] + (periods - 1) * max(growth, demand),
-            )
+    def _skip(self, loop: Loop, state: _Story, before: Snapshot, period: int, periods: int) -> int:
+        skipped = super()._skip(loop, state, before, period, periods)
+        if state.log is not before.mark:
+            state.log = _Again(state.log, before.mark, periods)
+        return skipped
 
 
-def _relative(state: _State, loop: Loop) -> tuple[object, ...]:
-    """What later waits of the loop depend on, relative to t: times and who is waited for."""
-    t = state.t
-    key: list[object] = [max(state.free[unit] - t, 0) for unit in loop.coupled_units]
-    for register in loop.carried_registers:
-        ahead = state.ready[register] - t
-        if ahead > 0:
-            key += (ahead, state.maker[register], max(state.started[register] - t, 0))
-        else:
-            key.append(0)
-    return tuple(key)
+# --- its log --------------------------------------------------------------------------------------
 
 
-def _shift(loop: Loop, state: _State, cycles: int) -> None:
-    """The state ``cycles`` later in everything that repeats with the loop's issues."""
-    state.t += cycles
-    for register in loop.carried_registers:
-        state.ready[register] += cycles
-        state.started[register] += cycles
-    for unit in loop.coupled_units:
-        state.free[unit] += cycles
+class _Issued(NamedTuple):
+    """All instructions of a straight piece were issued once."""
+
+    before: _Log
+    piece: Straight
 
 
-def _too_complex() -> Diagnostic:
-    return Diagnostic(
-        "PW404",
-        "what the warp waits for did not settle into a repeating pattern within the work limit",
-        notes=(f"{_MOST_STEPS} instructions were executed one by one",),
-        help="lower loop bounds, or bound the kernel in parts",
+class _Waited(NamedTuple):
+    """Cycles spent on the result of ``origin``, and on the queue that it stood in."""
+
+    before: _Log
+    origin: int
+    result: int
+    unit: int
+
+
+class _Again(NamedTuple):
+    """Everything after ``since`` happened ``times`` times more."""
+
+    before: _Log
+    since: _Log
+    times: int
+
+
+_Log = _Issued | _Waited | _Again | None
+
+
+def _fold_log(log: _Log) -> tuple[dict[int, CycleParts], dict[int, int]]:
+    """Cycles and executions by origin. Cost: linear in the log."""
+    pieces: dict[int, tuple[Straight, int]] = {}
+    waits: dict[int, tuple[int, int]] = {}
+    open_repeats: list[tuple[_Log, int]] = []
+    weight = 1
+    while log is not None:
+        while open_repeats and open_repeats[-1][0] is log:
+            weight = open_repeats.pop()[1]
+        match log:
+            case _Issued(_, piece):
+                pieces[id(piece)] = (piece, pieces.get(id(piece), (piece, 0))[1] + weight)
+            case _Waited(_, origin, result, unit):
+                before = waits.get(origin, (0, 0))
+                waits[origin] = (before[0] + weight * result, before[1] + weight * unit)
+            case _Again(_, since, times):
+                open_repeats.append((since, weight))
+                weight *= 1 + times
+        log = log.before
+    issues, executions = _issues(pieces.values())
+    parts = {
+        origin: CycleParts(issues.get(origin, 0), *waits.get(origin, (0, 0)))
+        for origin in issues.keys() | waits.keys()
+    }
+    return parts, executions
+
+
+def _issues(pieces: Iterable[tuple[Straight, int]]) -> tuple[dict[int, int], dict[int, int]]:
+    """Cycles of issue and executions by origin.
+
+    An unknown opcode is one step on each unit: an instruction is executed as often as on any one.
+    """
+    cycles: dict[int, int] = {}
+    steps: dict[tuple[int, int], int] = {}
+    for piece, times in pieces:
+        for step, origin in zip(piece.steps, piece.origins, strict=True):
+            cycles[origin] = cycles.get(origin, 0) + times * step[6]
+            steps[origin, step[2]] = steps.get((origin, step[2]), 0) + times
+    executions: dict[int, int] = {}
+    for (origin, _unit), times in steps.items():
+        executions[origin] = max(executions.get(origin, 0), times)
+    return cycles, executions
+
+
+# --- with limited totals --------------------------------------------------------------------------
+
+
+def above(prices: Prices) -> Prices:
+    """Prices at which a way has no passing that is not worth more than the best price."""
+    return {key: price + 1 for key, price in prices.items() if price}
+
+
+def limited_parts(body: Sequence[Node], prices: Prices) -> list[Body]:
+    """The parts of a body around tallies that cost something, smallest first; then all of it."""
+    return [*sorted(_parts(tuple(body), prices), key=_size), tuple(body)]
+
+
+def _parts(body: Body, prices: Prices) -> Iterator[Body]:
+    for node in body:
+        if isinstance(node, Tally) and prices.get(node.key):
+            yield body
+        for inner in bodies(node):
+            yield from _parts(inner, prices)
+
+
+def _size(body: Body) -> int:
+    own = sum(isinstance(node, Tally) or issued(node) is not None for node in body)
+    return own + sum(_size(inner) for node in body for inner in bodies(node))
+
+
+def spread(amount: int, weights: Mapping[int, int]) -> dict[int, int]:
+    """An amount in proportion to weights >= 0, which are not all 0; the parts add up to it."""
+    total = sum(weights.values())
+    parts = {key: amount * weight // total for key, weight in weights.items()}
+    missing = amount - sum(parts.values())
+    nearest = sorted(weights, key=lambda key: -(amount * weights[key] % total))
+    for key in nearest[:missing]:
+        parts[key] += 1
+    return parts
+
+
+def attribute_limited(
+    body: Sequence[Node],
+    scoreboard: Scoreboard,
+    length: tuple[int, Prices],
+    *,
+    through_bubble: bool,
+) -> WarpAttribution:
+    """Attributes a length that is bounded with prices, each cycle of it. Raises PW404.
+
+    Executions are those of the way that was found, and of the passings that pay for the rest.
+    """
+    cycles, prices = length
+    attributed = attribute_warp(
+        body, scoreboard, through_bubble=through_bubble, prices=above(prices)
     )
+    rest = cycles - attributed.cycles
+    if not rest:
+        return attributed
+    runs = (
+        attribute_warp((Repeat(_STEADY, part),), scoreboard) for part in limited_parts(body, prices)
+    )
+    steady = next(run for run in runs if run.cycles)
+    weights = {
+        (origin, kind): cycles
+        for origin, cycle_parts in steady.parts.items()
+        for kind, cycles in enumerate(cycle_parts)
+    }
+    numbers = dict(enumerate(weights))
+    shares = spread(rest, {number: weights[key] for number, key in numbers.items()})
+    cycle_counts = {origin: list(cycle_parts) for origin, cycle_parts in attributed.parts.items()}
+    for number, share in shares.items():
+        origin, kind = numbers[number]
+        cycle_counts.setdefault(origin, [0, 0, 0])[kind] += share
+    executions = dict(attributed.executions)
+    passings = -(-max(rest, 0) * _STEADY // steady.cycles)
+    for origin, times in steady.executions.items():
+        executions[origin] = executions.get(origin, 0) + passings * times // _STEADY
+    parts = {origin: CycleParts(*counts) for origin, counts in cycle_counts.items()}
+    return WarpAttribution(cycles, parts, executions)

@@ -17,18 +17,17 @@ from dataclasses import dataclass
 
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.warp.program import (
-    Barrier,
     BlockChoice,
     BlockRepeat,
     Choice,
     Node,
-    PartialBarrier,
     Repeat,
     Scoreboard,
     Tally,
     TimedInstruction,
     Unordered,
 )
+from ptxwcet.warp.structure import issued
 
 Step = tuple[tuple[int, ...], tuple[int, ...], int, int, int, bool, int]
 """Waited-for registers, written ones, unit, init, init + lat, conditional, 1 + bubble."""
@@ -123,19 +122,13 @@ class _Compiler:
         steps: list[Step] = []
         origins: list[int] = []
         for node in body:
-            match node:
-                case TimedInstruction():
-                    steps.append(self._step(node))
-                    origins.append(node.origin)
-                    continue
-                case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
-                    steps.append(self._step(instruction))
-                    origins.append(instruction.origin)
-                    continue
-                case Tally(key) if not self._prices.get(key):
-                    continue
-                case _:
-                    pass
+            own = issued(node)
+            if own is not None:
+                steps.append(self._step(own))
+                origins.append(own.origin)
+                continue
+            if isinstance(node, Tally) and not self._prices.get(node.key):
+                continue
             if steps:
                 out.append(_straight(steps, origins))
                 steps, origins = [], []
@@ -251,11 +244,6 @@ def _live_before(body: Sequence[Compiled], live: frozenset[int]) -> frozenset[in
     return exposed | (live - killed)
 
 
-def _loop_live_out(loop: Loop, live: frozenset[int]) -> frozenset[int]:
-    """Registers live behind the body when another iteration or what follows may come."""
-    return live if loop.count == 1 else live | loop.exposed
-
-
 def _couple(body: Sequence[Compiled], live: frozenset[int], coupled: set[int]) -> None:
     """Adds the units on which a register is written that is live afterwards."""
     for node in reversed(body):
@@ -263,7 +251,8 @@ def _couple(body: Sequence[Compiled], live: frozenset[int], coupled: set[int]) -
             case Straight(steps):
                 _couple_steps(steps, live, coupled)
             case Loop():
-                _couple(node.body, _loop_live_out(node, live), coupled)
+                again = frozenset() if node.count == 1 else node.exposed
+                _couple(node.body, live | again, coupled)
             case BothOrders(first, second):
                 _couple(first, live | _live_before(second, live), coupled)
                 _couple(second, live | _live_before(first, live), coupled)

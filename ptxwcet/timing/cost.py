@@ -174,8 +174,8 @@ class InstructionCosts:
             raise PtxwcetError([self._refusals[index] for index in sorted(self._refusals)])
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
-        """Whether warps may wait longer for one that ends with an instruction than for the same
-        warp at a barrier in its place. False for what the machine refuses.
+        """Whether a warp that ends with an instruction may keep others waiting for longer than if
+        it met a barrier instead. False for what the machine refuses.
         """
         if instruction.op_class is None:
             return True

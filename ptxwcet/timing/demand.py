@@ -1,7 +1,8 @@
-"""What a warp asks of the issue port and of the units, whatever its timing: sums over its path."""
+"""What warps ask of the issue port and of the units, whatever their timing: sums over paths."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -9,6 +10,7 @@ from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
     BlockRepeat,
+    BlockWorkload,
     Choice,
     Node,
     PartialBarrier,
@@ -17,6 +19,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     Unordered,
 )
+from ptxwcet.warp.structure import bodies, entered, issued
 
 Prices = Mapping[str, int]
 """What passing a tally costs, by its key; nothing where it is not named (timing.limits)."""
@@ -94,20 +97,8 @@ def _add_cycles(
 
 def used_units(body: Sequence[Node]) -> frozenset[str]:
     """The units of all instructions that some allowed path executes. Cost: linear in the tree."""
-    units: set[str] = set()
-    for node in body:
-        match node:
-            case TimedInstruction(unit=unit):
-                units.add(unit)
-            case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
-                units.add(instruction.unit)
-            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
-                units |= used_units(inner) if count else frozenset()
-            case Unordered(first, second):
-                units |= used_units(first) | used_units(second)
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                units = units.union(*(used_units(side) for side in alternatives))
-    return frozenset(units)
+    instructions = map(issued, entered(body))
+    return frozenset(own.unit for own in instructions if own is not None)
 
 
 def issue_count(body: Sequence[Node]) -> int:
@@ -122,3 +113,37 @@ def unit_demand(body: Sequence[Node]) -> Mapping[str, int]:
         return most_cycles(body, lambda i: i.initiation_cycles if i.unit == unit else 0)
 
     return {unit: demand_on(unit) for unit in sorted(used_units(body))}
+
+
+def initiations_by_instruction(workload: BlockWorkload) -> dict[int, int]:
+    """Total initiation cycles of all warps, by index of the kernel's instruction."""
+    return served_by_instruction(workload, lambda one: one.initiation_cycles)
+
+
+def served_by_instruction(
+    workload: BlockWorkload, weight: Callable[[TimedInstruction], int]
+) -> dict[int, int]:
+    """The sum of a weight over all warps, by index of the kernel's instruction.
+
+    Loops count with their bounds and undecided alternatives all at once: an upper bound for
+    each instruction. Cost: linear in the program trees.
+    """
+    shares: Counter[int] = Counter()
+    for warp_class in workload.classes:
+        _add(warp_class.program.body, len(warp_class.warps), weight, shares)
+    return dict(shares)
+
+
+def _add(
+    body: Sequence[Node],
+    times: int,
+    weight: Callable[[TimedInstruction], int],
+    shares: Counter[int],
+) -> None:
+    for node in body:
+        own = issued(node)
+        if own is not None:
+            shares[own.origin] += times * weight(own)
+        count = node.count if isinstance(node, Repeat | BlockRepeat) else 1
+        for inner in bodies(node):
+            _add(inner, times * count, weight, shares)

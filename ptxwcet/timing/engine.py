@@ -17,10 +17,11 @@ written. Where alternatives meet, the smaller credit is kept and the times of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.compilation import BothOrders, Compiled, Credit, Loop, OneOf, Step, Straight
+from ptxwcet.timing.compilation import BothOrders, Compiled, Credit, Loop, OneOf, Straight
 
 # Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few
 # times their static size (below 10^5); the limit is about five seconds of work.
@@ -62,59 +63,80 @@ class WarpState:
     idles: list[Idle | IdleRepeat] = field(default_factory=list)
     credit: int = 0
 
-    def copy(self) -> WarpState:
+    def copy(self) -> Self:
         """A state to explore an alternative from; alternatives do not track phases."""
-        return WarpState(
-            self.ready[:], self.free[:], self.t, self.completion, None, credit=self.credit
-        )
+        return replace(self, ready=self.ready[:], free=self.free[:], gap=None, idles=[])
 
-    def join(self, other: WarpState) -> None:
+    def mark(self) -> Any:
+        """How far the history of what repeats with a loop has come."""
+        return len(self.idles)
+
+    def join(self, other: Self) -> None:
         """Becomes the pointwise maximum of both states."""
         if self.credit != other.credit:
             credit = min(self.credit, other.credit)
-            other = other.moved(credit)
-            self.ready, self.free, self.t, self.completion = self.moved(credit).times
-            self.credit = credit
+            other = other.copy()
+            for state in (self, other):
+                state.put_off(credit - state.credit)
+        self.take_latest(other)
+
+    def take_latest(self, other: Self) -> None:
+        """Becomes the pointwise maximum of both states, whose credit is the same."""
         self.ready = [a if a > b else b for a, b in zip(self.ready, other.ready, strict=True)]
         self.free = [a if a > b else b for a, b in zip(self.free, other.free, strict=True)]
         self.t = max(self.t, other.t)
         self.completion = max(self.completion, other.completion)
         self.gap = None
 
-    @property
-    def times(self) -> tuple[list[int], list[int], int, int]:
-        """Everything that is a time."""
-        return self.ready, self.free, self.t, self.completion
+    def put_off(self, cycles: int) -> None:
+        """Writes all times as so many cycles later, with as much more credit."""
+        self.credit += cycles
+        self.ready = [time + cycles for time in self.ready]
+        self.free = [time + cycles for time in self.free]
+        self.t, self.completion = self.t + cycles, self.completion + cycles
 
-    def moved(self, credit: int) -> WarpState:
-        """The state with times that are written with another credit."""
-        by = credit - self.credit
-        ready, free = [time + by for time in self.ready], [time + by for time in self.free]
-        return WarpState(ready, free, self.t + by, self.completion + by, None, credit=credit)
+    def relative(self, loop: Loop) -> tuple[object, ...]:
+        """The part of the state that can delay a later issue of the loop, relative to t."""
+        t, ready, free = self.t, self.ready, self.free
+        key = [ready[register] - t for register in loop.carried_registers]
+        key += [free[unit] - t for unit in loop.coupled_units]
+        return tuple([value if value > 0 else 0 for value in key])
+
+    def shift(self, loop: Loop, cycles: int) -> None:
+        """Puts off everything that repeats with the loop's issues."""
+        self.t += cycles
+        for register in loop.carried_registers:
+            self.ready[register] += cycles
+        for unit in loop.coupled_units:
+            self.free[unit] += cycles
 
 
-class Engine:
-    """Runs compiled bodies on a state. ``steps`` counts the instructions it executed one by one."""
+State = TypeVar("State", bound=WarpState)
+
+
+class Engine(Generic[State]):
+    """Runs compiled bodies on a state. ``steps`` counts the instructions it executed one by one.
+
+    Who observes the run overrides what a straight piece and a skipped period do.
+    """
+
+    most_steps = _MOST_STEPS
+    what = "the warp's timing"
+    """What is computed, for its refusal."""
 
     def __init__(self) -> None:
         self.steps = 0
 
-    def run(self, body: Sequence[Compiled], state: WarpState) -> None:
+    def run(self, body: Sequence[Compiled], state: State) -> None:
         """Executes a body. Raises PW404 when its closed form needs too long to settle."""
         for node in body:
             match node:
-                case Straight(steps):
-                    self._straight(steps, state)
+                case Straight():
+                    self._straight(node, state)
                 case Loop():
                     self._loop(node, state)
                 case BothOrders(first, second):
-                    second_first = state.copy()
-                    self.run(second, second_first)
-                    self.run(first, second_first)
-                    state.gap = None
-                    self.run(first, state)
-                    self.run(second, state)
-                    state.join(second_first)
+                    self._one_of(((*first, *second), (*second, *first)), state)
                 case OneOf(alternatives):
                     self._one_of(alternatives, state)
                 case Credit(cycles):
@@ -122,15 +144,15 @@ class Engine:
 
     def _count(self, steps: int) -> None:
         self.steps += steps
-        if self.steps > _MOST_STEPS:
-            raise PtxwcetError(_too_complex())
+        if self.steps > self.most_steps:
+            raise PtxwcetError(_too_complex(self.what, self.most_steps))
 
-    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
-        self._count(len(steps))
+    def _straight(self, piece: Straight, state: State) -> None:
+        self._count(len(piece.steps))
         ready, free, t, completion = state.ready, state.free, state.t, state.completion
         busy = max(free)
         gap = 0
-        for waits, writes, unit, initiation, total, conditional, advance in steps:
+        for waits, writes, unit, initiation, total, conditional, advance in piece.steps:
             for register in waits:
                 if ready[register] > t:
                     t = ready[register]
@@ -157,7 +179,7 @@ class Engine:
         else:
             state.gap += gap
 
-    def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: WarpState) -> None:
+    def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: State) -> None:
         if not alternatives:
             return
         others = [state.copy() for _ in alternatives[1:]]
@@ -169,63 +191,44 @@ class Engine:
 
     # --- loops ------------------------------------------------------------------------------------
 
-    def _loop(self, loop: Loop, state: WarpState) -> None:
+    def _loop(self, loop: Loop, state: State) -> None:
         if loop.least == loop.count:
             self._iterate(loop, state, loop.count)
             return
+        state.gap = None
         if loop.credited:
-            state.gap = None
             self._iterate(loop, state, loop.least)
-            self._iterate_up_to(loop, state, loop.count - loop.least)
+            self._iterate(loop, state.copy(), loop.count - loop.least, joined=state)
             return
         skipped = state.copy() if loop.least == 0 else None
-        state.gap = None
         self._iterate(loop, state, loop.count)
         if skipped is not None:
             state.join(skipped)
 
-    def _iterate_up_to(self, loop: Loop, state: WarpState, most: int) -> None:
-        """Any number of iterations up to ``most``: the maximum of the states after each of them.
+    def _iterate(self, loop: Loop, state: State, count: int, joined: State | None = None) -> None:
+        """All iterations; ``joined`` becomes the maximum of the states after each of them.
 
-        An iteration may cost more than it takes. As a function of the number of periods each time,
-        less the credit, is convex: what is skipped is no larger than one of the ends, both of which
-        are executed.
+        That is for loops of which an iteration may cost more than it takes. As a function of the
+        number of periods each time, less the credit, is convex: what is skipped is no larger than
+        one of the ends, both of which are executed.
         """
-        best, seen = state.copy(), dict[tuple[int, ...], _Snapshot]()
-        remaining, ends = most, most
-        while remaining:
-            self.run(loop.body, state)
-            remaining -= 1
-            if remaining < ends:
-                best.join(state)
-            key = _relative(state, loop)
-            before = seen.get(key)
-            seen[key] = _Snapshot.of(state, loop, remaining)
-            if before is None or ends < most:
-                continue
-            period = before.remaining - remaining
-            periods = remaining // period - 2  # one for the other registers, one to look at
-            if periods > 0:
-                self._skip(loop, state, before, period, periods)
-                remaining -= periods * period
-                ends = period
-        state.ready, state.free, state.t, state.completion = best.times
-        state.credit = best.credit
-
-    def _iterate(self, loop: Loop, state: WarpState, count: int) -> None:
-        seen: dict[tuple[int, ...], _Snapshot] = {}
+        seen: dict[tuple[object, ...], Snapshot] = {}
         remaining = count
+        skips_at_all, looked_at = True, count
         waiting = 0
         while remaining:
             self.run(loop.body, state)
             remaining -= 1
-            key = _relative(state, loop)
+            if joined is not None and remaining < looked_at:
+                joined.join(state)
+            key = state.relative(loop)
             before = seen.get(key)
-            seen[key] = _Snapshot.of(state, loop, remaining)
-            if before is None:
+            seen[key] = Snapshot.of(state, loop, remaining)
+            if before is None or not skips_at_all:
                 continue
             period = before.remaining - remaining
-            periods = remaining // period - 1
+            # one to execute, and one more for the other registers where each state is looked at
+            periods = remaining // period - (1 if joined is None else 2)
             if periods <= 0:
                 continue
             skipped = self._skip(loop, state, before, period, periods)
@@ -236,10 +239,10 @@ class Engine:
                 state.idles.clear()
             if skipped:
                 seen.clear()
+            if joined is not None:
+                skips_at_all, looked_at = False, period
 
-    def _skip(
-        self, loop: Loop, state: WarpState, before: _Snapshot, period: int, periods: int
-    ) -> int:
+    def _skip(self, loop: Loop, state: State, before: Snapshot, period: int, periods: int) -> int:
         """Skips up to ``periods`` periods; returns how many, 0 while idle phases do not repeat."""
         growth = state.t - before.t
         state.credit += periods * (state.credit - before.credit)
@@ -248,7 +251,7 @@ class Engine:
         elif _phase_key(state, loop) == before.phase_key:
             assert before.gap is not None
             state.gap += periods * (state.gap - before.gap)
-            items = tuple(state.idles[before.idle_count :])
+            items = tuple(state.idles[before.mark :])
             if items:
                 state.idles.append(IdleRepeat(periods, growth, items))
             for unit in loop.free_units:
@@ -256,11 +259,11 @@ class Engine:
         else:
             periods = _covered_periods(loop, state, period, growth, periods)
             self._skip_free_units(loop, state, period, periods, growth)
-        _shift(loop, state, periods * growth)
+        state.shift(loop, periods * growth)
         return periods
 
     def _skip_free_units(
-        self, loop: Loop, state: WarpState, period: int, periods: int, growth: int
+        self, loop: Loop, state: State, period: int, periods: int, growth: int
     ) -> None:
         """Advances each free-running unit: ``f' = max(f + H, c)`` a period, c later by the growth.
 
@@ -282,26 +285,21 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Snapshot:
+class Snapshot:
+    """What is kept of a state behind an iteration of a loop."""
+
     remaining: int
     t: int
     gap: int | None
-    idle_count: int
+    mark: Any  # of the state's history
     phase_key: tuple[int, ...]
     credit: int
 
     @staticmethod
-    def of(state: WarpState, loop: Loop, remaining: int) -> _Snapshot:
+    def of(state: WarpState, loop: Loop, remaining: int) -> Snapshot:
+        """The state, with so many iterations to come."""
         phases = _phase_key(state, loop)
-        return _Snapshot(remaining, state.t, state.gap, len(state.idles), phases, state.credit)
-
-
-def _relative(state: WarpState, loop: Loop) -> tuple[int, ...]:
-    """The part of the state that can delay a later issue of the loop, relative to t."""
-    t, ready, free = state.t, state.ready, state.free
-    key = [ready[register] - t for register in loop.carried_registers]
-    key += [free[unit] - t for unit in loop.coupled_units]
-    return tuple([value if value > 0 else 0 for value in key])
+        return Snapshot(remaining, state.t, state.gap, state.mark(), phases, state.credit)
 
 
 def _phase_key(state: WarpState, loop: Loop) -> tuple[int, ...]:
@@ -324,19 +322,10 @@ def _covered_periods(loop: Loop, state: WarpState, period: int, growth: int, per
     return min(best, periods)
 
 
-def _shift(loop: Loop, state: WarpState, cycles: int) -> None:
-    """The state ``cycles`` later in everything that repeats with the loop's issues."""
-    state.t += cycles
-    for register in loop.carried_registers:
-        state.ready[register] += cycles
-    for unit in loop.coupled_units:
-        state.free[unit] += cycles
-
-
-def _too_complex() -> Diagnostic:
+def _too_complex(what: str, steps: int) -> Diagnostic:
     return Diagnostic(
         "PW404",
-        "the warp's timing did not settle into a repeating pattern within the work limit",
-        notes=(f"{_MOST_STEPS} instructions were executed one by one",),
+        f"{what} did not settle into a repeating pattern within the work limit",
+        notes=(f"{steps} instructions were executed one by one",),
         help="lower loop bounds, or bound the kernel in parts",
     )

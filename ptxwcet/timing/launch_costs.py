@@ -1,4 +1,4 @@
-"""What the instructions of a kernel cost in a launch, accesses by where its lanes access memory."""
+"""What a kernel's instructions cost in a launch: accesses by the addresses of their lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.cfg import BlockId, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.flow.launch import Launch
@@ -19,7 +19,8 @@ from ptxwcet.machine.model import Machine, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
-from ptxwcet.warp.program import Barrier, TimedInstruction
+from ptxwcet.timing.phases import profile_warp
+from ptxwcet.warp.program import Barrier, Node, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
@@ -65,11 +66,11 @@ class LaunchCosts(InstructionCosts):
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier, ...]:
-        """As of instructions alone, with the times of sleeps that stand before them."""
+        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
         return super().nodes(index, self._told(index, instruction), taken=taken)
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
-        """As of instructions alone, with the times of sleeps that stand before them."""
+        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
         return super().outlasts_barrier(index, self._told(index, instruction))
 
     def _told(self, index: int, instruction: Instruction) -> Instruction:
@@ -169,3 +170,20 @@ def graph_of(kernel: Kernel, launch: Launch) -> FlowGraph:
     forest = find_loops(cfg, compute_dominators(cfg))
     meetings = tuple(compute_postdominators(cfg).immediate)
     return flow_graph(with_variable_registers(kernel), cfg, forest, meetings, launch)
+
+
+def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
+    """Cycles of each basic block alone: one warp on a clean machine, no branch taken.
+
+    Blocks with an instruction that the machine refuses are left out. Cost: linear in the kernel.
+    """
+    cfg = build_cfg(kernel)
+    costs: dict[BlockId, int] = {}
+    for block in cfg.blocks[:-1]:
+        nodes: list[Node] = []
+        timed = InstructionCosts(machine)
+        for index in range(block.start, block.end):
+            nodes += timed.nodes(index, kernel.instructions[index])
+        if not timed.has_refusals:
+            costs[block.id] = profile_warp(nodes, machine.scoreboard).isolated_cycles
+    return costs

@@ -16,18 +16,11 @@ run: with price 0 it is 420 cycles, with price 5 it is 20 + 5 * 20 = 120.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ptxwcet.timing.demand import NO_PRICES, Prices
-from ptxwcet.warp.program import (
-    BlockChoice,
-    BlockRepeat,
-    Choice,
-    Node,
-    Repeat,
-    Tally,
-    Unordered,
-)
+from ptxwcet.warp.program import Node, Tally
+from ptxwcet.warp.structure import entered
 
 _ROUNDS = 2  # of looking for each price in turn, with several limits
 _LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at all
@@ -35,25 +28,7 @@ _LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at a
 
 def find_limits(body: Sequence[Node]) -> dict[str, int]:
     """The keys of the tallies in a body, with their limits. Cost: linear in the tree."""
-    return {tally.key: tally.most for tally in _tallies(body)}
-
-
-def _tallies(body: Sequence[Node]) -> Iterator[Tally]:
-    for node in body:
-        match node:
-            case Tally():
-                yield node
-            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
-                if count:
-                    yield from _tallies(inner)
-            case Unordered(first, second):
-                yield from _tallies(first)
-                yield from _tallies(second)
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                for side in alternatives:
-                    yield from _tallies(side)
-            case _:
-                pass
+    return {node.key: node.most for node in entered(body) if isinstance(node, Tally)}
 
 
 def least_over_prices(

@@ -1,4 +1,4 @@
-"""Whether what the block decides while it runs is met alike by all its classes of warps.
+"""Whether all classes of warps come in the same way to what the block decides while it runs.
 
 A branch whose operands no two warps see differently at their n-th visits of it is taken alike at
 each n-th visit, and a loop that such branches end is run equally often at each n-th entry. Where

@@ -13,19 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from ptxwcet.timing.compilation import compile_body
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState
-from ptxwcet.warp.program import (
-    Barrier,
-    Node,
-    PartialBarrier,
-    Scoreboard,
-    TimedInstruction,
-    is_single_path,
-)
+from ptxwcet.warp.program import Node, Scoreboard, is_single_path
 
 
 class PhaseKind(Enum):
@@ -86,7 +78,7 @@ def profile_warp(
     state = WarpState(
         [0] * program.register_count, [0] * max(1, len(program.units)), gap=0 if single else None
     )
-    engine = Engine()
+    engine = Engine[WarpState]()
     engine.run(program.body, state)
     execution = None if state.gap is None else max(state.free) - state.gap
     phases = None if execution is None else _phases(state)
@@ -120,38 +112,3 @@ def _alternate(
                 out.append(PhaseRepeat(count, period, tuple(inner)))
                 end = last + (count - 1) * period
     return out, end
-
-
-class IssueRecord(NamedTuple):
-    """When an instruction of an isolated run issues and dispatches, and its results are ready."""
-
-    issue: int
-    dispatch: int
-    ready: int
-
-
-def trace_issue(
-    instructions: Iterable[TimedInstruction | Barrier | PartialBarrier], scoreboard: Scoreboard
-) -> list[IssueRecord]:
-    """The isolated run of an explicit instruction sequence, instruction by instruction.
-
-    Written apart from the profile engine, from the model's rules 1-3 and 7. Cost: linear.
-    """
-    ready: dict[str, int] = {}
-    free: dict[str, int] = {}
-    records: list[IssueRecord] = []
-    earliest = 0
-    for node in instructions:
-        instruction = node if isinstance(node, TimedInstruction) else node.instruction
-        waits = instruction.reads
-        if scoreboard is Scoreboard.RAW_WAW:
-            waits += instruction.writes
-        issue = max([earliest, *[ready.get(name, 0) for name in waits]])
-        dispatch = max(issue, free.get(instruction.unit, 0))
-        free[instruction.unit] = dispatch + instruction.initiation_cycles
-        done = free[instruction.unit] + instruction.latency_cycles
-        for name in instruction.writes:
-            ready[name] = max(done, ready.get(name, 0)) if instruction.conditional else done
-        records.append(IssueRecord(issue, dispatch, done))
-        earliest = issue + 1 + instruction.bubble_cycles
-    return records

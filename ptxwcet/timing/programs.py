@@ -310,7 +310,7 @@ class _Builder:
         """Both sides of an undecided branch, which take no less than one of them.
 
         Writes in them count as conditional: a side that is not executed leaves a register ready as
-        late as it was (docs/methods/path-analysis.md). The lanes of a side without a barrier have
+        late as it was (docs/methods/path-extraction.md). The lanes of a side without a barrier have
         exited when those of the other one are through their first barrier.
         """
         out = list(self._visit(Visit(fork.block, fork.jumps)))

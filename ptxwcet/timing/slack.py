@@ -17,25 +17,14 @@ before it: slack 10.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
-from ptxwcet.timing.compilation import Step, compile_body
+from ptxwcet.timing.compilation import Straight, compile_body
 from ptxwcet.timing.demand import Prices
 from ptxwcet.timing.engine import Engine, WarpState
 from ptxwcet.timing.limits import find_limits, least_over_prices
-from ptxwcet.warp.program import (
-    Barrier,
-    BlockChoice,
-    BlockRepeat,
-    Choice,
-    Node,
-    PartialBarrier,
-    Repeat,
-    Scoreboard,
-    Tally,
-    TimedInstruction,
-    Unordered,
-)
+from ptxwcet.warp.program import Node, Scoreboard, Tally
+from ptxwcet.warp.structure import issued, with_bodies
 
 
 def warp_slack(body: Sequence[Node], scoreboard: Scoreboard, *, through_bubble: bool) -> int:
@@ -72,32 +61,17 @@ def _charged(body: Sequence[Node], prices: dict[str, int]) -> tuple[Node, ...]:
             initiations = 0
 
     for node in body:
-        match node:
-            case TimedInstruction():
-                initiations += node.initiation_cycles
-                out.append(node)
-                continue
-            case Barrier() | PartialBarrier():
-                initiations += node.instruction.initiation_cycles
-                out.append(node)
-                continue
-            case _:
-                charge()
-        match node:
-            case Repeat(body=inner) | BlockRepeat(body=inner):
-                out.append(replace(node, body=_charged(inner, prices)))
-            case Unordered(first, second):
-                out.append(Unordered(_charged(first, prices), _charged(second, prices)))
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                sides = tuple(_charged(side, prices) for side in alternatives)
-                out.append(replace(node, alternatives=sides))
-            case Tally():
-                out.append(node)
+        own = issued(node)
+        if own is not None:
+            initiations += own.initiation_cycles
+        else:
+            charge()
+        out.append(with_bodies(node, partial(_charged, prices=prices)))
     charge()
     return tuple(out)
 
 
-class _SlackEngine(Engine):
+class _SlackEngine(Engine[WarpState]):
     """The profile engine, which remembers the largest ``s(k) - O(k)`` of all issues.
 
     Periods of a loop that it skips lie between two that it executes: from one to the next the
@@ -108,11 +82,11 @@ class _SlackEngine(Engine):
         super().__init__()
         self.most = 0
 
-    def _straight(self, steps: Sequence[Step], state: WarpState) -> None:
-        self._count(len(steps))
+    def _straight(self, piece: Straight, state: WarpState) -> None:
+        self._count(len(piece.steps))
         ready, free, t, completion = state.ready, state.free, state.t, state.completion
         before, most = state.credit, self.most
-        for waits, writes, unit, initiation, total, conditional, advance in steps:
+        for waits, writes, unit, initiation, total, conditional, advance in piece.steps:
             for register in waits:
                 if ready[register] > t:
                     t = ready[register]

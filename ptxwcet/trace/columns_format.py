@@ -170,6 +170,4 @@ def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
 
 def _malformed(path: Path, what: str) -> PtxwcetError:
     message = f"'{path}': {what}"
-    return PtxwcetError(
-        Diagnostic("PW601", message, help="docs/trace-format.md describes the format")
-    )
+    return PtxwcetError(Diagnostic("PW601", message, help="docs/tracing.md describes the format"))

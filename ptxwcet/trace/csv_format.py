@@ -17,7 +17,7 @@
     2,0,0,60
     # events 3
 
-docs/trace-format.md says what each line means. A file without its last line was cut.
+docs/tracing.md says what each line means. A file without its last line was cut.
 """
 
 from __future__ import annotations

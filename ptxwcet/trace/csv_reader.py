@@ -24,7 +24,7 @@ _MOST_DIGITS = 18  # fits 64 bits
 _ROW = re.compile(rb"\d{1,18}(,\d{1,18}){3}")
 _ORIGIN_KEYS = ("kernel", "sha256", "recorder", "clock")
 _REQUIRED = ("kernel", "recorder", "clock")
-_HELP = "docs/trace-format.md describes the format"
+_HELP = "docs/tracing.md describes the format"
 
 
 @dataclass(slots=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import read_module, refuse
 from ptxwcet.opened.request import Request
@@ -65,7 +65,7 @@ _LOGGER = logging.getLogger(__name__)
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Execute the launch so often on adversarial data, chosen to go round loops often.",
+    help="Number of executions on adversarial data, chosen so that loops run long.",
 )
 def validate(
     seeds: int,

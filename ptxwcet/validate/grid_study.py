@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.claims import Refusal
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.flow.graph.cfg import build_cfg

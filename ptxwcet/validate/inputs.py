@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.commands.run.paths import prepare_executed
 from ptxwcet.commands.run.study import diagnostics_of, emulated, read_launch
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile

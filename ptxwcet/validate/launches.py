@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.run.study import emulated
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine

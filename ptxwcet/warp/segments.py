@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.warp.program import (
@@ -26,11 +27,11 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
-    Tally,
     TimedInstruction,
     Unordered,
     WarpProgram,
 )
+from ptxwcet.warp.structure import Body, entered, with_bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +66,11 @@ SectionNode = Section | SectionRepeat | SectionChoice
 
 
 def has_barrier(body: Sequence[Node]) -> bool:
-    """Whether a barrier, of all warps or of some, occurs in a body, or what the block chooses.
+    """Whether a body has a barrier, of all warps or of some, or a choice of the whole block.
 
     Cost: linear in the tree.
     """
-    for node in body:
-        match node:
-            case Barrier() | PartialBarrier() | BlockChoice():
-                return True
-            case TimedInstruction() | Tally():
-                continue
-            case Repeat(count=count, body=inner) | BlockRepeat(count=count, body=inner):
-                occurs = count > 0 and has_barrier(inner)
-            case Unordered(first, second):
-                occurs = has_barrier(first) or has_barrier(second)
-            case Choice(alternatives):
-                occurs = any(has_barrier(side) for side in alternatives)
-        if occurs:
-            return True
-    return False
+    return any(isinstance(node, Barrier | PartialBarrier | BlockChoice) for node in entered(body))
 
 
 def meets_barrier(body: Sequence[Node]) -> bool:
@@ -116,35 +103,17 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
                 out.append(replace(node, conditional=True))
             case Barrier() | PartialBarrier():
                 out.append(replace(node, instruction=replace(node.instruction, conditional=True)))
-            case Repeat(body=inner) | BlockRepeat(body=inner):
-                out.append(replace(node, body=conditional(inner)))
-            case Unordered(first, second):
-                out.append(Unordered(conditional(first), conditional(second)))
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                sides = tuple(conditional(side) for side in alternatives)
-                out.append(replace(node, alternatives=sides))
-            case Tally():
-                out.append(node)
+            case _:
+                out.append(with_bodies(node, conditional))
     return tuple(out)
 
 
-def with_before_barriers(body: Sequence[Node], late: tuple[Node, ...]) -> tuple[Node, ...]:
+def with_before_barriers(body: Sequence[Node], late: Body) -> Body:
     """The body with ``late`` before each of its barriers. Cost: linear in the tree."""
     out: list[Node] = []
     for node in body:
-        match node:
-            case Barrier() | PartialBarrier():
-                out += (*late, node)
-            case Repeat(body=inner) | BlockRepeat(body=inner):
-                out.append(replace(node, body=with_before_barriers(inner, late)))
-            case Unordered(first, second):
-                sides = with_before_barriers(first, late), with_before_barriers(second, late)
-                out.append(Unordered(*sides))
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                ways = tuple(with_before_barriers(way, late) for way in alternatives)
-                out.append(replace(node, alternatives=ways))
-            case TimedInstruction() | Tally():
-                out.append(node)
+        out += late if isinstance(node, Barrier | PartialBarrier) else ()
+        out.append(with_bodies(node, partial(with_before_barriers, late=late)))
     return tuple(out)
 
 

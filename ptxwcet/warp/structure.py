@@ -1,23 +1,76 @@
-"""Numbers for parts of warp programs, equal for parts that are equal: to compute things once."""
+"""The trees of warp programs as such: what lies in a node, and which parts are equal."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 
 from ptxwcet.warp.program import (
+    Barrier,
     BlockChoice,
     BlockRepeat,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
+    TimedInstruction,
     Unordered,
 )
 
+Body = tuple[Node, ...]
+
+
+def bodies(node: Node) -> tuple[Body, ...]:
+    """What lies in a node: the body of a loop, the sides of a branch, alternatives."""
+    match node:
+        case Repeat(body=inner) | BlockRepeat(body=inner):
+            return (inner,)
+        case Unordered(first, second):
+            return first, second
+        case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+            return alternatives
+        case _:
+            return ()
+
+
+def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
+    """The node with all that lies in it changed."""
+    match node:
+        case Repeat(body=inner) | BlockRepeat(body=inner):
+            return replace(node, body=change(inner))
+        case Unordered(first, second):
+            return Unordered(change(first), change(second))
+        case Choice(alternatives) | BlockChoice(alternatives=alternatives):
+            return replace(node, alternatives=tuple(map(change, alternatives)))
+        case _:
+            return node
+
+
+def issued(node: Node) -> TimedInstruction | None:
+    """What a node itself issues; None for those that issue nothing, or what lies in them."""
+    match node:
+        case TimedInstruction():
+            return node
+        case Barrier(instruction=instruction) | PartialBarrier(instruction=instruction):
+            return instruction
+        case _:
+            return None
+
+
+def entered(body: Sequence[Node]) -> Iterator[Node]:
+    """All nodes of a tree, loops that are never executed left out. Cost: linear in the tree."""
+    for node in body:
+        yield node
+        if not isinstance(node, Repeat | BlockRepeat) or node.count:
+            for inner in bodies(node):
+                yield from entered(inner)
+
 
 class Structures:
-    """Numbers nodes and bodies. The nodes that were numbered must stay alive.
+    """Numbers for nodes and bodies, equal for those that are equal: to compute things once.
 
-    Cost: a look-up for a node that was seen before, whatever is in it; else linear in the tree.
+    The nodes that were numbered must stay alive. Cost: a look-up for a node that was seen before,
+    whatever is in it; else linear in the tree.
     """
 
     def __init__(self) -> None:
@@ -30,22 +83,19 @@ class Structures:
         return tuple([known.get(id(node)) or self._number(node) for node in body])
 
     def _number(self, node: Node) -> int:
-        value: Hashable
+        value: Hashable = node
+        inside = tuple(map(self.body, bodies(node)))
         match node:
-            case Repeat(count=count, body=inner, least=least):
+            case Repeat(count=count, least=least):
                 # numbers that stand for several (support.affine) are not compared
                 counts = (count, least) if type(count) is type(least) is int else id(node)
-                value = ("repeat", counts, self.body(inner))
-            case BlockRepeat(site, count, inner):
-                value = ("together", site, count, self.body(inner))
-            case Unordered(first, second):
-                value = ("unordered", self.body(first), self.body(second))
-            case Choice(alternatives):
-                value = ("choice", tuple(self.body(side) for side in alternatives))
-            case BlockChoice(site, alternatives):
-                value = ("block", site, tuple(self.body(side) for side in alternatives))
-            case _:
-                value = node
+                value = ("repeat", counts, inside)
+            case BlockRepeat(site, count):
+                value = ("together", site, count, inside)
+            case Unordered() | Choice():
+                value = (type(node), inside)
+            case BlockChoice(site):
+                value = ("block", site, inside)
         number = self._of_value.setdefault(value, len(self._of_value) + 1)
         self._of_node[id(node)] = number
         return number

@@ -11,6 +11,8 @@ from functools import cache
 import pytest
 from places import PACKAGE, ROOT
 
+pytestmark = pytest.mark.fast
+
 # From the top down. A room may import rooms below it; rooms on one line know nothing of each other.
 LAYERS = """
 __main__
@@ -23,8 +25,8 @@ cli
 report
 opened
 pipeline
-compose
-bounds simulator emulator
+bounds
+simulator emulator
 timing
 memory
 flow ptx
@@ -77,6 +79,8 @@ launch effort
 UNREACHED = {
     "simulator": "timing bounds flow ptx",  # the oracle knows no bound
     "emulator": "timing bounds simulator machine",  # emulation knows no time
+    "bounds.explanation": "simulator emulator",  # no bound, of block or launch, knows a run
+    "bounds.parametric": "simulator emulator",
     "methods.pwcet": "machine timing bounds simulator emulator flow ptx",  # statistics: no machine
     "trace": "machine timing bounds simulator emulator flow ptx",
     "flow.certificates": "flow.variants",  # what is checked is checked without the search
@@ -104,7 +108,7 @@ LIBRARIES = {
     "sweeps.results.bar_pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
-    "numpy": "commands compose emulator flow.values flow.walk memory methods report "
+    "numpy": "bounds.grid_plan commands emulator flow.values flow.walk memory methods report "
     "simulator support sweeps trace validate",
     "pandas": "library.campaigns",
     "platformdirs": "support.first_use",
@@ -114,10 +118,10 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 2_196,
+    "bounds": 3_507,
     "cli": 1_722,
-    "commands.annotate": 458,
-    "commands.bound": 2_904,
+    "commands.annotate": 457,
+    "commands.bound": 2_915,
     "commands.certificates": 164,
     "commands.cfg": 350,
     "commands.check": 841,
@@ -132,9 +136,8 @@ MOST_LINES = {
     "commands.schema": 116,
     "commands.sequence": 410,
     "commands.simulate": 760,
-    "commands.trace": 475,
+    "commands.trace": 476,
     "commands.what_if": 318,
-    "compose": 1_423,
     "dossier": 546,
     "emulator": 7_916,
     "flow.certificates": 1_852,
@@ -152,7 +155,7 @@ MOST_LINES = {
     "methods.hybrid": 2_949,
     "methods.instrument": 1_637,
     "methods.makespan": 2_402,
-    "methods.pwcet": 4_767,
+    "methods.pwcet": 4_766,
     "opened": 1_890,
     "ptx": 4_091,
     "report": 801,
@@ -160,10 +163,10 @@ MOST_LINES = {
     "support": 3_165,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
-    "timing": 2_849,
-    "trace": 1_209,
+    "timing": 2_521,
+    "trace": 1_207,
     "validate": 4_084,
-    "warp": 827,
+    "warp": 846,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

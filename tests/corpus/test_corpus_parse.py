@@ -58,6 +58,7 @@ def test_the_corpus_is_there_and_is_lowered() -> None:
     assert lowered >= 30_000
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_ptxas_sees_no_difference(path: Path, tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 from launch_kernels import RandomLaunch, facts_file, random_launch
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
+from ptxwcet.bounds.launch_bound import LaunchBound, kinds_of_blocks
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
-from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
-from ptxwcet.compose.launch_bound import LaunchBound, kinds_of_blocks
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import LaunchPaths, executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions

@@ -20,9 +20,9 @@ from unittest.mock import patch
 from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.paths.pieces import Piece

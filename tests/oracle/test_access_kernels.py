@@ -3,6 +3,7 @@
 from access_kernels import access_kernel
 from executed_transactions import executed_transactions
 from parsing import parse_text
+from thoroughness import drawn
 
 FEATURES = {
     *("loop", "moving pointer", "branch", "predicate of data", "data", "cut"),
@@ -16,7 +17,7 @@ FEATURES = {
 def test_random_kernels_run() -> None:
     features: set[str] = set()
     full = partial = 0
-    for seed in range(250):
+    for seed in range(drawn(250)):
         kernel = access_kernel(seed)
         module = parse_text(kernel.text)
         _, seen = executed_transactions(module.kernels[0], module, kernel.launch())
@@ -27,5 +28,5 @@ def test_random_kernels_run() -> None:
             full += row.full is not None
             partial += row.full is None
     assert features >= FEATURES
-    assert full > 1000
-    assert partial > 100
+    assert full > drawn(1000)
+    assert partial > drawn(100)

@@ -11,6 +11,8 @@ from places import CRASHES, UNSOUND
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("file", "kernel", "launch", "executed_cycles"),

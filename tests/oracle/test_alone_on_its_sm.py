@@ -8,12 +8,12 @@ import pytest
 from answers import only_answer
 from places import ROOT
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.opened.request import Request
 

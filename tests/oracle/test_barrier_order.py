@@ -155,6 +155,7 @@ IN_OWN_WAYS = (
 )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("miss", "is_bounded"),
     [
@@ -316,6 +317,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
 def test_a_loop_whose_end_is_decided_at_some_of_its_entries(loop: str) -> None:
     """What ends a loop for all warps may be known of each of them at another entry."""

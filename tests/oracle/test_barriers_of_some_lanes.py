@@ -14,6 +14,8 @@ from path_attack import Checker, inputs, machine
 from ptxwcet.flow.launch import Launch
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 KERNEL = """
 .version 8.3
 .target sm_90

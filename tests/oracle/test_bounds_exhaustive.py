@@ -14,6 +14,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 from warp_nodes import instructions
 from warp_nodes import timed as i
 
@@ -282,14 +283,14 @@ def blocks(draw: st.DrawFn, most_warps: int = 3) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(blocks(), st.sampled_from(Scoreboard))
 def test_safe_covers_every_schedule(paths: tuple[Path, ...], scoreboard: Scoreboard) -> None:
     analysis = analysis_of(paths, scoreboard)
     assert Search(paths, scoreboard, worst=True).run() <= cycles(bound_safe(analysis))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(blocks(), st.sampled_from(Scoreboard))
 def test_no_schedule_is_faster_than_the_lower_bound(
     paths: tuple[Path, ...], scoreboard: Scoreboard
@@ -316,7 +317,7 @@ def faster(draw: st.DrawFn, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     return tuple(tuple(shorten(node) for node in path) for path in paths)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.data(), blocks(), st.sampled_from(Scoreboard))
 def test_safe_covers_faster_timings(
     data: st.DataObject, paths: tuple[Path, ...], scoreboard: Scoreboard
@@ -371,7 +372,7 @@ def open_blocks(draw: st.DrawFn) -> tuple[tuple[WarpProgram, ...], tuple[Path, .
     return tuple(programs), tuple(resolved(p.body, draw) for p in programs)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(open_blocks(), st.sampled_from(Scoreboard))
 def test_safe_covers_every_path(
     case: tuple[tuple[WarpProgram, ...], tuple[Path, ...]], scoreboard: Scoreboard
@@ -383,7 +384,7 @@ def test_safe_covers_every_path(
     assert Search(paths, scoreboard, worst=True).run() <= cycles(bound_safe(analysis))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(blocks(most_warps=4), st.sampled_from(Scoreboard), st.integers(2, 3))
 def test_sub_cores_with_private_units(
     paths: tuple[Path, ...], scoreboard: Scoreboard, cores: int
@@ -394,7 +395,7 @@ def test_sub_cores_with_private_units(
     assert cycles(bound_lower(analysis)) <= best <= worst <= cycles(bound_safe(analysis))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(st.lists(INSTRUCTIONS, min_size=1, max_size=3), st.integers(2, 3))
 def test_classes_of_warps_and_loops_change_nothing(
     body: list[TimedInstruction], count: int

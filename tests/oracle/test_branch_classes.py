@@ -21,6 +21,8 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.paths.branch_kinds import BranchClass
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 TOTALS = str(ROOT / "tests" / "data" / "flow" / "totals.ptx")
 UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)
 LAUNCHES = {

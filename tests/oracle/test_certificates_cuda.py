@@ -79,6 +79,7 @@ def test_a_heap_is_as_high_as_its_size_says() -> None:
     assert 8 <= max(entry.iterations.base for entry in entries("sift_down")) <= 9
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kernel", ENDLESS)
 def test_loops_that_may_not_end_have_no_bound(kernel: str) -> None:
     row = only_refusal(request(kernel, "endless.ptx"))

@@ -332,6 +332,7 @@ def test_an_invariant_that_is_not_kept_proves_nothing() -> None:
     assert not is_true(program, one)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_confirmed_is_true(seed: int) -> None:
     rng, confirmed = Random(seed), 0
@@ -349,6 +350,7 @@ def test_what_is_confirmed_is_true(seed: int) -> None:
     assert confirmed > 3
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_neither_states_nor_the_order_of_questions_change_a_verdict(
     seed: int, monkeypatch: pytest.MonkeyPatch

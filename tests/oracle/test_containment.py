@@ -43,6 +43,7 @@ def test_samples(path: Path) -> None:
     assert not result.wrong
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.kernel)
 def test_suite(entry) -> None:  # type: ignore[no-untyped-def]
     case = launched(entry.path, entry.launch)
@@ -56,6 +57,7 @@ def _corpus() -> tuple[Case, ...]:
     return tuple(corpus(32))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("part", range(4))
 def test_corpus(part: int) -> None:
     """Kernels without values of parameters: most are bounded by ranges and variants, or refused."""
@@ -70,6 +72,7 @@ def test_corpus(part: int) -> None:
     assert checked > 50
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_kernels(kind: str) -> None:
     for seed in range(8):

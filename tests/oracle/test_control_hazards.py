@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_runs import reference_launch, reference_rows
+from thoroughness import drawn
 from warp_nodes import instructions
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -182,6 +183,7 @@ def test_a_known_schedule_says_when_its_bubbles_begin() -> None:
     assert longer > 20
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("policy", ["lrr", "gto"])
 def test_late_bubbles_explain_the_rest(policy: str) -> None:
     differing = {}
@@ -198,7 +200,7 @@ def test_late_bubbles_explain_the_rest(policy: str) -> None:
 # --- the bound covers late bubbles ----------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(
     st.lists(st.lists(INSTRUCTIONS, min_size=1, max_size=8), min_size=2, max_size=5),
     st.sampled_from(("lrr", "gto")),

@@ -13,6 +13,8 @@ from parsing import parse_kernel
 from refusals import refusal_of
 from test_barrier_order import KERNEL, LONG, analyse_and_hold
 
+pytestmark = pytest.mark.fast
+
 TEXT = (
     KERNEL.split("setp.lt.u32")[0].replace("%r<9>", "%r<20>").replace("%p<5>", "%p<15>")
     + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f3F800000; shr.u32 %r7, %r3, 5;"

@@ -14,6 +14,7 @@ import pytest
 from flow_graphs import graph_with, loops_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges, complete_divergent_edges
@@ -152,19 +153,19 @@ def graphs(draw: st.DrawFn, ways: int = 2, loops: bool = True) -> Successors:
     return [[number[target] for target in successors[block]] for block in kept]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=drawn(250), deadline=None)
 @given(graphs(ways=3))
 def test_complete_edges_are_exactly_the_transfers_of_a_warp(successors: Successors) -> None:
     assert complete(successors) == divergent(successors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(graphs(ways=2))
 def test_more_threads_make_no_other_transfers(successors: Successors) -> None:
     assert divergent(successors, threads=3) == divergent(successors, threads=2)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=drawn(250), deadline=None)
 @given(graphs(ways=2, loops=False))
 def test_published_edges_cover_acyclic_graphs_of_two_way_branches(successors: Successors) -> None:
     assert divergent(successors) <= published(successors)

@@ -11,6 +11,8 @@ from single_instruction import evaluate
 
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 # --- values ---------------------------------------------------------------------------------------
 
 INTEGERS = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]

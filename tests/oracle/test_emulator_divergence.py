@@ -12,6 +12,7 @@ from parsing import parse_text
 from simt import Interpreter
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
+from thoroughness import drawn
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
@@ -59,7 +60,7 @@ def compare(text: str, launch: Launch) -> bool:
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     n=st.integers(-1, 7),
@@ -70,7 +71,7 @@ def test_random_kernels(seed: int, n: int, threads: int, grid: int) -> None:
     compare(Writer(seed).text(), Launch((threads, 1, 1), (grid, 1, 1), {"n": n}))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(seed=st.integers(0, 10**9), launch=LAUNCHES)
 def test_awkward_kernels(seed: int, launch: Launch) -> None:
     compare(Awkward(seed).text(), launch)

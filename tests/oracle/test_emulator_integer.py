@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from single_instruction import evaluate
 
+pytestmark = pytest.mark.fast
+
 RANDOM = np.random.default_rng(21)
 EDGES = {
     16: [0, 1, 2, 7, 31, 0x5555, 0xAAAA, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 255, 256],

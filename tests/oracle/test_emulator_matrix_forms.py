@@ -145,6 +145,7 @@ def chosen(rows):
     return {words for row in rows for words in product(*(column.split(" ") for column in row))}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", GRIDS)
 def test_combinations_of_modifiers(name):
     statements, legal, not_executed = GRIDS[name]

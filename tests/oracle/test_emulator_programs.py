@@ -13,6 +13,8 @@ from places import DATA
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 
+pytestmark = pytest.mark.fast
+
 PROGRAMS = DATA / "emulator"
 RANDOM = np.random.default_rng(11)
 mpmath.mp.prec = 120

@@ -5,6 +5,8 @@ import pytest
 
 from ptxwcet.emulator.races import READ, STRONG, STRONG_READ, WRITE, ClockRaces, EpochRaces
 
+pytestmark = pytest.mark.fast
+
 WARPS, BYTES = 4, 16
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 from warp_nodes import instructions, served
 
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -99,7 +100,7 @@ def run_of_reference(
         return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(
     workloads(),
     st.sampled_from(Policy),

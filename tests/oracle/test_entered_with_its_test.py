@@ -67,6 +67,7 @@ def losing(number: int) -> int:
     return passes
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("guard", "loop", "worst", "bound"),
     [

@@ -29,6 +29,7 @@ MACHINE = load_machine("orin-ecrts2025")
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_executions_stay_within_the_analysis(kind):
     for seed in range(1000, 1003):

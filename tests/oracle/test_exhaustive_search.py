@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from thoroughness import drawn
 from warp_nodes import instructions
 from warp_nodes import timed as i
 
@@ -165,7 +166,7 @@ def every_run(workload: BlockWorkload, configuration: SmConfiguration) -> Iterat
         script[-1] += 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(blocks(), st.sampled_from(CONFIGURATIONS))
 def test_equal_to_naive_enumeration(
     workload: BlockWorkload, configuration: SmConfiguration
@@ -175,14 +176,14 @@ def test_equal_to_naive_enumeration(
         with pytest.raises(PtxwcetError):
             list(every_run(workload, configuration))
         return
-    lengths = list(islice(every_run(workload, configuration), 3000))
+    lengths = list(islice(every_run(workload, configuration), 1000))
     assert max(lengths) <= found.cycles
-    if len(lengths) < 3000:
+    if len(lengths) < 1000:
         assert max(lengths) == found.cycles
     assert replayed(workload, configuration, found) == found.cycles
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(blocks(), st.sampled_from(CONFIGURATIONS))
 def test_symmetry_changes_only_the_number_of_states(
     workload: BlockWorkload, configuration: SmConfiguration

@@ -114,6 +114,7 @@ def agreed(kernel: Kernel, launch: Launch, seed: int) -> FastRun:
     return fast
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", COMPARED)
 def test_agrees_with_the_plain_interpreter(kind: str) -> None:
     endings: Counter[object] = Counter()

@@ -15,10 +15,10 @@ from answers import only_answer
 from places import SAMPLES
 
 from ptxwcet.bounds.grid import CoRunner, MemoryServer, SetAside
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 
 MACHINES = ("titan-v", "jetson-agx-orin")
@@ -55,6 +55,7 @@ def numbers(seed: int, low: int, high: int) -> list[int]:
     return sorted({low, high, *(low + int((high - low) ** draw.random() - 1) for _ in range(6))})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     ("name", "kernel", "block", "grid", "parameter", "limits"),

@@ -9,6 +9,7 @@ import pytest
 from grid_reference import ReferenceGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 from warp_nodes import instructions
 
 from ptxwcet.simulator import grid_engine
@@ -131,6 +132,7 @@ def contended(warps: int, scoreboard: Scoreboard) -> GridWorkload:
     return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, scoreboard)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("warps", [1, 2, 3, 5])
 @pytest.mark.parametrize("sm", CONFIGURATIONS)
 @pytest.mark.parametrize("policy", Policy)
@@ -162,7 +164,7 @@ def test_pauses_for_progress_change_nothing(
     assert {row[1] for row in seen} == {11}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=drawn(80), deadline=None)
 @given(
     grids(),
     st.integers(1, 4),
@@ -207,7 +209,7 @@ def as_block(workload: GridWorkload) -> BlockWorkload:
     return BlockWorkload(classes, workload.scoreboard)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     grids(),
     st.sampled_from(CONFIGURATIONS),

@@ -12,6 +12,7 @@ from hybrid_graphs import Event, executed_trace, graph, graphs, ipg_of, place, t
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from thoroughness import drawn
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
@@ -82,7 +83,7 @@ def by_hand(
 # lanes come into the loop of blocks 1 and 4 unseen, and reach its only ipoint after another side
 @example([[2], [0, 2, 4], [0, 3, 5], [1], [0, 1], [6]], {2, 4}, 0)
 @given(graphs(7, 3), POINTS, SEEDS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=drawn(250), deadline=None)
 def test_everything_executed_is_analysed(
     successors: list[list[int]], points: set[int] | None, seed: int
 ) -> None:
@@ -150,7 +151,7 @@ def estimate_holds(ipg: Ipg, cfg: ControlFlowGraph, seen: Observations) -> None:
 
 
 @given(graphs(5, 2), SEEDS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 def test_path_enumeration_against_all_walks(successors: list[list[int]], seed: int) -> None:
     """The answer is that of trying every walk that satisfies the limits."""
     cfg = graph(successors)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from places import SAMPLES
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.trace.study import TraceOptions
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.methods.hybrid.study import HybridAnswer, HybridRequest, study_trace
 from ptxwcet.methods.instrument.recording import (
     Emulator,

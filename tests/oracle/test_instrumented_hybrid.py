@@ -18,8 +18,8 @@ from parsing import parse_file
 from refusals import refusals_of
 from test_instrumented_paths import LAUNCH_FILES, SAMPLES, sample_of
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.methods.hybrid.estimate import HybridEstimate, estimate_kernel

@@ -21,6 +21,7 @@ from places import SAMPLES
 from refusals import refusals_of
 from test_paths_against_execution import LAUNCHES, Awkward
 from test_walk_against_execution import Writer
+from thoroughness import drawn
 
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.emulator.launch import EmulatedLaunch
@@ -88,7 +89,7 @@ def compare(text: str, launch: Launch) -> bool:
     return True
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=drawn(30), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     n=st.integers(-1, 7),
@@ -99,7 +100,7 @@ def test_random_kernels(seed: int, n: int, threads: int, grid: int) -> None:
     compare(Writer(seed).text(), Launch((threads, 1, 1), (grid, 1, 1), {"n": n}))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=drawn(20), deadline=None)
 @given(seed=st.integers(0, 10**9), launch=LAUNCHES)
 def test_awkward_kernels(seed: int, launch: Launch) -> None:
     compare(Awkward(seed).text(), launch)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from random_launches import KINDS, Kind, load, random_launch
 
-from ptxwcet.compose.grid_workload import known_paths
+from ptxwcet.bounds.grid_plan import known_paths
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatorOptions
@@ -66,6 +66,7 @@ def check(kind: Kind, seed: int) -> bool | None:
     )
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_known_paths_are_the_executed_ones(kind: Kind) -> None:
     assert False not in [check(kind, seed) for seed in range(3)]

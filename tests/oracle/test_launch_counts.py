@@ -8,11 +8,13 @@ from itertools import product
 
 import pytest
 
+from ptxwcet.bounds.launch_bound import LaunchBound, count_blocks
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.launch_bound import LaunchBound, count_blocks
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, Visit, WarpPath
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 FRAME = """.version 8.0
 .target sm_80

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 from launch_attack import attack, length, runs_of
+from thoroughness import drawn
 
 from ptxwcet import pipeline
+from ptxwcet.bounds import launch_bound
 from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.launch_bound import LaunchBound, _sms, count_blocks, kinds_of_blocks
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose import launch_bound
-from ptxwcet.compose.launch_bound import LaunchBound, _sms, count_blocks, kinds_of_blocks
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.grid_study import executed_workload
 
-SEEDS = range(36)
+SEEDS = range(drawn(36))
 MUTANT_SEEDS = range(60)
 
 UNNAMED = """.version 8.0

@@ -216,6 +216,7 @@ def test_names_are_those_of_the_program(pair: str, tmp_path: Path) -> None:
         assert not run.diagnostics
 
 
+@pytest.mark.every(20)
 @pytest.mark.skipif(shutil.which("nvlink") is None, reason="needs nvlink")
 @pytest.mark.parametrize("pair", PAIRS)
 def test_what_nvlink_refuses_is_refused(pair: str, tmp_path: Path) -> None:

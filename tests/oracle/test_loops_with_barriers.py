@@ -9,6 +9,8 @@ from places import UNSOUND
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize("name", ["barrier_apart", "barrier_lanes"])
 @pytest.mark.parametrize("bounds", [(), ("$L__BB0_1=7",)])

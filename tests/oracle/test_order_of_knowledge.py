@@ -49,6 +49,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("request_", "name", "value", "ranges"),
     PARAMETERS,
@@ -68,6 +69,7 @@ def test_a_value_a_range_nothing(
     assert bounds[0] < float("inf") or (grid is None and request_.kernels == ("saxpy",))
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     ("request_", "name", "value", "ranges"),
     PARAMETERS,

@@ -12,14 +12,16 @@ from parsing import parse_file
 from places import FLOW
 from refusals import refusal_of
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.inputs import validate_inputs
+
+pytestmark = pytest.mark.fast
 
 FUNCTIONS = FLOW / "functions.ptx"
 MACHINE = load_machine("orin-ecrts2025")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from parsing import parse_text
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.launch import Launch
@@ -111,6 +111,7 @@ def test_loops_and_blocks_are_those_without_variables(seed: int, n: int, threads
     check(seed, n, threads)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("first", [0, 8])
 def test_many_kernels_are_answered_and_executed(first: int) -> None:
     answered = 0

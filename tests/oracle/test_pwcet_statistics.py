@@ -242,6 +242,7 @@ def test_neither_end_falls_as_the_probability_does(family: Family, xi: float) ->
     assert alone == pytest.approx(found[exceedances.index(1e-12)], rel=1e-3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("xi", [0.3, 0.6, 0.8, 0.95])
 def test_intervals_of_heavy_tails_hold_the_truth(xi: float) -> None:
     """60 studies: 95 % less 4 deviations of a binomial share; and not all misses on one side."""
@@ -261,6 +262,7 @@ def test_intervals_of_heavy_tails_hold_the_truth(xi: float) -> None:
     assert (below / 60 <= 0.12).all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("family", "xi"), [(Family.GEV, -0.2), (Family.GPD, 0.1)])
 def test_intervals_hold_the_truth_as_often_as_they_say(family: Family, xi: float) -> None:
     """80 studies: 95 % +- 4 deviations of a binomial share."""

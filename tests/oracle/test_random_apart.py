@@ -10,6 +10,7 @@ from random_machines import other_machine
 from random_programs import random_kernel
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("first", range(0, 30, 6))
 def test_no_answer_is_false(first: int) -> None:
     bounded = 0

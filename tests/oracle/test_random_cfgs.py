@@ -13,12 +13,13 @@ from cfg_oracle import Executions
 from cfg_report import SCOPES, Summary, is_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
 from parsing import parse_kernel
 from random_cfgs import block_cycles, check_seed, machine_variant
+from thoroughness import drawn
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.timing.cost import InstructionCosts
-from ptxwcet.timing.phases import trace_issue
 
 HEAD = """.version 8.0
 .target sm_80
@@ -49,7 +50,7 @@ def executions(body: str, lanes: int) -> int:
 @pytest.fixture(scope="module")
 def summary() -> Summary:
     total = Summary()
-    for seed in range(10**6, 10**6 + 150):
+    for seed in range(10**6, 10**6 + drawn(150)):
         total.add(check_seed(seed))
     return total
 
@@ -61,7 +62,7 @@ def test_no_bound_is_below_the_truth(summary: Summary) -> None:
 def test_bounds_equal_the_truth_where_they_should(summary: Summary) -> None:
     assert summary.inexact == []
     for scope in SCOPES:
-        assert summary.groups[f"{scope}: exact, known"].number >= 25
+        assert summary.groups[f"{scope}: exact, known"].number >= drawn(25)
         assert summary.groups[f"{scope}: exact, alike"].number >= 1
 
 
@@ -75,7 +76,7 @@ def test_most_bounds_are_the_truth(summary: Summary) -> None:
     assert summary.groups["block: all"].equal >= 0.65
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_any_kernel(seed: int) -> None:
     verdict = check_seed(seed, 300)

@@ -15,6 +15,8 @@ from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 
 def bounds(row: dict[str, str], machine: str) -> dict[str, int | None]:
     kernel, launch = reference_launch(row["kernel"], int(row["warps"]))

@@ -8,6 +8,7 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
+from issue_trace import trace_issue
 from parsing import parse_file, parse_kernel
 from places import REFERENCE
 from reference_runs import reference_rows
@@ -15,7 +16,7 @@ from reference_runs import reference_rows
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.timing.cost import cost_instruction
-from ptxwcet.timing.phases import profile_warp, trace_issue
+from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import Barrier, TimedInstruction, WarpProgram
 
 FIRST_ISSUE = 2  # the simulator's cycle of the first issue, and its cycles from issue to dispatch

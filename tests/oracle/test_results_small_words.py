@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from small_programs import draw_program
 from small_words import Program, States, TooManyStates, _count, _executed, _names, narrow_types
 from test_certificates_small_words import REGISTERS, graph_of
+from thoroughness import drawn
 
 from ptxwcet.flow.certificates.behind import Change, Result, Span, check_result
 from ptxwcet.flow.certificates.checker import Verdict
@@ -69,7 +70,7 @@ def found_by_search(graph: FlowGraph) -> list[Result]:
     return list(results_of(body, frozenset(REGISTERS) & body.written, Effort(1_000_000)).values())
 
 
-def drawn(rng: Random) -> Result:
+def random_result(rng: Random) -> Result:
     def span() -> Span:
         low = rng.randrange(-4, 4)
         return Span(low, min(low + rng.choice((0, 1, 1, 2, 5)), 7))
@@ -114,7 +115,7 @@ def test_what_is_confirmed_is_true(seed: int) -> None:
             found = found_by_search(graph)
             tried = [(one, True) for one in found]
             tried += [(one, False) for known in found for one in changed(known)]
-            tried += [(drawn(rng), False) for _ in range(4)]
+            tried += [(random_result(rng), False) for _ in range(4)]
             for one, is_found in tried:
                 verdict = check_result(one, iteration, departure, Effort(1_000_000))
                 is_true = is_done(one.going, one.source, one.source, going)
@@ -143,7 +144,7 @@ changes = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(changes, changes, span(-8, 7), st.integers(0, 4))
 def test_what_follows_holds_in_every_run(
     going: Change, leaving: Change, before: Span, most: int

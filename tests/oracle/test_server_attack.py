@@ -25,6 +25,7 @@ from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
 def test_launches(family: Family) -> None:
     tally = attack_grids(family, range(90), 20)
@@ -32,6 +33,7 @@ def test_launches(family: Family) -> None:
     assert sum(tally.broken.values()) > 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("family", ATTACKED, ids=[one.name for one in ATTACKED])
 def test_blocks(family: Family) -> None:
     tally = attack_blocks(family, range(100), 20)

@@ -156,6 +156,7 @@ def test_every_row_has_forms_that_are_executed() -> None:
     assert {name for name in FUNCTIONS if not any(map(is_executed, FORMS.get(name, [])))} == set()
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_results_have_the_shape(name: str) -> None:
     mistakes = []

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 from warp_nodes import instructions
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -69,14 +70,14 @@ def blocks(draw: st.DrawFn, most: int) -> BlockWorkload:
     return BlockWorkload(classes, draw(st.sampled_from(Scoreboard)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(blocks(2), st.sampled_from(SHAPES))
 def test_safe_covers_every_schedule(workload: BlockWorkload, shape: tuple[int, int, int]) -> None:
     bound = bound_safe(analysis_of(workload, shape)).cycles
     assert search_worst(workload, configuration_of(shape)).cycles <= bound
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(blocks(6), st.sampled_from(SHAPES), st.integers(0, 1000))
 def test_safe_covers_policies_and_jitter(
     workload: BlockWorkload, shape: tuple[int, int, int], seed: int

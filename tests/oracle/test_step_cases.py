@@ -238,6 +238,7 @@ def state(
     return known, numbers
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_some_case_has_what_is_executed(name: str) -> None:
     found = [mistake([one], random.Random(f"{one}")) for one in FORMS[name]]
@@ -274,6 +275,7 @@ FIXED = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("number", range(len(FIXED) + 30))
 def test_some_case_has_what_statements_compute_together(number: int) -> None:
     chance = random.Random(number)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from suite_runs import Results, Values, check_results, wide
 
+pytestmark = pytest.mark.fast
+
 # --- dense ----------------------------------------------------------------------------------------
 
 

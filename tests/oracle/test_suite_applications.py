@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from suite_runs import Results, Values, check_results, wide
 
+pytestmark = pytest.mark.fast
+
 f64 = np.float64
 
 

@@ -66,6 +66,7 @@ def validated(request: Request, inputs: int) -> list[InputValidation]:
     return list(validate_inputs(request, module_of(Path(request.path)), MACHINE, inputs))
 
 
+@pytest.mark.every(12)
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.kernel)
 def test_executions_stay_within_the_bound(entry: Entry, tmp_path: Path) -> None:
     """Bounded without a question, or with the answers to those of its template."""
@@ -82,6 +83,7 @@ def test_executions_stay_within_the_bound(entry: Entry, tmp_path: Path) -> None:
         assert all(row.longest_cycles <= (row.safe_cycles or 0) for row in result.rows)
 
 
+@pytest.mark.every(18)
 @pytest.mark.parametrize("entry", ANSWERED[1::5], ids=lambda entry: entry.kernel)
 def test_a_template_asks_what_trying_again_and_again_asks(entry: Entry, tmp_path: Path) -> None:
     """The questions of a template come from one search; the bound with the answers is the same."""

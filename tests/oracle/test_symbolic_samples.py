@@ -83,12 +83,14 @@ def sample(seed: int, count: int, limits: tuple[int, int]) -> list[int]:
     return [low + int((high - low) ** draw.random() - 1) for _ in range(count)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kernel", COUNTED)
 def test_every_value_of_counted_loops(kernel: str) -> None:
     asked = request("loops", kernel, "64")
     check(asked, "n", (1, 70), (*range(1, 34, 3), *range(60, 71, 2)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kernel", COUNTED)
 def test_values_of_counted_loops_up_to_a_million(kernel: str) -> None:
     asked = request("loops", kernel, "64")

@@ -10,6 +10,7 @@ from itertools import islice, product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_bounds_exhaustive import Search, machine_with
+from thoroughness import drawn
 
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.explanation import explain_safe
@@ -100,7 +101,7 @@ def analysis_of(bodies: tuple[tuple[Node, ...], ...], scoreboard: Scoreboard) ->
     return analyse_block(BlockWorkload(classes, scoreboard), machine_with({"A", "B"}, 1))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 @given(
     st.booleans().flatmap(lambda has: st.tuples(nests(barriers=has), nests(barriers=has))),
     st.sampled_from(Scoreboard),
@@ -132,7 +133,7 @@ def programs() -> st.SearchStrategy[tuple[Node, ...]]:
     return st.lists(nodes, min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(programs(), st.one_of(st.none(), st.integers(0, 99)))
 def test_a_resolution_keeps_the_limits(body: tuple[Node, ...], seed: int | None) -> None:
     kept = allowed(body)
@@ -161,7 +162,7 @@ def test_resolutions_find_uneven_distributions() -> None:
     assert max(text.count("B") for text in found) == 3
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.tuples(programs(), programs()), st.sampled_from(Scoreboard))
 def test_the_explanation_adds_up(
     bodies: tuple[tuple[Node, ...], tuple[Node, ...]], scoreboard: Scoreboard

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from parsing import parse_text
 from test_paths_on_data import MACHINE, WORDS, DataWriter
 
+from ptxwcet.bounds.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.analysis import WarpSection, analyse_block
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.compose.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.facts.path_counts import count_visits

@@ -221,6 +221,7 @@ def test_a_true_bound_of_a_loop_raises_nothing() -> None:
     assert bounds[0] >= bounds[1]
 
 
+@pytest.mark.thorough
 def test_facts_about_a_function_that_is_called_twice() -> None:
     """By the label of each copy; a comment is in both of them."""
     counts = Counter[str]()
@@ -229,6 +230,7 @@ def test_facts_about_a_function_that_is_called_twice() -> None:
     assert counts["facts by comment"] > 0
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("folder", "file", "launch"),
     [

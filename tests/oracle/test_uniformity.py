@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
 from test_paths_on_data import WORDS, DataWriter
+from thoroughness import drawn
 
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
@@ -22,6 +23,8 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import branch_agreement
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
+
+pytestmark = pytest.mark.fast
 
 HEAD = """.version 8.0
 .target sm_90
@@ -220,7 +223,7 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([32, 48, 64]))
 def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
     kernel = parse_kernel(DataWriter(seed).text())

@@ -187,6 +187,7 @@ def test_every_rule_has_forms_that_are_executed() -> None:
     assert set(ROWS) <= set(FORMS)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(FORMS))
 def test_results_are_those_of_the_execution(name: str) -> None:
     found = [mistake(one, random.Random(str(one))) for one in FORMS[name]]

@@ -13,6 +13,8 @@ from places import FLOW
 
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 KERNELS = sorted((FLOW / "endless").glob("*.ptx"))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from parsing import parse_file
 from places import ROOT
 from simt import check, parse
+from thoroughness import drawn
 
 from ptxwcet.flow.launch import Launch
 
@@ -156,7 +157,7 @@ class Writer:
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     n=st.integers(-1, 9),
@@ -170,8 +171,8 @@ def test_random_kernels(seed: int, n: int, threads: int, grid: int) -> None:
 
 def test_most_random_kernels_are_answered() -> None:
     launch = Launch((48, 1, 1), (2, 1, 1), {"n": 6})
-    answered = sum(check(parse(Writer(seed).text()), launch) for seed in range(100))
-    assert answered >= 90
+    answered = sum(check(parse(Writer(seed).text()), launch) for seed in range(drawn(100)))
+    assert answered >= drawn(90)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 37, 70])

@@ -16,6 +16,8 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
 
+pytestmark = pytest.mark.fast
+
 NOMINAL = load_machine("orin-ecrts2025")
 CHARGED = load_machine("orin-ecrts2025-hazard")
 PIPELINE = 4

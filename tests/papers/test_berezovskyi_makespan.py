@@ -21,6 +21,8 @@ from ptxwcet.methods.makespan.states import count_reachable, fill_table
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.methods.makespan.study import MakespanOptions, makespan_of_string
 
+pytestmark = pytest.mark.fast
+
 HALF = Fraction(1, 2)
 
 

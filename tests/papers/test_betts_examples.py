@@ -6,7 +6,7 @@ import pytest
 from flow_graphs import loops_in
 from hybrid_graphs import graph, interleaved, ipg_of, place, trace_of
 
-from ptxwcet.compose.waves import WaveSchedule
+from ptxwcet.bounds.occupancy import WaveSchedule
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.methods.hybrid.concurrency import (
@@ -22,6 +22,8 @@ from ptxwcet.methods.hybrid.observations import Observations, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 # i1 at block 0, i2 at the loop header 1 (its body 2, 3 without ipoints), i3 at 4, i4 is the end
 CFG = graph([[1, 4], [2, 5], [3], [1], [5], [6]])

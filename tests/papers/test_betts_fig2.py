@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from flow_graphs import graph_with, loops_in
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Transfer, assemble_cfg
@@ -11,6 +12,8 @@ from ptxwcet.flow.graph.divergence import (
     forward_branches,
 )
 from ptxwcet.flow.graph.dominance import compute_postdominators
+
+pytestmark = pytest.mark.fast
 
 # Block names of the figure -> edges, in the figure's order.
 FIGURE = {6: (7, 12), 7: (8, 10), 8: (9,), 9: (15,), 10: (11,), 11: (14,), 12: (10, 13)}

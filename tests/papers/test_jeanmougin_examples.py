@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp, trace_issue
+import pytest
+from issue_trace import trace_issue
+
+from ptxwcet.timing.phases import Phase, PhaseKind, profile_warp
 from ptxwcet.warp.program import Scoreboard, TimedInstruction, Unordered
+
+pytestmark = pytest.mark.fast
 
 I0 = TimedInstruction("FU0", 2, 6, writes=("r0",))
 I1 = TimedInstruction("FU1", 3, 4, writes=("r1",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from warp_nodes import timed as i
 
 from ptxwcet.bounds.analysis import analyse_block
@@ -21,6 +22,8 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
+
+pytestmark = pytest.mark.fast
 
 
 def block(first_of_0: TimedInstruction, second_of_1: TimedInstruction) -> BlockWorkload:

@@ -11,12 +11,14 @@ the others use, so c_w(j) = init(j), and a section's bound is L + 31 * (sum of i
 """
 
 import pytest
+from issue_trace import trace_issue
 from places import ROOT
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.opened.request import Request
-from ptxwcet.timing.phases import trace_issue
+
+pytestmark = pytest.mark.fast
 
 # The last section, after the second barrier of the second step: (opcode, issue, dispatch, done).
 LAST = [

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.bounds.formula import Formula, formula_of, largest
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
@@ -36,7 +37,7 @@ def value(number: int, u: int) -> int:
     return base + slope * u
 
 
-@settings(max_examples=500)
+@settings(max_examples=drawn(500))
 @given(SMALL, SMALL, SMALL, SMALL, st.integers(1, 60))
 def test_sums_and_multiples(a: int, b: int, c: int, d: int, count: int) -> None:
     x, y = variable(a, b, count), variable(c, d, count)
@@ -50,7 +51,7 @@ def test_sums_and_multiples(a: int, b: int, c: int, d: int, count: int) -> None:
         assert value(-x, u) == -p
 
 
-@settings(max_examples=500)
+@settings(max_examples=drawn(500))
 @given(SMALL, SMALL, SMALL, SMALL, st.integers(1, 60), st.sampled_from(COMPARISONS))
 def test_a_comparison_holds_for_all_numbers_or_is_cut(
     a: int, b: int, c: int, d: int, count: int, compare: Callable[[int, int], bool]
@@ -64,7 +65,7 @@ def test_a_comparison_holds_for_all_numbers_or_is_cut(
         assert compare(variable(a, b, count), variable(c, d, count)) == outcomes[0]
 
 
-@settings(max_examples=500)
+@settings(max_examples=drawn(500))
 @given(SMALL, SMALL, st.integers(1, 60), st.integers(1, 12))
 def test_a_division_holds_for_all_numbers_or_is_cut(
     a: int, b: int, count: int, divisor: int

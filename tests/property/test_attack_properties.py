@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
@@ -66,19 +67,19 @@ def plan(seed: int, percent: int, *, most_states: int) -> Plan:
     return Plan(runs, jittered, most_states, schedules=30, most_enumerated=200, referenced=runs[:2])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 @given(cases(3, 2, 1), st.integers(0, 1000), st.integers(1, 100))
 def test_tiny_blocks(case: Case, seed: int, percent: int) -> None:
     assert check_case(case, plan(seed, percent, most_states=MOST_STATES)).violations == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(cases(8, 6, 9), st.integers(0, 1000), st.integers(1, 100))
 def test_larger_blocks(case: Case, seed: int, percent: int) -> None:
     assert check_case(case, plan(seed, percent, most_states=0)).violations == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(cases(1, 6, 3), st.integers(0, 1000), st.integers(0, 100))
 def test_shortened_timings_are_the_simulators(case: Case, seed: int, percent: int) -> None:
     """One warp has one schedule: both programs must take the same times for its instructions."""

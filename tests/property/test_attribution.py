@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 from warp_nodes import Body, any_nodes, bodies, exact_nodes, instructions
 
 from ptxwcet.bounds.analysis import analyse_block
@@ -14,10 +15,9 @@ from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.bounds.safe import bound_safe, section_upper_bound, worst_way
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
-from ptxwcet.timing.attribution import WarpAttribution, attribute_warp
+from ptxwcet.timing.attribution import CycleParts, WarpAttribution, attribute_warp
 from ptxwcet.timing.demand import heaviest_cycles, most_cycles
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.timing.wait_log import CycleParts
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -100,7 +100,7 @@ def direct(body: Body, scoreboard: Scoreboard) -> WarpAttribution:
 
 
 @given(body=bodies(exact_nodes(INSTRUCTIONS, 40)), scoreboard=scoreboards)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scoreboard) -> None:
     assume(most_cycles(body, lambda _: 1) < 3_000)
     found = attribute_warp(body, scoreboard)
@@ -111,7 +111,7 @@ def test_loops_cost_what_their_unrolled_bodies_cost(body: Body, scoreboard: Scor
 
 
 @given(body=bodies(any_nodes(INSTRUCTIONS, 10**9)), scoreboard=scoreboards, through=st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through: bool) -> None:
     profile = profile_warp(body, scoreboard)
     found = attribute_warp(body, scoreboard, through_bubble=through)
@@ -125,7 +125,7 @@ def test_parts_add_up_to_the_length(body: Body, scoreboard: Scoreboard, through:
     sides=st.tuples(bodies(any_nodes(INSTRUCTIONS, 10**9)), bodies(any_nodes(INSTRUCTIONS, 10**9))),
     weight=st.sampled_from(("all", "init", "A")),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 def test_interference_adds_up(sides: tuple[Body, Body], weight: str) -> None:
     def cycles(instruction: TimedInstruction) -> int:
         if weight == "A":
@@ -146,7 +146,7 @@ def pieces(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[list[Body]]:
     together=st.booleans(),
     machine=st.sampled_from(((1, 1), (2, 2), (2, 1), (2, 3))),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 def test_blocks_add_up(
     classes: list[list[Body]], times: int, together: bool, machine: tuple[int, int]
 ) -> None:

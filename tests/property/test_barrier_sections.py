@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from thoroughness import drawn
 
 from ptxwcet.warp.alignment import align_sections
 from ptxwcet.warp.program import (
@@ -69,13 +70,13 @@ def origins(section: Section) -> list[int]:
     return [-2 if isinstance(n, Barrier) else n.origin for n in unroll(section.body)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(programs())
 def test_cut_is_the_cut_of_the_unrolled_program(program: WarpProgram) -> None:
     assert [origins(s) for s in flat(cut_at_barriers(program))] == sliced(program)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(st.lists(programs(), min_size=1, max_size=3))
 def test_alignment_is_the_zip_of_the_unrolled_sections(programs: list[WarpProgram]) -> None:
     expected = Counter(

@@ -9,6 +9,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from thoroughness import drawn
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.safe import bound_safe
@@ -83,7 +84,7 @@ def bound(*classes: Body) -> int:
     return bound_safe(analyse_block(workload, MACHINE)).cycles
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(body=bodies(), other=instructions())
 def test_no_way_of_the_block_takes_longer(body: Body, other: Body) -> None:
     """Two classes of warps that choose alike: the second one begins with more instructions."""
@@ -146,7 +147,7 @@ SITES = st.sampled_from([1, *((site, count) for site in "LM" for count in (1, 2,
 DECISIONS = st.dictionaries(st.tuples(SITES, st.integers(1, 4)), st.integers(0, 2), max_size=12)
 
 
-@settings(max_examples=350, deadline=None)
+@settings(max_examples=drawn(350), deadline=None)
 @given(one=agreeing(), other=agreeing(), alike=st.booleans(), decisions=DECISIONS)
 def test_no_run_of_warps_that_agree_takes_longer(
     one: Body, other: Body, alike: bool, decisions: dict[tuple[object, int], int]

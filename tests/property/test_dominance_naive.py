@@ -6,6 +6,7 @@ import networkx as nx
 from flow_graphs import graph_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
 from ptxwcet.flow.graph.dominance import DominatorTree, compute_dominators, compute_postdominators
@@ -52,26 +53,26 @@ def check_by_networkx(cfg: ControlFlowGraph, tree: DominatorTree, backwards: boo
     assert ours == {b: d for b, d in expected.items() if d is not None}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(graphs())
 def test_dominators_are_the_blocks_whose_removal_cuts_off(cfg: ControlFlowGraph) -> None:
     check_by_removal(cfg, compute_dominators(cfg), backwards=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(graphs())
 def test_postdominators_are_the_blocks_whose_removal_cuts_off(cfg: ControlFlowGraph) -> None:
     check_by_removal(cfg, compute_postdominators(cfg), backwards=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(graphs(largest=40))
 def test_both_trees_agree_with_networkx(cfg: ControlFlowGraph) -> None:
     check_by_networkx(cfg, compute_dominators(cfg), backwards=False)
     check_by_networkx(cfg, compute_postdominators(cfg), backwards=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(graphs(largest=40))
 def test_the_immediate_dominator_is_the_nearest_strict_one(cfg: ControlFlowGraph) -> None:
     tree = compute_dominators(cfg)

@@ -9,9 +9,9 @@ from math import ceil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
-from ptxwcet.bounds.envelope import side_by_side, upper_envelope
-from ptxwcet.bounds.formula import formula_of, largest, value_at
+from ptxwcet.bounds.formula import formula_of, largest, side_by_side, upper_envelope, value_at
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
 
 
@@ -44,7 +44,7 @@ def highest(functions: Sequence[Progression], number: int) -> int:
     return max(values)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(covers(), st.sampled_from((2, 3, 8, 1024)))
 def test_envelope_and_rows_are_the_maximum(
     cover: tuple[int, int, list[Progression]], divisor: int
@@ -64,7 +64,7 @@ def test_envelope_and_rows_are_the_maximum(
     assert expected[largest(found)[1] - low] == max(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(st.data(), st.integers(-50, 50), st.integers(0, 150))
 def test_functions_side_by_side(data: st.DataObject, low: int, width: int) -> None:
     high = low + width

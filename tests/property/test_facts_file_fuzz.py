@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from thoroughness import drawn
 
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
@@ -66,7 +67,7 @@ def attempt(request: Request) -> list[Diagnostic]:
     return [one for row in answer.refused for one in row.diagnostics]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(facts_files())
 def test_facts_files(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +84,7 @@ INSERTED = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(LINES)), INSERTED), min_size=1, max_size=4))
 def test_comments(changes: list[tuple[int, str]]) -> None:
     lines = list(LINES)

@@ -10,6 +10,7 @@ import pytest
 from hybrid_graphs import Event, graph, ipg_of, trace_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.methods.hybrid import profiles
 from ptxwcet.methods.hybrid.concurrency import (
@@ -45,7 +46,7 @@ def waves_by_hand(run: list[Event], sm: int) -> tuple[list[list[int]], list[int]
 
 
 @given(st.lists(WARPS, min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 def test_waves_and_jitter(runs: list[list[tuple[int, int, int]]]) -> None:
     rows = []
     for warps in runs:
@@ -79,7 +80,7 @@ def test_waves_and_jitter(runs: list[list[tuple[int, int, int]]]) -> None:
 
 
 @given(st.lists(WARPS, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 def test_rounds_cover_every_run(
     runs: list[list[tuple[int, int, int]]], warps_per_block: int, places: int
 ) -> None:
@@ -124,7 +125,7 @@ PROFILES = st.lists(
 
 
 @given(PROFILES, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 def test_convolution_is_exact(seen: list[dict[int, int]], data: st.DataObject) -> None:
     counts = {n: data.draw(st.integers(1, 3)) for n in range(len(seen))}
     rows = [times(number, one) for number, one in enumerate(seen)]

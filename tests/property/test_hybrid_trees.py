@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hybrid_graphs import graph, ipg_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.claims import Refusal
 from ptxwcet.methods.hybrid.constraints import loop_constraints
@@ -157,7 +158,7 @@ def ordinary_times(ipg: Ipg, layout: Layout) -> dict[int, int]:
 
 
 @given(programs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 def test_tree_and_path_enumeration_give_the_wcet_of_the_program(program: Program) -> None:
     layout = Layout(program)
     ipg, loops = analysed(layout, None)
@@ -172,7 +173,7 @@ def test_tree_and_path_enumeration_give_the_wcet_of_the_program(program: Program
 
 
 @given(programs(), st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 def test_coarser_instrumentation(program: Program, rng: random.Random) -> None:
     """Any times, any ipoints: both ways agree wherever there is a tree."""
     layout = Layout(program)

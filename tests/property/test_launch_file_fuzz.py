@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing import parse_text
+from thoroughness import drawn
 
 from ptxwcet.emulator.launch_arrays import DTYPES
 from ptxwcet.emulator.launch_files import read_launch_file
@@ -58,7 +59,7 @@ def launch_files(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(text=launch_files())
 def test_read_or_refused(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

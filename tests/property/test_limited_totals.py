@@ -8,11 +8,13 @@ from itertools import islice
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
+from thoroughness import drawn
 from warp_nodes import bodies, direct_steps, instructions, repeats
 
 from ptxwcet.bounds.analysis import WarpSection
 from ptxwcet.timing.limits import find_limits
-from ptxwcet.timing.phases import profile_warp, trace_issue
+from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
     Choice,
     Node,
@@ -91,7 +93,7 @@ def allowed(body: tuple[Node, ...]) -> list[tuple[TimedInstruction, ...]]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(programs(), st.sampled_from(Scoreboard))
 def test_no_way_within_the_limits_takes_longer(
     body: tuple[Node, ...], scoreboard: Scoreboard
@@ -188,7 +190,7 @@ class Priced:
         return self
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(
     programs(most_count=40),
     st.sampled_from(Scoreboard),

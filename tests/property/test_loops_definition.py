@@ -6,6 +6,7 @@ import networkx as nx
 from flow_graphs import graph_with, loops_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 
@@ -31,7 +32,7 @@ def removed_by(digraph: nx.DiGraph, block: int) -> nx.DiGraph:
     return copy
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(graphs())
 def test_loops_are_the_natural_loops_of_the_back_edges(cfg: ControlFlowGraph) -> None:
     digraph = digraph_of(cfg)
@@ -51,7 +52,7 @@ def test_loops_are_the_natural_loops_of_the_back_edges(cfg: ControlFlowGraph) ->
         }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(graphs())
 def test_nesting_follows_from_the_bodies(cfg: ControlFlowGraph) -> None:
     forest = loops_in(cfg)
@@ -69,7 +70,7 @@ def test_nesting_follows_from_the_bodies(cfg: ControlFlowGraph) -> None:
         assert [o.depth for o in forest.around(block)] == list(range(len(holding), 0, -1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(graphs())
 def test_irreducible_regions_are_the_cycles_left_without_back_edges(cfg: ControlFlowGraph) -> None:
     digraph = digraph_of(cfg)
@@ -86,7 +87,7 @@ def test_irreducible_regions_are_the_cycles_left_without_back_edges(cfg: Control
         assert len(region.entries) >= 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(graphs())
 def test_reducible_exactly_if_intervals_collapse_to_one_block(cfg: ControlFlowGraph) -> None:
     """Hecht and Ullman's T1-T2: drop self-loops, merge blocks that have one predecessor."""

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.methods.makespan.closed_form import build_schedule, upper_makespan
 from ptxwcet.methods.makespan.play import PREFERENCES, play
@@ -67,7 +68,7 @@ def test_repeated_letters(tree, loads: int, cores: int) -> None:
     assert unrolled(repeat_letters(tree, loads, cores), 1_000_000) == wanted
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=drawn(60))
 @given(st.text("LC", min_size=1, max_size=40), st.integers(3, 25))
 def test_closed_form_schedules_of_long_strings(string: str, warps: int) -> None:
     schedule = build_schedule(string, warps)

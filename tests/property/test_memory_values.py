@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
+from thoroughness import drawn
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.call_variables import with_variable_registers
@@ -116,7 +117,7 @@ def steps(draw: st.DrawFn) -> Step:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.lists(steps(), min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_variables_of_calls(program: list[Step], random: Random) -> None:
     body = [f".param .align 8 .b8 a[{SIZE}];", *(step.text for step in program)]
@@ -169,7 +170,7 @@ def check_register(
             assert found == expected[lane][name], (name, lane)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(steps(), st.booleans(), st.randoms(use_true_random=False))
 def test_a_load_of_what_was_stored_is_known(step: Step, narrow: bool, random: Random) -> None:
     """The same place and width: the value itself, in the lanes that stored it."""
@@ -189,7 +190,7 @@ def test_a_load_of_what_was_stored_is_known(step: Step, narrow: bool, random: Ra
             assert lane_of(state.registers[name], lane) == read_as(cut, step.kind, width)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(
     st.sampled_from(["param", "const"]),
     st.sampled_from([b + str(n) for b in "usb" for n in (8, 16, 32, 64)]),

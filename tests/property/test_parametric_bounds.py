@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.formula import formula_of
@@ -124,7 +125,7 @@ def check(function: Callable[[int], int], numbers: Sequence[int], count: int) ->
     assert [formula.at(s) for s in numbers] == [function(s) for s in numbers]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(bodies(SINGLE), BOARDS)
 def test_length_of_a_single_path(body: tuple[Maker, ...], board: Scoreboard) -> None:
     def length(s: int) -> int:
@@ -134,7 +135,7 @@ def test_length_of_a_single_path(body: tuple[Maker, ...], board: Scoreboard) -> 
     check(length, (*range(FEW), 997, 10**6 - 1), 10**6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(bodies(OPEN), BOARDS)
 def test_length_over_open_paths(body: tuple[Maker, ...], board: Scoreboard) -> None:
     def length(s: int) -> int:
@@ -154,7 +155,7 @@ def block_bound(
     return bound_safe(analyse_block(BlockWorkload(classes, board), MACHINE)).cycles
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(st.lists(bodies(SINGLE), min_size=1, max_size=3), st.integers(3, 9), BOARDS)
 def test_bound_of_a_block(programs: list[tuple[Maker, ...]], warps: int, board: Scoreboard) -> None:
     def bound(s: int) -> int:
@@ -163,7 +164,7 @@ def test_bound_of_a_block(programs: list[tuple[Maker, ...]], warps: int, board: 
     check(bound, (*range(FEW), 10**6 - 1), 10**6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(bodies(WITH_BARRIERS), bodies(SINGLE), st.integers(1, 9), BOARDS)
 def test_bound_of_a_block_with_barriers(
     body: tuple[Maker, ...], tail: tuple[Maker, ...], warps: int, board: Scoreboard

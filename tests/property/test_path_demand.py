@@ -7,6 +7,7 @@ from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.timing.demand import issue_count, most_cycles, unit_demand, used_units
 from ptxwcet.warp.program import Barrier, Choice, Node, Repeat, TimedInstruction, Unordered
@@ -54,7 +55,7 @@ def of_node(node: Node) -> Iterator[Sequence]:
                 yield from sequences(side)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(BODIES, st.sets(st.sampled_from("ABCI")))
 def test_sums_are_the_largest_over_all_paths(body: tuple[Node, ...], units: set[str]) -> None:
     paths = list(sequences(body))

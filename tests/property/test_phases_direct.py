@@ -8,9 +8,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
+from thoroughness import drawn
 from warp_nodes import any_nodes, bodies, direct_steps, exact_nodes, instructions
 
-from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp, trace_issue
+from ptxwcet.timing.phases import Phase, PhaseRepeat, profile_warp
 from ptxwcet.warp.program import (
     Barrier,
     Choice,
@@ -121,7 +123,7 @@ def merged(phases: list[Phase]) -> list[tuple[str, int, int]]:
     return [(p.kind.value, p.start, p.duration) for p in phases]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(bodies(exact_nodes(INSTRUCTIONS, 40)), st.sampled_from(Scoreboard))
 def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     assume(direct_steps(body) <= 3000)
@@ -134,7 +136,7 @@ def test_profile_is_the_direct_run(body: tuple[Node, ...], scoreboard: Scoreboar
     assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=drawn(80), deadline=None)
 @given(bodies(any_nodes(INSTRUCTIONS, 25)), st.sampled_from(Scoreboard))
 def test_joined_profile_is_the_direct_join(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     assume(direct_steps(body) <= 5000)
@@ -170,7 +172,7 @@ def resolved(draw: st.DrawFn) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     return body, resolutions(body, draw)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(resolved(), st.sampled_from(Scoreboard))
 def test_no_allowed_path_takes_longer(
     case: tuple[tuple[Node, ...], tuple[Node, ...]], scoreboard: Scoreboard
@@ -302,7 +304,7 @@ def test_hard_loops(name: str, before: tuple[Node, ...], scoreboard: Scoreboard)
             assert merged(expand(profile.phases)) == phases_of(direct.busy, direct.completion)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=drawn(30), deadline=None)
 @given(bodies(exact_nodes(INSTRUCTIONS, 6), most=4), st.sampled_from(Scoreboard))
 def test_trip_count_costs_nothing(body: tuple[Node, ...], scoreboard: Scoreboard) -> None:
     small = profile_warp((Repeat(5040, body),), scoreboard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.methods.pwcet.distributions import Family, Law
 from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
@@ -136,7 +137,7 @@ def test_extremal_index_estimators_naively(seed: int, length: int) -> None:
     assert np.isclose(by_sliding_blocks(times, length), expected)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=drawn(20), deadline=None)
 @given(SEEDS)
 def test_extremogram_naively(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -186,7 +187,7 @@ def test_rounded_levels_are_on_the_grid_and_not_below(seed: int, value: float, g
     assert sample.rounded(float("-inf")) == times.max()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(FAMILIES, SEEDS, st.floats(0.01, 1e4), st.floats(-1e4, 1e4))
 def test_fits_move_and_stretch_with_the_data(
     family: Family, seed: int, scale: float, shift: float
@@ -203,7 +204,7 @@ def test_fits_move_and_stretch_with_the_data(
         assert near or not family.is_of_maxima
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=drawn(25), deadline=None)
 @given(SEEDS, st.floats(0.02, 0.98))
 def test_mean_excess_naively(seed: int, place: float) -> None:
     times = np.random.default_rng(seed).gamma(3.0, 2.0, 100)

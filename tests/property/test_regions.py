@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.flow.values.regions import SplitRequest, Symbol, require_negative, require_nonnegative
 
@@ -28,7 +29,7 @@ coefficients = st.integers(-4, 4)
 forms = st.tuples(st.integers(-12, -1), coefficients, coefficients, coefficients)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(
     constraints=st.lists(forms, min_size=1, max_size=4),
     counts=st.lists(st.one_of(st.none(), st.integers(1, 7)), min_size=3, max_size=3),

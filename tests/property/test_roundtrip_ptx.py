@@ -11,6 +11,7 @@ from lark import UnexpectedInput
 from parsing import parse_text
 from ptx_printer import print_module
 from structures import structure
+from thoroughness import drawn
 
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.ptx.grammar import grammar, parse_rule
@@ -99,7 +100,7 @@ def programs(draw: st.DrawFn) -> str:
     return f'{HEAD}{text}}}\n.file 1 "a.cu"\n'
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(programs())
 def test_printing_keeps_the_program(text: str) -> None:
     one = parse_text(text)
@@ -111,7 +112,7 @@ def test_printing_keeps_the_program(text: str) -> None:
     assert print_module(two) == printed
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(programs())
 def test_spans_are_the_statements(text: str) -> None:
     (kernel,) = parse_text(text).kernels
@@ -157,7 +158,7 @@ def whole_grammar_takes(text: str) -> bool:
     return True
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 @given(mutants())
 @example(HEAD + "add.s32 %r1, %r2 %r3; }\n")
 @example(HEAD + "L0: @%p1 L1: bra L0; }\n")
@@ -177,7 +178,7 @@ def test_splitting_by_shape_agrees_with_the_whole_grammar(text: str) -> None:
 # --- literals -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=drawn(120), deadline=None)
 @given(st.from_regex(r"[0-9.xXbBfFdDeEU+a-f]{1,20}", fullmatch=True))
 @pytest.mark.filterwarnings("ignore")
 def test_the_literal_regex_agrees_with_the_grammar(text: str) -> None:

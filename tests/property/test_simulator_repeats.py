@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of
+from thoroughness import drawn
 from warp_nodes import instructions, served
 
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -70,7 +71,7 @@ CONFIGURATIONS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(workloads(), st.sampled_from(DETERMINISTIC), st.sampled_from(CONFIGURATIONS))
 def test_skipping_changes_nothing(
     workload: BlockWorkload, policy: Policy, configuration: SmConfiguration

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from issue_trace import trace_issue
+from thoroughness import drawn
 from warp_nodes import bodies, repeats
 
-from ptxwcet.timing.phases import trace_issue
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
 
@@ -31,7 +32,7 @@ def slack_of(way: Way, scoreboard: Scoreboard, *, through_bubble: bool) -> int:
     return max(most, end - charged)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(programs(), st.sampled_from(Scoreboard), st.booleans())
 def test_no_way_within_the_limits_has_more(
     body: tuple[Node, ...], scoreboard: Scoreboard, through_bubble: bool
@@ -41,7 +42,7 @@ def test_no_way_within_the_limits_has_more(
         assert slack_of(way, scoreboard, through_bubble=through_bubble) <= found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(
     bodies(
         st.recursive(
@@ -59,7 +60,7 @@ def test_a_single_path_has_just_that(body: tuple[Node, ...], scoreboard: Scorebo
     assert found == slack_of(way, scoreboard, through_bubble=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     bodies(st.one_of(INSTRUCTIONS, repeats(INSTRUCTIONS, 40)), 3),
     bodies(INSTRUCTIONS, 3),

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.support.affine import variable
 from ptxwcet.warp.program import (
@@ -39,7 +40,7 @@ NODES = st.recursive(st.sampled_from(LEAVES), around, max_leaves=4)
 BODIES = st.lists(NODES, max_size=2).map(tuple)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(st.lists(BODIES, min_size=2, max_size=6))
 def test_numbers_are_equal_for_equal_bodies_only(bodies: list[tuple[Node, ...]]) -> None:
     structures = Structures()

@@ -335,6 +335,7 @@ def affine(draw: st.DrawFn, kind: str, symbols: list[Symbol]) -> Known:
 AFFINE = [f for f in FORMS if not f.text.startswith(("popc", "clz", "brev", "bfe", "lop3"))]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", AFFINE, ids=str)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -354,6 +355,7 @@ def test_affine_operands(form: Form, data: st.DataObject) -> None:
     check(form, operands, symbols, active)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())

@@ -7,6 +7,7 @@ from itertools import product
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from parsing import parse_kernel
+from thoroughness import drawn
 
 from ptxwcet.flow.certificates.behind import Change, Result, Span
 from ptxwcet.flow.certificates.certificate import most_remainders
@@ -49,7 +50,7 @@ def states(bounds: dict[str, Interval]) -> list[dict[str, int]]:
     return [dict(zip(bounds, row, strict=True)) for row in product(*spans)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(forms, ranges, st.lists(forms, max_size=3))
 def test_extremes_are_never_passed(form: Form, bounds: dict, facts: list[Form]) -> None:
     values = [
@@ -68,7 +69,7 @@ def holds(case: Case, one: dict[str, int]) -> bool:
     return all(value(fact, one) >= 0 for fact in case.facts)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(forms, ranges, st.integers(1, 9))
 def test_quotients_of_all_states(form: Form, bounds: dict, divisor: int) -> None:
     found = divided(Case({"r": form}, bounds), form, divisor, "fresh")
@@ -109,7 +110,7 @@ def truth(predicate: object, one: dict[str, int], opens: dict[str, bool]) -> boo
             return predicate
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(predicates, ranges, st.booleans())
 def test_decisions_keep_every_state(predicate: object, bounds: dict, taken: bool) -> None:
     cases = assumed(Case({}, bounds), predicate, taken)
@@ -145,7 +146,7 @@ OPERATIONS = {
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<4>;\n"
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=drawn(250), deadline=None)
 @given(
     st.sampled_from(sorted(OPERATIONS)),
     st.tuples(st.integers(-70, 70), st.integers(0, 6)),

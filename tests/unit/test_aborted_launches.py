@@ -11,13 +11,15 @@ import pytest
 from parsing import parse_file, parse_text
 from refusals import refusal_of
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
+
+pytestmark = pytest.mark.fast
 
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 HEAD = """.version 8.3

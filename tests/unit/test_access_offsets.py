@@ -15,6 +15,8 @@ from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.timing.launch_costs import kernel_accesses
 
+pytestmark = pytest.mark.fast
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 OFFSETS = (0, 4, 16, 28, 128, 132, 252, 256, 260, 1024, 1040, -4, -256, 1 << 20)
 

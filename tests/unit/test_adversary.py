@@ -17,6 +17,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 Path = tuple[TimedInstruction, ...]
 
 

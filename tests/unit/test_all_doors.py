@@ -144,6 +144,7 @@ def launched(
     return case
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("launched", CASES.values(), ids=CASES, indirect=True)
 def test_all_doors_give_one_number(launched: Launched, tmp_path: Path) -> None:
     file, words = str(SAMPLES / launched.file), launched.words()

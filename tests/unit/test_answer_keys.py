@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 from places import ROOT, SAMPLES
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.answers import answer_kernel
 from ptxwcet.commands.check.cached_answers import answer_keyed
 from ptxwcet.commands.check.study import read_plan
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.opened import inputs, recent

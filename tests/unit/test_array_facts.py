@@ -23,6 +23,8 @@ from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.3
 .target sm_80
 .address_size 64

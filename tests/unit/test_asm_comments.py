@@ -11,8 +11,8 @@ from parsing import parse_text
 from places import FLOW
 from refusals import refusal_of
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.marked_loops import marked_bounds
@@ -22,6 +22,8 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 MARKED = FLOW / "marked.ptx"
 

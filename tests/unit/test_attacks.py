@@ -10,7 +10,7 @@ from parsing import parse_text
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module

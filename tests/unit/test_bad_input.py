@@ -84,6 +84,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", OPTIONS)
 def test_options(what: str) -> None:
     arguments, expected, code = OPTIONS[what]

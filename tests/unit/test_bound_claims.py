@@ -20,6 +20,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 ADD = TimedInstruction("INT", 2, 6)
 BARRIER = Barrier(TimedInstruction("INT", 1, 4, origin=5))
 

@@ -12,6 +12,8 @@ from programs import run_program
 
 from ptxwcet.cli.main import commands
 
+pytestmark = pytest.mark.fast
+
 SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
 SGEMM = ["bound", str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", *SIZES]
 

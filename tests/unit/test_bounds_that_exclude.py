@@ -9,11 +9,13 @@ import pytest
 from parsing import parse_kernel
 from places import UNSOUND
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
+
+pytestmark = pytest.mark.fast
 
 TEXT = (UNSOUND / "side_excluded_by_bound.ptx").read_text()
 

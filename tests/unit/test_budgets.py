@@ -16,6 +16,8 @@ from programs import run_program
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.opened.budgets import NotABudget, parse_budget
 
+pytestmark = pytest.mark.fast
+
 KERNEL = (SAMPLES / "vector_add.ptx", "--block", "256", "--param", "n=1000")  # 662 cycles, 930 MHz
 DOUBTFUL = ("--machine", "ampere-realistic")
 

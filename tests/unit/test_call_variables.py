@@ -16,6 +16,8 @@ from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Kernel
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.0
 .target sm_80
 .address_size 64

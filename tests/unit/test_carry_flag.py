@@ -11,6 +11,8 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.ir.kernel import CARRY
 from ptxwcet.ir.verifier import verify_kernel
 
+pytestmark = pytest.mark.fast
+
 FILES = ["carry_loop.ptx", "carry_call.ptx"]
 
 

@@ -17,6 +17,8 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.0
 .target sm_80
 .address_size 64

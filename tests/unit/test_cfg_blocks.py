@@ -11,6 +11,8 @@ from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.loops import endless_diagnostics, irreducible_diagnostics
 from ptxwcet.ir.kernel import Kernel
 
+pytestmark = pytest.mark.fast
+
 HEADER = """.version 8.0
 .target sm_80
 .address_size 64

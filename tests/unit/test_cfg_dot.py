@@ -17,6 +17,8 @@ from ptxwcet.flow.paths.dot import draw_cfg
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 HEADER = '.version 8.0\n.target sm_80\n.address_size 64\n.file 1 "/src/k.cu"\n'
 REGISTERS = ".reg .pred %p<9>;\n.reg .b32 %r<9>;\n"
 

@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from ptxwcet.commands.bound.command import bound
 from ptxwcet.commands.certificates.command import check_certificates
 
+pytestmark = pytest.mark.fast
+
 KERNEL = """.version 8.0
 .target sm_80
 .address_size 64

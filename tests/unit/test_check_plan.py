@@ -14,6 +14,8 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.commands.check.study import Plan, read_plan
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 ONE = '[[check]]\nfiles = "{samples}/vector_add.ptx"\nblock = 256\nparams = { n = 1000 }\n'
 LOOPS = '[[check]]\nfiles = "{samples}/loops.ptx"\nblock = "64"\n'
 

@@ -13,6 +13,8 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import build_workload
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.0
 .target sm_80
 .address_size 64

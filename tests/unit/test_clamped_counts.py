@@ -12,6 +12,8 @@ from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.flow_graph import MOST_STEPS_TOGETHER, MOST_WALK_STEPS
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FAULTS = ROOT / "tests" / "data" / "faults"
 CORPUS = ROOT / "tests" / "corpus" / "ptx"
 
@@ -36,6 +38,7 @@ def test_clamped_counts(kernel: str, expected: list[int]) -> None:
     assert iterations(Request(path, (kernel,), "64")) == expected
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("kernel", "parameters"),
     [
@@ -51,6 +54,7 @@ def test_triangular_nests(kernel: str, parameters: tuple[str, ...]) -> None:
     assert walking < MOST_STEPS_TOGETHER
 
 
+@pytest.mark.thorough
 def test_a_sort_in_local_memory_is_given_up() -> None:
     """Each iteration adds something unknown to sums: their symbols are counted, and joined."""
     request = Request(str(CORPUS / "numba" / "local_sort_86.ptx"), (), "32")

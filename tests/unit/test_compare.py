@@ -15,6 +15,8 @@ from programs import run_program
 from ptxwcet.cli.paths import split_kernel
 from ptxwcet.commands.schema.report import schema_of
 
+pytestmark = pytest.mark.fast
+
 TRANSPOSE = ("--block", "32x8", "--param", "width=1024", "--param", "height=1024")
 REDUCE = ("--block", "256", "--param", "n=10000", "--grid", "16")
 BLOCK_REDUCE = SAMPLES / "block_reduce.ptx"

@@ -7,6 +7,8 @@ from parsing import parse_kernel
 
 from ptxwcet.flow.values.condition_text import ConditionReader
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.0
 .target sm_80
 .address_size 64

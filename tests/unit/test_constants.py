@@ -15,6 +15,8 @@ from ptxwcet.ptx.grammar import parse_rule
 from ptxwcet.ptx.literals import LiteralError, evaluate
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.5
 .target sm_90
 .address_size 64

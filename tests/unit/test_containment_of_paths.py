@@ -27,6 +27,8 @@ from ptxwcet.flow.walk.path import (
 )
 from ptxwcet.validate.containment import Departure, find_departure
 
+pytestmark = pytest.mark.fast
+
 
 def steps(text: str) -> tuple[Visit, ...]:
     """``1 2t``: block 1 and then block 2, whose branch is taken."""

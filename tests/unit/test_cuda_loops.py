@@ -6,6 +6,8 @@ import pytest
 
 from ptxwcet.flow.facts.cuda_loops import loops_around
 
+pytestmark = pytest.mark.fast
+
 FORMS = {
     "for": ("for (;;) {\nasm();\n}", [{1}]),
     "without braces": ("for (int i = 0;\n i < f(2);\n ++i)\nasm();", [{1, 2, 3}]),

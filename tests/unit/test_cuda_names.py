@@ -2,6 +2,8 @@ import pytest
 
 from ptxwcet.flow.facts.cuda_names import parameter_names, source_name
 
+pytestmark = pytest.mark.fast
+
 SOURCE = """
 // __global__ void commented(int a);
 #define N 3

@@ -16,6 +16,8 @@ from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 
+pytestmark = pytest.mark.fast
+
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 
@@ -79,6 +81,7 @@ DEPTHS = (300, 1_500, 10_000)
 LONG = ("branches", "loops", "values")  # not deep for Python, but long for the analysis
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("shape", "depth"),
     [(shape, depth) for shape in SHAPES for depth in DEPTHS if depth == 300 or shape not in LONG],

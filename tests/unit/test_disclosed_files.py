@@ -14,6 +14,8 @@ from programs import run_program
 import ptxwcet
 from ptxwcet.report.source_lines import SOURCES, SourceLines
 
+pytestmark = pytest.mark.fast
+
 SECRET = "password = hunter2"
 PTX = """.version 8.0
 .target sm_80

@@ -15,6 +15,8 @@ from ptxwcet.flow.graph.divergence import (
 )
 from ptxwcet.flow.graph.dominance import compute_postdominators
 
+pytestmark = pytest.mark.fast
+
 
 def published(cfg: ControlFlowGraph) -> DivergentEdges:
     forest = loops_in(cfg)

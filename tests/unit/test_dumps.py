@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
+from thoroughness import drawn
 
 from ptxwcet.methods.instrument.buffers import (
     CHUNK_BYTES,
@@ -24,6 +25,8 @@ from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
 from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel, read_sidecar, sidecar_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
+
+pytestmark = pytest.mark.fast
 
 KERNEL = SidecarKernel(
     "k", (Ipoint("entry", 3), Ipoint("L", 5), Ipoint("M", 9), END), ("b", "c"), 5, 139
@@ -223,7 +226,7 @@ def test_warps_are_named_by_block_and_number() -> None:
     assert refusal(data) == "PW659: '0.bin': warp 1 of block 0 never started"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=drawn(150), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 319), st.integers(0, 255)), max_size=4))
 def test_any_damage_is_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(dump([W0, W1]))

@@ -19,6 +19,7 @@ MORE = 1_000
 SEARCH = MOST_SEARCH_STEPS + MORE
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("kernel", "block", "parameters", "code", "walking", "searching"),
     [

@@ -5,9 +5,12 @@ import pytest
 from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.races import READ, STRONG, WRITE, ClockRaces, EpochRaces
+
+pytestmark = pytest.mark.fast
 
 
 def findings(body, threads=64, grid=1, size=64, checks=None):
@@ -146,7 +149,7 @@ ACCESS = st.tuples(
 
 @pytest.mark.parametrize("kind_of_races", [EpochRaces, ClockRaces])
 @given(st.lists(st.one_of(ACCESS, st.none()), max_size=25))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 def test_the_first_race_is_found(kind_of_races, sequence):
     """Against the definition: pairs of accesses since the last barrier that share a byte."""
     races = kind_of_races(64, 4)

@@ -6,9 +6,12 @@ from executions import execute_first
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusals_of
+from thoroughness import drawn
 
 from ptxwcet.emulator.launch import EmulatedLaunch, PathRun, PathStep
 from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
+
+pytestmark = pytest.mark.fast
 
 HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
@@ -227,7 +230,7 @@ def expanded(nodes):
         max_leaves=12,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 def test_recorded_paths_are_the_sequence(sequence):
     book = PathBook()
     recorder = BlockRecorder(book, 2)

@@ -7,6 +7,8 @@ from executions import execute_first
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.memory import BASE
 
+pytestmark = pytest.mark.fast
+
 HEADER = """.version 9.0
 .target sm_100a
 .address_size 64

@@ -1,11 +1,14 @@
 """Kernels run functionally, against numpy."""
 
 import numpy as np
+import pytest
 from executions import execute_first
 from parsing import parse_file
 from places import SAMPLES
 
 from ptxwcet.emulator.launch import EmulatedLaunch
+
+pytestmark = pytest.mark.fast
 
 
 def run(name, block, grid, *arguments):

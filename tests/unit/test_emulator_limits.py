@@ -9,6 +9,8 @@ from refusals import refusals_of
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 ENDLESS = """.version 9.0
 .target sm_90
 .address_size 64

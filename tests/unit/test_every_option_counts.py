@@ -380,6 +380,7 @@ def test_there_is_a_case_or_a_reason_for_each_option() -> None:
     assert set(CASES) | set(REASONS) <= set(PAIRS)
 
 
+@pytest.mark.every(32)
 @pytest.mark.parametrize(("command", "option"), [pair for pair in PAIRS if pair not in REASONS])
 def test_an_option_counts(command: str, option: str, folder: Path) -> None:
     value, changes = case_of(command, option)

@@ -13,6 +13,8 @@ from ptxwcet.memory.counting import blocks_of, passes_of
 from ptxwcet.memory.pattern import Pattern, normal
 from ptxwcet.timing.launch_costs import kernel_accesses
 
+pytestmark = pytest.mark.fast
+
 HEAD = (
     ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 p, .param .u32 n) {\n"
     ".reg .pred %p<3>; .reg .b32 %r<19>; .reg .b64 %d<9>;\nmov.u32 %r0, %tid.x;\n"

@@ -14,6 +14,8 @@ from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.walk.path import Path, PathChoice, Visit
 from ptxwcet.flow.walk.walk import Refused
 
+pytestmark = pytest.mark.fast
+
 TEXT = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
 A, B, C, D = (1, True), (2, True), (3, False), (4, False)
 

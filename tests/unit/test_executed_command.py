@@ -12,6 +12,8 @@ from ptxwcet.commands.bound.executed import bound_executed
 from ptxwcet.flow.walk.path import visited_blocks
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 
 def request(name, **more):
     launch = str(SAMPLES / "launches" / f"{name}.toml")

@@ -80,6 +80,7 @@ def test_an_output_in_no_folder(words: tuple[str, ...], name: str, tmp_path: Pat
     assert f"'{path}'" in error
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", OF_KERNELS, ids=" ".join)
 @pytest.mark.parametrize(
     "options",

@@ -25,8 +25,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.opened.request import Request
 from ptxwcet.timing import attribution
-from ptxwcet.timing.attribution import attribute_warp
-from ptxwcet.timing.wait_log import CycleParts
+from ptxwcet.timing.attribution import CycleParts, attribute_warp
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -400,7 +399,7 @@ def test_without_line_information_ptx_lines_pay() -> None:
 
 
 def test_waits_that_do_not_settle_leave_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attribution, "_MOST_STEPS", 50)
+    monkeypatch.setattr(attribution._Observed, "most_steps", 50)
     arguments = [str(ROOT / "samples/sgemm_naive.ptx"), "--block", "32x32", *SIZES]
     result = CliRunner().invoke(bound, [*arguments, "--explain"])
     assert "BOUND      133,702 cycles" in result.stdout

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.sweeps.expressions import (
     LEAST,
@@ -17,6 +18,8 @@ from ptxwcet.sweeps.expressions import (
     parse_expression,
     parse_template,
 )
+
+pytestmark = pytest.mark.fast
 
 AXES = {"a": 7, "b": -3, "big": 1 << 40, "zero": 0}
 
@@ -109,7 +112,7 @@ def pythons(text: str) -> object:
     return value.value if isinstance(value, Whole) else value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=drawn(400), deadline=None)
 @given(NUMBERS)
 def test_numbers_as_python_says(text: str) -> None:
     expected = pythons(text)
@@ -125,7 +128,7 @@ def test_numbers_as_python_says(text: str) -> None:
         assert parse_template(f"x{{{text}}}y").render(AXES) == f"x{expected}y"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(CONDITIONS)
 def test_conditions_as_python_says(text: str) -> None:
     expected = pythons(text)
@@ -142,7 +145,7 @@ ALPHABET = (
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=drawn(500), deadline=None)
 @given(st.one_of(st.text(st.sampled_from(ALPHABET), max_size=30), st.text(max_size=20)))
 def test_any_text_has_a_value_or_a_mistake_with_its_place(text: str) -> None:
     for parse in (parse_expression, parse_condition, parse_template):

@@ -23,6 +23,8 @@ from ptxwcet.flow.walk.path import (
 )
 from ptxwcet.support.diagnostics import Diagnostic
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.0
 .target sm_80
 .address_size 64

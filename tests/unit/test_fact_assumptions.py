@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from parsing import parse_kernel
 
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.walk.path import AffineCount, BlockPaths, PathLoop, WarpPath
+
+pytestmark = pytest.mark.fast
 
 LAUNCH = Launch((32, 1, 1))
 KERNEL = parse_kernel(

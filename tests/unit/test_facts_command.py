@@ -46,6 +46,7 @@ ROUND_TRIPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("file", "kernel", "block", "parameters", "grid", "questions"),
     ROUND_TRIPS,

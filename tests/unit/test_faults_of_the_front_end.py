@@ -10,6 +10,8 @@ from click.testing import CliRunner
 import ptxwcet
 from ptxwcet.cli.main import commands
 
+pytestmark = pytest.mark.fast
+
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 ROUNDS = {
     "minus_paren": {"down": 1_010, "count": 100},

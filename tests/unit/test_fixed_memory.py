@@ -9,9 +9,9 @@ from answers import only_answer
 from parsing import parse_text
 from places import FLOW
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.facts.study import facts_template
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.fixed_memory import FixedMemory
@@ -19,6 +19,8 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 FUNCTIONS = FLOW / "functions.ptx"
 WORD = IntegerType(32, signed=False)

@@ -10,6 +10,8 @@ from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FILE = ROOT / "tests" / "data" / "flow" / "float_counts.ptx"
 
 

@@ -9,6 +9,8 @@ from answers import only_refusal
 
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.8
 .target sm_100
 .address_size 64

@@ -11,6 +11,8 @@ from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.stated import Place, StatedFacts
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 DIGEST = "ab" * 32
 HEAD = f'ptx = "sha256:{DIGEST}"\n'
 

@@ -24,6 +24,8 @@ from ptxwcet.methods.instrument import recording
 from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
 from ptxwcet.support import gpu
 
+pytestmark = pytest.mark.fast
+
 LIMIT = "MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 

@@ -18,7 +18,7 @@ from ptxwcet.bounds.grid import (
     bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
-from ptxwcet.bounds.grid_scope import grid_refusal
+from ptxwcet.bounds.launch_bound import grid_refusal
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.warp.program import (
     Barrier,
@@ -32,6 +32,8 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
+
+pytestmark = pytest.mark.fast
 
 
 def alike(blocks: int, slack: int = 300, work: int = 200) -> list[BlockKind]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.cli.main import main
 from ptxwcet.commands.run.study import emulated, execute_recorded
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import read_module
@@ -23,6 +23,8 @@ from ptxwcet.validate import grid_study as grid_validation
 from ptxwcet.validate import inputs as input_validation
 from ptxwcet.validate.grid_study import plan, validate_grid
 from ptxwcet.validate.inputs import analysed_launch, validate_input
+
+pytestmark = pytest.mark.fast
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SAXPY = str(SAMPLES / "saxpy.ptx"), str(SAMPLES / "launches/saxpy.toml")  # four blocks

@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
 
 from cubin import PTXAS, assemble
 
+pytestmark = pytest.mark.fast
+
 BODY = """.visible .entry k()
 {
 .reg .b32 %r<3>;

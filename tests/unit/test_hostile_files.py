@@ -15,12 +15,14 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.compose.register_use import read_register_use
+from ptxwcet.bounds.register_use import read_register_use
 from ptxwcet.emulator import launch_arrays
 from ptxwcet.support import whole_files
 from ptxwcet.support.csv_cells import read_cell, spelled
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
+
+pytestmark = pytest.mark.fast
 
 KERNEL = SAMPLES / "vector_add.ptx"
 BOUND = (KERNEL, "--block", "256", "--param", "3=1000")

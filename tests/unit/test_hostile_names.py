@@ -17,6 +17,8 @@ from ptxwcet.cli.main import _COMMANDS, commands
 from ptxwcet.opened.containers import Compilation, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on the PATH")
 CUDA = '#include "size.h"\nextern "C" __global__ void add(float* a) { a[SIZE] = 1; }\n'
 NAMES = (

@@ -16,10 +16,10 @@ from parsing import parse_file
 from places import ROOT
 from refusals import refusal_of, refusals_of
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.output import json_text
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.methods.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.methods.hybrid.command import hybrid
@@ -33,6 +33,8 @@ from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
+
+pytestmark = pytest.mark.fast
 
 SCHEMA = schema_of("hybrid")
 PTX = str(ROOT / "samples/block_reduce.ptx")

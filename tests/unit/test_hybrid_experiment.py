@@ -12,6 +12,8 @@ from experiments.hybrid_runs import Run, Store
 
 from ptxwcet.trace.files import read_trace
 
+pytestmark = pytest.mark.fast
+
 KERNELS = {kernel.name: kernel for kernel in hybrid_kernels()}
 QUICK = KERNELS["VectorAdd"]
 

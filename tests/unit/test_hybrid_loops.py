@@ -11,6 +11,8 @@ from ptxwcet.methods.hybrid.observations import LoopCounts, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.methods.hybrid.tree import tree_wcet
 
+pytestmark = pytest.mark.fast
+
 
 def counted(
     successors: list[list[int]], path: list[int], points: list[int] | None = None

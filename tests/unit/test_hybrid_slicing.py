@@ -18,6 +18,8 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.csv_format import write_csv
 from ptxwcet.trace.files import read_trace
 
+pytestmark = pytest.mark.fast
+
 CFG = graph([[1, 2], [3], [3], [1, 4]])  # 4 is the end
 GOOD: list[Event] = [
     (0, 0, 0, 0),

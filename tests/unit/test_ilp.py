@@ -6,13 +6,16 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import drawn
 
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
+
+pytestmark = pytest.mark.fast
 
 SMALL = st.integers(-4, 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(
     st.lists(st.tuples(SMALL, SMALL, SMALL, st.integers(-6, 12)), max_size=4),
     st.tuples(SMALL, SMALL, SMALL),

@@ -8,6 +8,8 @@ from parsing import parse_text
 from ptxwcet.emulator.layout import initial_bytes
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 BYTES = [
     (".u8 x[2][2] = {{1, 2}, {3}}", "01020300"), (".u8 x[2][2] = {{1}}", "01000000"),
     (".u8 x[4] = {}", "00000000"), (".u8 x = - 5", "fb"), (".u8 x = 3-4", "ff"),

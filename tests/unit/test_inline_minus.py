@@ -9,6 +9,8 @@ import pytest
 
 import ptxwcet
 
+pytestmark = pytest.mark.fast
+
 CUDA = Path(__file__).parents[1] / "data" / "faults" / "inline_minus.cu"
 
 

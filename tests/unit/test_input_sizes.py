@@ -172,6 +172,7 @@ TOML = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", TOML)
 @pytest.mark.parametrize("kind", ["launch", "facts", "machine"])
 def test_toml(kind: str, what: str, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from ptxwcet.timing.cost import (
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
 
+pytestmark = pytest.mark.fast
+
 MACHINE = load_machine("orin-ecrts2025", 100)
 
 

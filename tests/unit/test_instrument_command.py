@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.trace.files import read_trace
+
+pytestmark = pytest.mark.fast
 
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = ("--launch", str(SAMPLES / "launches/scan.toml"), "--source", str(SAMPLES / "scan.cu"))

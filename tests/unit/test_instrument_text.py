@@ -48,6 +48,7 @@ def refusal(text: str, *places: str) -> list[str]:
     return [f"{row.code}: {row.message}" for row in refusals_of(instrument, text, places)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_nothing_but_insertions(path: Path) -> None:
     module = parse_file(path)

@@ -13,6 +13,8 @@ from ptxwcet.flow.values.ranges import bounded, interval_of
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Known
 
+pytestmark = pytest.mark.fast
+
 LANES = np.ones(4, bool)
 
 

@@ -18,6 +18,8 @@ from ptxwcet.ir.kernel import CARRY, Instruction, unknown_instructions
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.words import is_impossible_type, state_space, type_kind
 
+pytestmark = pytest.mark.fast
+
 PTXAS = shutil.which("ptxas")
 
 FRAME = """.version 9.0

@@ -7,6 +7,8 @@ from parsing import parse_text
 from ptx_printer import print_module
 from structures import structure
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.8
 .target sm_90a, texmode_independent
 .address_size 64

@@ -20,6 +20,8 @@ from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import lowered, rewritten, verify_rewritten
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 FILES = sorted(
     path
     for folder in ("tests/corpus/ptx", "samples", "benchmarks")

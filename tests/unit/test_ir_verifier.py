@@ -12,6 +12,8 @@ from ptxwcet.ir.kernel import Instruction, Kernel, LabelDefinition, ScopeBegin, 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.verifier import verify_kernel
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.8
 .target sm_90a
 .address_size 64

@@ -13,10 +13,12 @@ from programs import run_program
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
-from ptxwcet.compose.launch_bound import LaunchBound, count_blocks, kinds_of_blocks
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 MANY = "orin-ecrts2025-16sm"
 

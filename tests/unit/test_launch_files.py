@@ -17,6 +17,8 @@ from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.opened.opening import cuda_parameter_names
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 SAXPY = SAMPLES / "saxpy.ptx"
 
 GOOD = """\

@@ -20,11 +20,11 @@ from ptxwcet.bounds.grid import (
     affine_bound,
     bounds_by_residency,
 )
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 
@@ -42,6 +42,7 @@ def single(name: str, **said: Any) -> int:
     return row.launched.claim.cycles
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("name", "block", "grid", "parameter", "values", "gpu"),
     [

@@ -15,6 +15,8 @@ from ptxwcet.ptx.linking import read_program
 from ptxwcet.support.source import SourceFile
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
+pytestmark = pytest.mark.fast
+
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 MAIN = f"""{HEAD}.extern .func (.param .b32 r) count(.param .b32 n);
 .visible .entry k(.param .u64 p, .param .u32 m)

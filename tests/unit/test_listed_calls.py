@@ -8,7 +8,7 @@ from executions import execute_first
 from parsing import parse_text
 from refusals import refusal_of
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.flow.graph import inlining
@@ -19,6 +19,8 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
+
+pytestmark = pytest.mark.fast
 
 TEXT = """.version 8.3
 .target sm_80

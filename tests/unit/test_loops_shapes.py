@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from flow_graphs import graph_with, loops_in
 from refusals import refusal_of
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.loops import MAX_LOOP_DEPTH
+
+pytestmark = pytest.mark.fast
 
 
 def test_rotated_loop_of_one_block() -> None:

@@ -25,6 +25,8 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 
+pytestmark = pytest.mark.fast
+
 GOLDEN = DATA / "machines"
 NAMES = (
     "ampere-realistic",

@@ -7,6 +7,8 @@ import pytest
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.methods.makespan.schedule import Schedule, ScheduleError, Slot, check_schedule
 
+pytestmark = pytest.mark.fast
+
 A_RUN = (Slot((0,), ()), Slot((1,), (0,)), Slot((), (1,)))
 """Two warps of LC, one a slot."""
 

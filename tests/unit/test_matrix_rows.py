@@ -11,6 +11,8 @@ from parsing import parse_text
 
 from ptxwcet.memory.instructions import accesses_of
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 8.7
 .target sm_100a
 .address_size 64

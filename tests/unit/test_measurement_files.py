@@ -11,6 +11,8 @@ from refusals import refusal_of, refusals_of
 from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
 from ptxwcet.trace.measurements import Measurements, TimeUnit
 
+pytestmark = pytest.mark.fast
+
 CYCLES = ReadOptions(TimeUnit.CYCLES)
 NOTHING = ReadOptions()
 

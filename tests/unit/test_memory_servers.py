@@ -11,11 +11,10 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.bounds.explanation import explain_safe
+from ptxwcet.bounds.explanation import explain_launch, explain_safe
 from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bound_grid
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.cli.main import commands
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.launch_explanation import explain_launch
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
@@ -29,6 +28,8 @@ from ptxwcet.warp.program import (
     WarpClass,
     WarpProgram,
 )
+
+pytestmark = pytest.mark.fast
 
 FIGURES = (
     *("line_cycles", "pass_cycles", "word_cycles", "serial_cycles"),

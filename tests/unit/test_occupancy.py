@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import DATA
 
-from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
-from ptxwcet.compose.waves import WaveSchedule, schedule_waves
+from ptxwcet.bounds.occupancy import (
+    BlockResources,
+    Occupancy,
+    WaveSchedule,
+    compute_occupancy,
+    schedule_waves,
+)
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 TABLE = DATA / "occupancy" / "cuda-13.0.csv"
 ORIN = load_machine("orin-ecrts2025")

@@ -11,6 +11,8 @@ from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 HEAD = """.version 9.0
 .target sm_100a
 .address_size 64

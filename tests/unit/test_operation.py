@@ -15,6 +15,8 @@ from ptxwcet.flow.values.value import Unknown
 from ptxwcet.ir.kernel import Instruction, Kernel, Operand, Register
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type, operation_of
 
+pytestmark = pytest.mark.fast
+
 HEAD = (
     ".version 9.0\n.target sm_100a\n.address_size 64\n.const .align 8 .b32 table[2];\n"
     ".visible .entry k()\n{\n"

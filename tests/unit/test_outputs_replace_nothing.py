@@ -18,6 +18,8 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.main import commands
 from ptxwcet.cli.paths import InputFile, OutputFile, OutputFolder, check_outputs
 
+pytestmark = pytest.mark.fast
+
 COMMANDS = dict(tree.all_commands())
 PAIRS = [
     pytest.param(

@@ -15,6 +15,8 @@ from ptxwcet.ir.kernel import unknown_instructions
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 CASES: list[dict[str, Any]] = json.loads((DATA / "ptx-cases.json").read_text(encoding="utf-8"))
 ACCEPTED = [case for case in CASES if case["accepted"]]
 REJECTED = [case for case in CASES if not case["accepted"]]

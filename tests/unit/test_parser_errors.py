@@ -15,6 +15,8 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.ptx.statements import unclosed_comment
 from ptxwcet.support.diagnostics import Diagnostic
 
+pytestmark = pytest.mark.fast
+
 HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
 DECLARATIONS = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>;\n"
 

@@ -11,6 +11,8 @@ import pytest
 
 from ptxwcet.ptx.grammar import directive_words, parse_rule, terminal_text
 
+pytestmark = pytest.mark.fast
+
 PROGRAM = """
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -20,6 +20,8 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ir.op_classes import ControlEffect
 
+pytestmark = pytest.mark.fast
+
 HEADER = ".version 8.8\n.target sm_90a, texmode_unified\n.address_size 64\n"
 DECLARATIONS = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .f32 %f<20>;\n"
 

@@ -13,6 +13,8 @@ from places import ROOT
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 FOLDER = ROOT / "benchmarks" / "kernels" / "plain"
 BOUNDED = {
     "warp_texture": "images",
@@ -47,11 +49,13 @@ def refused(kernel: str, file: str, *, facts: bool = False) -> list[str]:
     return [one.code for row in bound_file(request).refused for one in row.diagnostics]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kernel", "file"), BOUNDED.items())
 def test_bounded_with_a_launch(kernel: str, file: str) -> None:
     assert refused(kernel, file) == []
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("kernel", "file"), WITH_FACTS.items())
 def test_bounded_with_ranges_of_arrays_and_refused_without(kernel: str, file: str) -> None:
     assert refused(kernel, file) == ["PW203"]

@@ -17,6 +17,8 @@ from ptxwcet.bounds.methods import METHODS, SAFE, all_methods, names_to_report
 from ptxwcet.machine.loader import load_machine, machine_names
 from ptxwcet.support.plugins import plugins
 
+pytestmark = pytest.mark.fast
+
 VECTOR_ADD = (str(ROOT / "samples/vector_add.ptx"), "--block", "256", "--param", "n=1000")
 MODULE = """
 from dataclasses import replace

@@ -18,6 +18,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 ONE = TimedInstruction("A", 1, 1)
 
 

@@ -18,6 +18,8 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.emulator.launch import EmulatedLaunch
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def clock(monkeypatch):

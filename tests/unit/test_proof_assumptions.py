@@ -21,6 +21,8 @@ from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.scheduled import ScheduledClaim, claim_schedule
 from ptxwcet.warp.program import BlockWorkload, TimedInstruction, WarpClass, WarpProgram
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).parents[2]
 FAULT = ROOT / "tests" / "data" / "faults" / "unprinted"
 PAGES = sorted([*(ROOT / "docs" / "methods").glob("*.md"), ROOT / "docs" / "sequences.md"])

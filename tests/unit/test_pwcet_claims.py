@@ -72,6 +72,7 @@ def test_a_rare_second_kind_of_run_is_refused(mixed: PwcetAnswer) -> None:
     assert any("xi = 1.7" in reason for reason in study.claim.refused_for)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_such_mixture_is_probabilistic(seed: int) -> None:
     sample = make_sample("x", mixture(np.random.default_rng(seed)), 0)

@@ -14,6 +14,8 @@ from ptxwcet.methods.pwcet.extraction import LEAST_EXTREMES
 from ptxwcet.methods.pwcet.rare_paths import rare_paths
 from ptxwcet.methods.pwcet.text import format_pwcet
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize("runs", [40, 1_000, 2_000, 10**6])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])

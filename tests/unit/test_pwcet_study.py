@@ -10,11 +10,11 @@ from places import ROOT
 from pwcet_validation import max_autoregressive
 from refusals import refusal_of
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Guarantee
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.methods.pwcet.comparison import Order, compare, compare_all, envelope
 from ptxwcet.methods.pwcet.distributions import Floats
 from ptxwcet.methods.pwcet.estimation import Estimator

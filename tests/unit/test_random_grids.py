@@ -64,6 +64,7 @@ def less_slack(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
     return bound_grid(less, dispatch)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "broken",
     [without_tail, without_gaps, one_more_slot, one_more_sm, one_block_less, less_slack],

@@ -13,6 +13,7 @@ from effort import counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import DATA
+from thoroughness import drawn
 
 from ptxwcet.support.demangling import (
     demangle,
@@ -205,7 +206,7 @@ def test_effort_is_limited(text: str) -> None:
 TEXTS = st.text(alphabet="_ZNESTIJLXKPRAFMDUB0123456789abcdfijlmnvxypt", max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(TEXTS)
 def test_any_text_has_an_answer(text: str) -> None:
     name = "_Z" + text
@@ -213,7 +214,7 @@ def test_any_text_has_an_answer(text: str) -> None:
     assert set(readable_names([name])) == {name}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=drawn(300), deadline=None)
 @given(st.sampled_from(ROWS), st.integers(2, 200), st.integers(0, 3), TEXTS)
 def test_any_change_of_a_name_has_an_answer(
     row: tuple[str, str], at: int, gone: int, added: str
@@ -248,7 +249,7 @@ def _constant(text: str) -> str:
 TYPES = st.recursive(PLAIN, _pointers, max_leaves=4).filter(lambda one: "KK" not in one[0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=drawn(200), deadline=None)
 @given(st.lists(IDENTIFIERS, min_size=1, max_size=3), st.lists(TYPES, min_size=1, max_size=4))
 def test_a_name_that_was_made_is_read(scopes: list[str], types: list[tuple[str, str]]) -> None:
     body = "".join(f"{len(word)}{word}" for word in scopes)

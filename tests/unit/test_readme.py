@@ -16,6 +16,8 @@ import ptxwcet
 from ptxwcet.cli.main import commands
 from ptxwcet.validate.corpus import CORPUS
 
+pytestmark = pytest.mark.fast
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXPERIMENTS = DOCS / "experiments"
 

@@ -10,6 +10,8 @@ from programs import run_program
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, TimingClaim
 from ptxwcet.opened.budgets import too_weak
 
+pytestmark = pytest.mark.fast
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(ROOT / "samples" / "saxpy.ptx")
 FACTS = ("--block", "256", "--grid", "4", "--param", "n=1000")

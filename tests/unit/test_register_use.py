@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data/ptxas"

@@ -16,13 +16,13 @@ from big_kernels import big_kernel
 from places import PACKAGE, SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.page.graph import GraphData, Region
 from ptxwcet.commands.page.layout import lay_out
 from ptxwcet.commands.page.render import render_page
 from ptxwcet.commands.page.report import KernelPage, Page, build_page
 from ptxwcet.commands.page.study import study_kernels
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.opened.files_read import files_of
 from ptxwcet.opened.request import Request
 from ptxwcet.report.listing import CodeLine

@@ -9,20 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from ptxwcet.compose.residency import (
+from ptxwcet.bounds.occupancy import (
     LaunchedBlock,
     Residency,
     find_residency,
     require_static_shared,
     static_shared_bytes,
 )
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+
+pytestmark = pytest.mark.fast
 
 LAYOUTS = Path(__file__).parents[1] / "data" / "occupancy" / "shared-layouts.json"
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.warp.program import (
     BlockWorkload,
@@ -15,6 +17,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
     unroll,
 )
+
+pytestmark = pytest.mark.fast
 
 
 def block(*body: Node) -> BlockWorkload:

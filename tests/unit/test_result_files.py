@@ -9,6 +9,8 @@ from refusals import refusals_of
 
 from ptxwcet.emulator.result_files import write_arrays, write_lines
 
+pytestmark = pytest.mark.fast
+
 
 def test_arrays_come_back(tmp_path: Path) -> None:
     path = tmp_path / "r.npz"

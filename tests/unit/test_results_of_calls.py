@@ -12,6 +12,8 @@ from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
 
+pytestmark = pytest.mark.fast
+
 TEXT = """.version 8.3
 .target sm_80
 .address_size 64

@@ -17,6 +17,8 @@ from ptxwcet.opened.budgets import parse_budget
 from ptxwcet.support.rounding import microseconds_of, percent_of, seconds_of
 from ptxwcet.sweeps.results.sweep_text import seconds_text
 
+pytestmark = pytest.mark.fast
+
 CYCLES = st.integers(1, 10**18) | st.integers(1, 10**5)
 CLOCKS = st.integers(1, 100_000)
 

@@ -8,6 +8,8 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
+pytestmark = pytest.mark.fast
+
 SAXPY = (str(SAMPLES / "saxpy.ptx"), "--launch", str(SAMPLES / "launches/saxpy.toml"))
 ADD = (str(SAMPLES / "vector_add.ptx"), "--launch", str(SAMPLES / "launches/vector_add.toml"))
 

@@ -7,6 +7,8 @@ from places import SAMPLES
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.request import Request
 
+pytestmark = pytest.mark.fast
+
 # file, block, grid, parameters -> bounded kernels (all others refuse with the code given)
 CASES = [
     ("vector_add", "256", "4", ("n=1000",), 1, ()),

@@ -25,6 +25,8 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+pytestmark = pytest.mark.fast
+
 FMA = TimedInstruction("SP", 1, 7, ("a", "b"), ("a",))
 LOAD = TimedInstruction("GMEM", 1, 203, ("p",), ("b",))
 MACHINE = load_machine("orin-ecrts2025")

@@ -65,6 +65,7 @@ def test_text() -> None:
         assert known.case.name in out
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("nothing", [("--timeout", "0"), ("--cases", "0")])
 def test_without_a_random_case_nothing_has_passed(nothing: tuple[str, str]) -> None:
     code, out, _ = run_program("selftest", *nothing)

@@ -11,13 +11,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.sequence.study import bound_sequence
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 

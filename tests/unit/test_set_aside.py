@@ -11,16 +11,18 @@ from parsing import parse_text
 from places import PACKAGE, SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.memory.arrays import accesses_kept, require_accessed
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 CACHE, MEMORY, ROOM = 22, 79, 1 << 22
 

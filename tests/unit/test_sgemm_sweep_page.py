@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 import pyarrow.parquet
+import pytest
 from places import DOCS
+
+pytestmark = pytest.mark.fast
 
 FOLDER = DOCS / "experiments"
 UNITS = {"us": 1e-6, "ms": 1e-3}

@@ -24,6 +24,8 @@ from ptxwcet.validate.shrink import shrink
 from ptxwcet.validate.witness import describe, find_witness
 from ptxwcet.warp.program import Barrier, Repeat, Scoreboard, TimedInstruction
 
+pytestmark = pytest.mark.fast
+
 PLAN = standard_plan(0, most_states=MOST_STATES)
 
 

@@ -16,6 +16,8 @@ from programs import run_program
 from ptxwcet.cli.main import commands
 from ptxwcet.commands.schema.report import schema_of
 
+pytestmark = pytest.mark.fast
+
 SIZES = ("--param", "M=1024", "--param", "N=1024", "--param", "K=1024")
 SGEMM = [str(SAMPLES / "sgemm_naive.ptx"), "--block", "32x32", *SIZES]
 REDUCE = [str(SAMPLES / "block_reduce.ptx"), "--block", "64", "--param", "n=200"]

@@ -9,12 +9,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from places import DOCS, ROOT
 
 import ptxwcet
+from ptxwcet.support.explanations import explanations
+
+pytestmark = pytest.mark.fast
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,12 @@ def test_pages_named_in_text_are_links(
     hooks: ModuleType, page: str, text: str, expected: str
 ) -> None:
     assert hooks.link_mentions(text, page, PAGES) == expected
+
+
+def test_the_page_of_diagnostics_explains_every_code(hooks: ModuleType) -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="diagnostics.md"))
+    text = hooks.on_page_markdown((DOCS / "diagnostics.md").read_text(), page, [])
+    assert re.findall(r"^\| (PW\d{3}) \| ", text, re.MULTILINE) == sorted(explanations())
 
 
 @pytest.mark.parametrize(

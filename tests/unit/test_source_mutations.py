@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from source_mutations import Mutation, is_other_program, mutations_of
+
+pytestmark = pytest.mark.fast
 
 SOURCE = b'''\
 @decorated(flag=True)

@@ -10,6 +10,8 @@ from places import ROOT
 
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 FAULTS = ROOT / "tests" / "data" / "faults"
 FILES = [*sorted((FAULTS / "statements").glob("*.ptx")), FAULTS / "mma_scale_in_braces.ptx"]
 

@@ -92,6 +92,7 @@ def asked_at(plan: Path, address: str) -> Ended:
     return run_program("sweep", plan, "-o", folder, "--scheduler", address)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("address", "why"),
     [
@@ -122,6 +123,7 @@ def test_nobody_speaks(
     assert "it takes the call, and says nothing" in ended.err
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("text", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 4096, b"\0" * 64])
 def test_something_else_answers(
     plan: Path, listener: socket.socket, text: bytes, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +269,7 @@ def folder_for_plan(out: Path) -> None:
     (out / "plan.json").mkdir(parents=True)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("resume", [(), ("--resume",)], ids=["fresh", "resume"])
 @pytest.mark.parametrize(
     ("made", "why"),
@@ -445,6 +448,7 @@ def clear_store(out: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("row", ["no JSON", "", "[" * 100_000, b"\xff\xfe"])
 def test_entries_that_cannot_be_read(plan: Path, row: str | bytes) -> None:
     assert swept(plan).code == 0
@@ -475,6 +479,7 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files")
 @pytest.mark.parametrize("most", [10, 5_000, 40_000])
 def test_a_full_disk(plan: Path, most: int) -> None:

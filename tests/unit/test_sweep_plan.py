@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import DOCS
 from refusals import refusals_of
+from thoroughness import drawn
 
 from ptxwcet.opened.opening import read_module
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
 from ptxwcet.sweeps.axes import Product
 from ptxwcet.sweeps.sweep_plan import Limits, SweepPlan, read_sweep_plan
 from ptxwcet.sweeps.sweep_values import LIMITS, TABLE_KEYS
+
+pytestmark = pytest.mark.fast
 
 KERNEL = ".visible .entry {name}() {{ ret; }}\n"
 HEADER = ".version 8.0\n.target sm_86\n.address_size 64\n"
@@ -307,7 +310,7 @@ def test_integer_columns(folder: Path) -> None:
     assert integers == {"i", "param.i", "param.e", "param.m", "param.r"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=drawn(100), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=4))
 def test_products(axes: list[list[int]]) -> None:
     product = Product(tuple(axes))

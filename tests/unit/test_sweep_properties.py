@@ -12,13 +12,15 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
 from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 from ptxwcet.sweeps.tables import CSV
+
+pytestmark = pytest.mark.fast
 
 MACHINES = ("orin-ecrts2025", "orin-ecrts2025-16sm", "titan-v")
 LISTS: dict[str, tuple[Any, ...]] = {

@@ -9,8 +9,8 @@ import pytest
 from parsing import parse_file
 from places import FLOW
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.facts.path_counts import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.launch import PlacedTotal
@@ -33,6 +33,8 @@ from ptxwcet.timing.limits import find_limits
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Repeat, Scoreboard, Tally, TimedInstruction
+
+pytestmark = pytest.mark.fast
 
 MACHINE = load_machine("orin-ecrts2025")
 KERNEL = next(one for one in parse_file(FLOW / "totals.ptx").kernels if one.name == "rows")

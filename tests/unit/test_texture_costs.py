@@ -13,6 +13,8 @@ from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.memory.analysis import Transactions, transactions_at_worst
 
+pytestmark = pytest.mark.fast
+
 HEAD = ".version 9.0\n.target sm_86\n.address_size 64\n"
 BODY = """.visible .entry k(.param .u64 t, .param .u64 p, .param .u32 n) {{
 .reg .b64 %d<4>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p;

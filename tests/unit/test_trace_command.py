@@ -11,11 +11,13 @@ from click.testing import CliRunner
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.trace.command import trace as trace_command
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import read_trace
+
+pytestmark = pytest.mark.fast
 
 SCAN = str(SAMPLES / "scan.ptx")
 LAUNCH = str(SAMPLES / "launches" / "scan_random.toml")

@@ -14,12 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
+from thoroughness import drawn
 
 import ptxwcet.trace.csv_reader as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_trace
+
+pytestmark = pytest.mark.fast
 
 ORIGIN = TraceOrigin("saxpy", "ab" * 32, "simulator lrr")
 IPOINTS = (Ipoint("entry", 21), Ipoint("$L__BB0 2", 45), END)
@@ -111,7 +114,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.sets(st.integers(1, 29)), st.integers(20, 60))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[int, int, int, int]],

@@ -11,10 +11,10 @@ from parsing import parse_file
 from places import PACKAGE, SAMPLES
 from refusals import refusal_of, refusals_of
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
 from ptxwcet.commands.trace.study import TracedLaunch, TraceOptions, trace_kernel, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.launch import PathNode, PathStep
 from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import build_cfg

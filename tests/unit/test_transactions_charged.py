@@ -23,6 +23,8 @@ from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.launch_costs import kernel_accesses
 from ptxwcet.warp.program import TimedInstruction
 
+pytestmark = pytest.mark.fast
+
 PLAIN, CHARGED = "orin-ecrts2025", "orin-ecrts2025-memory"
 SIDES = {"width": 1024, "height": 1024}
 

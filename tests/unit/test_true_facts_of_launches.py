@@ -9,11 +9,13 @@ import pytest
 from answers import only_answer, only_refusal
 from places import DATA
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.request import Request
+
+pytestmark = pytest.mark.fast
 
 FAULTS = DATA / "faults"
 MONO = Request(str(FAULTS / "mono.ptx"), block="16x3", grid="3x2x2", machine="orin-ecrts2025")

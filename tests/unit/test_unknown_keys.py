@@ -14,6 +14,8 @@ import pytest
 from places import ROOT, SAMPLES
 from programs import run_program
 
+pytestmark = pytest.mark.fast
+
 SAXPY = str(SAMPLES / "saxpy.ptx")
 SHARED = f'files = "{SAXPY}"\nblock = 64\ngrid = 4\nregisters = 30\nresident_blocks = 2\n'
 FACTS = f"""ptx = "sha256:{hashlib.sha256(Path(SAXPY).read_bytes()).hexdigest()}"

@@ -12,6 +12,8 @@ from programs import run_program
 from ptxwcet.cli.main import commands
 from ptxwcet.cli.paths import OutputFile, OutputFolder
 
+pytestmark = pytest.mark.fast
+
 LONG = "a" * 300
 
 

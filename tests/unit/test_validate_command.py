@@ -17,6 +17,8 @@ from ptxwcet.validate.block import Effort, Side, validate_block
 from ptxwcet.validate.cases import Case
 from ptxwcet.validate.corpus import CORPUS
 
+pytestmark = pytest.mark.fast
+
 SGEMM = ("--block", "32x8", "--param", "M=256", "--param", "N=256", "--param", "K=64")
 
 

@@ -10,6 +10,8 @@ from ptxwcet.ir.operands import Register, WholeVector
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 HEAD = ".version 9.0\n.target sm_90\n.address_size 0x40\n"
 FUNCTION = ".func (.reg .b32 r) f(.reg .v2 .u32 i) { add.u32 r, i.x, i.y; ret; }\n"
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from parsing import parse_file, parse_kernel
 
-from ptxwcet.compose.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.pipeline import analyse_kernel
+
+pytestmark = pytest.mark.fast
 
 FAULTS = Path(__file__).parents[1] / "data" / "faults"
 KERNEL = """.version 8.6

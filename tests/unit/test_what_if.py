@@ -12,14 +12,16 @@ from answers import only_answer
 from places import SAMPLES
 from programs import run_program
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.what_if.study import bound_variants
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+
+pytestmark = pytest.mark.fast
 
 BASE = "orin-ecrts2025-16sm"
 SGEMM = Request(

@@ -11,6 +11,8 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 
+pytestmark = pytest.mark.fast
+
 
 def test_numbers_at_both_ends_are_compared_without_a_difference() -> None:
     lanes = np.array([True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+import pytest
 from parsing import parse_kernel
 
 from ptxwcet.ir.kernel import Instruction
@@ -18,6 +19,8 @@ from ptxwcet.memory.analysis import (
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.cost import charge_transactions
 from ptxwcet.warp.program import TimedInstruction
+
+pytestmark = pytest.mark.fast
 
 HEAD = (
     ".version 9.0\n.target sm_100a\n.address_size 64\n.entry k() {\n.reg .b16 %h<40>; "

@@ -1,6 +1,10 @@
 """Numbers that wait, once each, in their order."""
 
+import pytest
+
 from ptxwcet.support.worklist import Worklist
+
+pytestmark = pytest.mark.fast
 
 
 def test_the_smallest_comes_first_and_once() -> None:

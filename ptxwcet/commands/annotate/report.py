@@ -1,8 +1,8 @@
 """Code with what each of its lines pays of the bound, and why: as data. Schema number 1.
 
 Every cycle of the bound of a block is on one line, so that lines add up to it, and so do those of
-the bound of a launch (:mod:`ptxwcet.bounds.explanation`, :mod:`ptxwcet.compose.launch_explanation`
-say how cycles are charged). What no line that is shown pays is ``elsewhere``.
+the bound of a launch (:mod:`ptxwcet.bounds.explanation` says how cycles are charged). What no line
+that is shown pays is ``elsewhere``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import partial
 from typing import Annotated, Literal
 
 from ptxwcet.bounds.explanation import PaidCycles
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.annotate.study import ExplainedKernel
 from ptxwcet.commands.bound.build import bounded_row
 from ptxwcet.commands.bound.report import BoundedKernel
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
 from ptxwcet.report.listing import CodeFile, build_listing

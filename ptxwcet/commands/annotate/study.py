@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.explanation import BoundExplanation, LaunchCycles, explain_launch, explain_safe
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.study import bounded_on
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import Answer, open_request

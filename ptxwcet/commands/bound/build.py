@@ -6,7 +6,9 @@ from collections import Counter
 from functools import partial
 from typing import TypeVar
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.claims import Refusal
@@ -26,8 +28,6 @@ from ptxwcet.commands.bound.report import (
 )
 from ptxwcet.commands.bound.study import FileAnswer
 from ptxwcet.commands.bound.verdicts import with_verdict
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.facts.places import loop_control
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import PathLoop, loop_entries
@@ -38,7 +38,7 @@ from ptxwcet.report.places import place
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
-from ptxwcet.timing.shares import initiations_by_instruction
+from ptxwcet.timing.demand import initiations_by_instruction
 
 _COSTLIEST_LINES = 5
 

@@ -62,7 +62,7 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
     help="Run the launch file's inputs and bound the paths that they take: an estimate.",
 )
 @click.option("--details", is_flag=True, help="Print all that is known of each kernel.")
-@click.option("--explain", is_flag=True, help="Show which lines pay the bound of method safe.")
+@click.option("--explain", is_flag=True, help="Charge each cycle of the safe bound to a line.")
 @click.option(
     "--symbolic",
     metavar="NAME=LEAST..MOST",

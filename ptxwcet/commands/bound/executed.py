@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import FileAnswer
 from ptxwcet.commands.run.study import RefusedLaunch, prepare_launch
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import Progress
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import (

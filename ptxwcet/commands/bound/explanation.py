@@ -1,11 +1,19 @@
-"""The worst path and the lines that pay the bound, as rows: groups and names, computes no bound."""
+"""The worst path, and the cycles of the bound by line, as rows: grouped and named, not computed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, SectionExplanation
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.explanation import (
+    BoundExplanation,
+    LaunchCycles,
+    PaidCycles,
+    SectionExplanation,
+    explain_launch,
+)
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.report import (
     Explanation,
     PaidByLaunchRow,
@@ -13,9 +21,6 @@ from ptxwcet.commands.bound.report import (
     PaidSectionRow,
     PathRow,
 )
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
-from ptxwcet.compose.launch_explanation import LaunchCycles, explain_launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.access_rows import access_rows
 from ptxwcet.report.places import place

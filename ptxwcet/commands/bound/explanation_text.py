@@ -1,4 +1,4 @@
-"""Which lines pay the bound, as text for people."""
+"""The cycles of the bound by source line, as text for people."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ptxwcet.bounds.carve_out import require_grid
+from ptxwcet.bounds.launch_bound import LaunchRules, launch_rules
+from ptxwcet.bounds.wishes import ANY_GRID
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.bound.formula_search import (
     OpenParameter,
@@ -20,9 +23,6 @@ from ptxwcet.commands.bound.formula_search import (
     analyse_symbolic,
     analyse_symbolic_blocks,
 )
-from ptxwcet.compose.carve_out import require_grid
-from ptxwcet.compose.launch_bound import LaunchRules, launch_rules
-from ptxwcet.compose.wishes import ANY_GRID
 from ptxwcet.flow.facts.parameters import find_parameter, parse_parameters
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
 from ptxwcet.flow.launch import Launch

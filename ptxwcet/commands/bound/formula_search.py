@@ -11,17 +11,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.envelope import side_by_side, upper_envelope
-from ptxwcet.bounds.formula import Formula, formula_of, largest, value_at
+from ptxwcet.bounds.formula import (
+    Formula,
+    formula_of,
+    largest,
+    side_by_side,
+    upper_envelope,
+    value_at,
+)
 from ptxwcet.bounds.grid import BlockKind
 from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.bounds.memory_servers import memory_alone, memory_demand
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled, carried, solve
 from ptxwcet.bounds.safe import bound_before_memory
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchRules, kinds_of_blocks
 from ptxwcet.flow.facts.assumptions import fact_assumptions
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import StatedFacts

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.residency import require_static_shared
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.occupancy import require_static_shared
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

@@ -24,7 +24,7 @@ from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
-from ptxwcet.timing.block_costs import block_costs
+from ptxwcet.timing.launch_costs import block_costs
 
 _SET = "divergent_set"
 _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")

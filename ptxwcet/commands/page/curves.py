@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
 from ptxwcet.bounds.methods import METHODS, SAFE
 from ptxwcet.bounds.outcome import Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationOptions, simulate_piece
-from ptxwcet.compose.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses
 from ptxwcet.pipeline import analyse_prepared, on_machine

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation
 from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.build import build_report
@@ -16,7 +17,6 @@ from ptxwcet.commands.page.curves import Curve
 from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.commands.page.study import KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergent_sets import StandingEdges
 from ptxwcet.opened.opening import Answer, RefusedKernel

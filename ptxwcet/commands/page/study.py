@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_kernel
 from ptxwcet.commands.memory.study import StudiedAccesses
@@ -25,7 +26,6 @@ from ptxwcet.commands.page.curves import (
     simulate_analysed,
 )
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.compose.analysed import KernelAnalysis
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, build_cfg
 from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators

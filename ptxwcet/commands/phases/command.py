@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.report import WITHOUT_WAITING
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.opened.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.phases import Phase, PhaseRepeat
@@ -27,7 +27,7 @@ from ptxwcet.timing.phases import Phase, PhaseRepeat
 @options.analysis_options
 @options.report_options
 @click.option(
-    "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="Its number."
+    "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="The warp's number."
 )
 def phases(warp: int, form: str, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.flow.graph.cfg import build_cfg

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptxwcet.bounds.analysed import PreparedKernel
 from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.compose.analysed import PreparedKernel
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,

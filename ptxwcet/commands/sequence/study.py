@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import METHOD, LaunchBound
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import METHOD, LaunchBound
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (

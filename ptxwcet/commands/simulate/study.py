@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
+from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.commands.run.study import RefusedLaunch, prepare_launch
-from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
-from ptxwcet.compose.carve_out import require_no_sizes
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.opened.request import Request
 
 _SUFFIXES = (".csv", ".npz")

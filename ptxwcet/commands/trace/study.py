@@ -16,16 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.commands.run.study import execute_recorded, open_launch
-from ptxwcet.compose.grid_plan import GridPlan, plan_grid
-from ptxwcet.compose.grid_workload import (
+from ptxwcet.bounds.grid_plan import (
+    GridPlan,
     TracedKernel,
     block_points,
     build_grid_workload,
     known_paths,
+    plan_grid,
 )
-from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
+from ptxwcet.bounds.occupancy import WaveSchedule
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
+from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.flow.facts.placing import place_facts

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.study import bounded_on
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.checks import MOST_CYCLES

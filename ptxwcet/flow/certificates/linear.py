@@ -1,4 +1,4 @@
-"""Linear questions about terms, settled with integers: solvers of bits do not add up well.
+"""Linear questions about terms, settled with integers: bit-vector solvers are slow at sums.
 
 A term that is read as a number, with sign or without, is a *form*: a constant plus multiples of
 variables, each of which is some term that is read in one way. Sums and differences modulo ``2**w``

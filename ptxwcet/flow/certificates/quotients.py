@@ -1,4 +1,4 @@
-"""How quotients of one number by two others hang together: laws that solvers do not find.
+"""Laws that relate the quotients of one number by two others, which solvers do not find.
 
 For n >= 0 and a, b > 0, with quotients rounded down:
 

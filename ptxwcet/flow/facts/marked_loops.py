@@ -1,4 +1,4 @@
-"""What comments in the PTX say of the loops around them.
+"""What comments in the PTX say about the loops around them.
 
 The compiler keeps each execution of an ``asm volatile`` and their order, but copies it when it
 unrolls, and may leave it outside of any loop. So what is counted are *passings*: if every way

@@ -1,4 +1,4 @@
-"""What a kernel and launch leave open: the questions that a facts file has to answer."""
+"""The questions about a kernel and launch that a facts file has to answer."""
 
 from __future__ import annotations
 

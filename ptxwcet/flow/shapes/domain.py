@@ -1,4 +1,4 @@
-"""The operators of terms over shapes: how lanes differ in a result, from how they do in sources.
+"""The operators of terms over shapes: how lanes differ in a result, given how its sources do.
 
 A shape says ``u + stride * lane`` modulo ``2**width`` (:mod:`ptxwcet.flow.shapes.shape`). Sums,
 products with a number and cuts to the low bits keep that form as it is. Other operators look at

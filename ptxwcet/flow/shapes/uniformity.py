@@ -97,14 +97,14 @@ class BranchAgreements:
         return self._found_without_races[block]
 
     def part_at(self, index: int) -> bool:
-        """Whether instruction ``index`` may be executed by some lanes of a warp without the others
-        that have not been guarded off.
+        """Whether some lanes of a warp may execute instruction ``index`` without others whose guard
+        lets them execute it, too.
         """
         return index in self._settled[1]
 
     def parting(self, block: int) -> tuple[BlockId, ...]:
-        """The branches at which warps have to agree so that what they agree on at ``block`` in one
-        iteration is what each of them finds there for the n-th time.
+        """The branches at which warps have to agree so that their n-th visits of ``block`` are in
+        the same iteration, and they agree on what they find there.
         """
         return self._visits.parting(BlockId(block))
 

@@ -29,9 +29,9 @@ class Visits:
         self._found: dict[BlockId, tuple[BlockId, ...]] = {}
 
     def parting(self, block: BlockId) -> tuple[BlockId, ...]:
-        """The branches of which one side may lead past ``block``, by whatever is decided on it, and
-        to it later; another may lead to it at once. Cost: linear in the kernel for each branch that
-        leads there, once.
+        """The branches with a side that may lead past ``block`` at first and to it later, whatever
+        is decided on the way, and another that may lead to it at once. Cost: linear in the kernel
+        for each branch that leads there, once.
         """
         if block not in self._found:
             self._found[block] = tuple(

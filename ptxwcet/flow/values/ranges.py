@@ -62,7 +62,7 @@ def symbols_of(value: Value) -> int:
 
 
 def with_few_symbols(value: Value, bits: int) -> Value:
-    """A value, with one symbol in the place of very many that each lane has a value of its own for.
+    """A value in which one symbol replaces many of which each lane has a value of its own.
 
     The sum of their multiples is known as an interval then; how it hangs together with other values
     is forgotten. Of a sum that may be any number nothing is known. Cost: linear in the symbols.

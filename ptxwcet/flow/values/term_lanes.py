@@ -1,4 +1,4 @@
-"""Terms in lanes: exactly, affine in symbols, as far as that goes.
+"""Terms in lanes: exact and affine in symbols, where they can be.
 
 Each operator of :mod:`ptxwcet.ir.terms` takes what is known of its arguments in the active lanes
 (:mod:`ptxwcet.flow.values.value`) to what is known of its result: numbers lane by lane, affine in

@@ -1,4 +1,4 @@
-"""What registers are when a loop is entered: what the walk knows, and what leads to the loop.
+"""What registers hold when a loop is entered, from the walk and from the blocks before it.
 
 The walk knows each register by itself. How they hang together, and what the branches before the
 loop say of them, comes from executing the last blocks before it on cases: ``n - (n & 3)`` is a

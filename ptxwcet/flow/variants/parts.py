@@ -116,7 +116,7 @@ class Part:
         return isinstance(content, Raw) or fitting(case, content, kind) is not None
 
     def signs(self, case: Case) -> bool:
-        """How all arguments are read best: as signed numbers, or not."""
+        """Whether all arguments are better read as signed or as unsigned numbers."""
         likely = self.operands.how.signed
         places = range(len(self.term.args))
         for one in (likely, not likely):

@@ -1,4 +1,4 @@
-"""Certificates that are tried blindly: what often makes a number smaller, whether it does here.
+"""Certificates tried without a reason to hold here: what often makes a number smaller.
 
 Nothing is executed or computed here but ranges at the entry: the checker says what is true. Tried
 are, for each register that an iteration passes on: that it falls, that it loses bits that are set,

@@ -1,4 +1,4 @@
-"""What terms are on cases: each part from those below it, by the rule of its operator.
+"""Terms on cases: each part is computed from those below it, by the rule of its operator.
 
 What is computed and not used yet is on the case's stack, so that what is put for a variable is put
 there, too. A choice splits a case.

@@ -1,4 +1,4 @@
-"""The ways out of a loop that the user bounds, recorded during one iteration."""
+"""The ways out of a loop bounded by the user, recorded during one iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands where the walk stands: whether the masks are those of the run, and which runs come."""
+"""Which lanes and runs are where the walk is, and whether masks are exactly those of a run."""
 
 from __future__ import annotations
 

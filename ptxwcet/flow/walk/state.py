@@ -163,7 +163,7 @@ class WalkState(ABC):
     def contradict(
         self, reason: Refused, reach: Reach | None = None, loop: int | None = None
     ) -> None:
-        """Facts exclude that any run comes here, or to where the walk's ``reach`` was that one.
+        """Facts exclude that any run comes here, or to where the walk had that ``reach``.
 
         If all runs do, the facts contradict the analysis: raises ``reason``. If all do that take
         the side around, none takes that side: raises Infeasible. Otherwise nothing follows for

@@ -1,4 +1,4 @@
-"""What a walk has recorded up to where it stands, and inside of what: loops, sides of branches."""
+"""What a walk has recorded so far, and the loops and sides of branches that it is in."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Trail:
 
     @contextmanager
     def entry(self, loop: Loop) -> Iterator[None]:
-        """Enters a loop, and leaves it behind."""
+        """Enters a loop, and leaves it when the block ends."""
         outer, self.exits = self.exits, None
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
         try:

@@ -51,7 +51,7 @@ class Proven:
 
 
 def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
-    """How often lanes ``mask`` that enter a loop now may go back to its header; None if not known.
+    """How often the lanes of ``mask``, entering a loop now, may go back to its header, if known.
 
     Registers at the header may say it alone; if not, what leads to the loop is looked at, at first
     without what else is known there. What a search finds counts only once the checker has confirmed

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
@@ -15,7 +16,6 @@ from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.trace.study import TraceOptions
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.methods.hybrid.picture import draw_ipg
 from ptxwcet.methods.hybrid.report import build_hybrid_report
 from ptxwcet.methods.hybrid.study import EXCEEDANCES, HybridRequest, study_trace
@@ -53,7 +53,7 @@ _OF_THE_GPU = {
 @click.option(
     "--runs",
     type=click.IntRange(1, 100_000),
-    help="Traced here: runs, with other seeds each.  [default: 1]",
+    help="Runs that are traced here, each with another seed.  [default: 1]",
 )
 @options.seed("Traced here: of policy and jitter.", None)
 @options.jitter(None, "Traced here: shorten timings at random by up to so much.")

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.carve_out import require_no_sizes
+from ptxwcet.bounds.occupancy import WaveSchedule
+from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.trace.study import TraceOptions, TraceProgress, plan_launch, trace_launch
-from ptxwcet.compose.analysed import KernelAnalysis
-from ptxwcet.compose.carve_out import require_no_sizes
-from ptxwcet.compose.waves import WaveSchedule
-from ptxwcet.compose.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls

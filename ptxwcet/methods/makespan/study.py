@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.claims import Guarantee
-from ptxwcet.compose.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.flow.walk.path import visited_blocks
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload, plan_grid
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.study import execute_recorded, open_launch
-from ptxwcet.compose.grid_plan import plan_grid
-from ptxwcet.compose.grid_workload import TracedKernel, build_grid_workload
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.emulator.launch_model import LaunchFile, is_random

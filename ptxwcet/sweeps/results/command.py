@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     type=click.Choice(["png", "svg"]),
     default="png",
     show_default=True,
-    help="Of --plots.",
+    help="Format of the pictures of --plots.",
 )
 @options.report_options
 def sweep_report(

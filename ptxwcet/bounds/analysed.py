@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, Refusal
-from ptxwcet.compose.launch_bound import LaunchBound
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts

@@ -1,21 +1,201 @@
-"""How many blocks of a launch an SM may hold, as far as it is known: from, to, and why.
+"""How many blocks of a launch one SM holds at a time, what limits them, and in how many waves.
+
+The rules are those of the CUDA toolkit's occupancy calculation: warps and blocks are counted,
+registers are handed out to warps within one part of the register file, shared memory to blocks,
+each in whole units (docs/tracing.md). The figures are the machine file's.
 
 Registers of a thread are no part of PTX. Where nobody says them, an SM holds at most what its other
 resources allow, and at least what it would hold if a thread had as many registers as the machine
 (or ``.maxnreg``) lets it have: a bound of the launch must hold for each number between. Nor does
 PTX say in which order, and with how much space between them, its shared variables lie.
+
+Waves are the count that Betts and Donaldson make by hand (ECRTS 2013, section VI-D): blocks are
+dealt out evenly to the SMs, and an SM begins its next wave when the last one has ended. There: 1024
+blocks, 8 resident on each of 14 SMs, 10 waves (their Table II was made with 6 resident, which are
+13: docs/methods/hybrid.md). Real dispatch is eager, so that waves overlap: this is the number of
+rounds, not a statement about times.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.occupancy import BlockResources, Occupancy, compute_occupancy
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.machine.model import Machine
+from ptxwcet.machine.model import Machine, OccupancyRules
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+
+@dataclass(frozen=True, slots=True)
+class BlockResources:
+    """What a block asks for. ``registers_per_thread`` is None if nobody says it.
+
+    ``registers_source`` says who does. ``shared_bytes``: static and dynamic together.
+    """
+
+    threads: int
+    shared_bytes: int
+    registers_per_thread: int | None = None
+    registers_source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyLimit:
+    """Blocks that an SM holds as far as one resource goes; None: it sets no limit."""
+
+    resource: str
+    blocks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Blocks of a launch that one SM holds at a time: the least of the limits."""
+
+    resident_blocks: int
+    warps_per_block: int
+    limits: tuple[OccupancyLimit, ...]
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def resident_warps(self) -> int:
+        """Warps that one SM holds at a time."""
+        return self.resident_blocks * self.warps_per_block
+
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """The resources of which no further block would find enough."""
+        return tuple(row.resource for row in self.limits if row.blocks == self.resident_blocks)
+
+
+def compute_occupancy(resources: BlockResources, machine: Machine) -> Occupancy:
+    """Blocks with these resources that one SM of the machine holds.
+
+    Raises PtxwcetError: PW315 (the machine file has no table of occupancy), PW316 (an SM cannot
+    hold even one). Cost: constant.
+    """
+    rules = machine.occupancy
+    if rules is None:
+        raise missing_rules(machine)
+    limits = machine.limits
+    warps = -(-resources.threads // machine.warp_size)
+    by_resource = (
+        OccupancyLimit("blocks", limits.blocks_per_sm),
+        OccupancyLimit("warps", limits.threads_per_sm // machine.warp_size // warps),
+        OccupancyLimit("registers", _blocks_by_registers(resources, warps, machine, rules)),
+        OccupancyLimit("shared memory", _blocks_by_shared(resources, machine, rules)),
+    )
+    short = [row.resource for row in by_resource if row.blocks == 0]
+    if resources.threads > limits.threads_per_block:
+        short.append(f"threads (at most {limits.threads_per_block} a block)")
+    if short:
+        raise _does_not_fit(resources, machine, short)
+    resident = min(row.blocks for row in by_resource if row.blocks is not None)
+    return Occupancy(resident, warps, by_resource, _assumptions(resources))
+
+
+def missing_rules(machine: Machine) -> PtxwcetError:
+    """PW315: nothing is known of how many blocks the machine runs at once."""
+    return PtxwcetError(
+        Diagnostic(
+            "PW315",
+            f"machine {machine.name} does not say how many blocks run at once",
+            help="add a table [occupancy] to its file (docs/machine-files.md), or give --sms and "
+            "--resident-blocks",
+        )
+    )
+
+
+def _blocks_by_registers(
+    resources: BlockResources, warps: int, machine: Machine, rules: OccupancyRules
+) -> int | None:
+    """Warps get registers in whole units, all of a warp's from one part of the register file.
+
+    A block is launched only if its warps, rounded up to a multiple of the parts, stay within the
+    registers of a block.
+    """
+    registers = resources.registers_per_thread
+    if not registers:
+        return None
+    parts = rules.register_partitions.value
+    each = _rounded_up(registers * machine.warp_size, rules.registers_per_warp_unit.value)
+    if registers > rules.registers_per_thread.value:
+        return 0
+    if each * _rounded_up(warps, parts) > rules.registers_per_block.value:
+        return 0
+    return machine.limits.registers_per_sm // parts // each * parts // warps
+
+
+def _blocks_by_shared(
+    resources: BlockResources, machine: Machine, rules: OccupancyRules
+) -> int | None:
+    wanted = resources.shared_bytes + rules.shared_bytes_reserved_per_block.value
+    if not wanted:
+        return None
+    given = _rounded_up(wanted, rules.shared_bytes_unit.value)
+    return machine.limits.shared_bytes_per_sm // given
+
+
+def _rounded_up(amount: int, unit: int) -> int:
+    return -(-amount // unit) * unit
+
+
+def _does_not_fit(resources: BlockResources, machine: Machine, short: list[str]) -> PtxwcetError:
+    asked = f"{resources.threads} threads, {resources.shared_bytes} bytes of shared memory"
+    if resources.registers_per_thread:
+        asked += f", {resources.registers_per_thread} registers a thread"
+    return PtxwcetError(
+        Diagnostic(
+            "PW316",
+            f"an SM of {machine.name} cannot hold one block of this launch: {', '.join(short)}",
+            notes=(f"the block asks for {asked}",),
+            help="launch smaller blocks, or choose another machine",
+        )
+    )
+
+
+def _assumptions(resources: BlockResources) -> tuple[Assumption, ...]:
+    if resources.registers_per_thread is not None:
+        text = f"a thread uses {resources.registers_per_thread} registers"
+        source = resources.registers_source
+    else:
+        text = (
+            "registers do not limit how many blocks an SM holds: PTX does not say how many "
+            "a thread uses (ptxas -v does; give --registers)"
+        )
+        source = "no --registers"
+    return (assumed("registers-per-thread", text, source),)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSchedule:
+    """``waves`` (Omega) of at most ``warps_per_wave`` warps (phi) on each SM."""
+
+    blocks: int
+    sms: int
+    resident_blocks: int
+    warps_per_block: int
+
+    @property
+    def waves(self) -> int:
+        """Rounds until all blocks have run."""
+        return -(-self.blocks // (self.sms * self.resident_blocks))
+
+    @property
+    def blocks_per_wave(self) -> int:
+        """The most blocks that one SM runs in a wave."""
+        return min(self.resident_blocks, -(-self.blocks // self.sms))
+
+    @property
+    def warps_per_wave(self) -> int:
+        """The most warps that one SM runs in a wave."""
+        return self.blocks_per_wave * self.warps_per_block
+
+
+def schedule_waves(blocks: int, sms: int, occupancy: Occupancy) -> WaveSchedule:
+    """The waves of a grid of so many blocks. Cost: constant."""
+    return WaveSchedule(blocks, sms, occupancy.resident_blocks, occupancy.warps_per_block)
+
 
 _OPTION = "--resident-blocks"
 _SAYING_REGISTERS = "--registers, --ptxas-info"
@@ -42,14 +222,6 @@ class LaunchedBlock:
     said_by: str = ""
     arrays: tuple[tuple[str, int], ...] = ()
 
-    @property
-    def most_registers(self) -> int | None:
-        """What ``.maxnreg`` says that a thread has at most."""
-        for directive in self.kernel.performance:
-            if directive.keyword == ".maxnreg":
-                return directive.values[0]
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class Residency:
@@ -75,7 +247,7 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
     most = _occupancy(block, machine, block.registers, block.static_shared_bytes[0])
     if wishes.resident_blocks is not None:
         return _stated(wishes.resident_blocks, most)
-    limit = block.most_registers
+    limit = most_registers(block.kernel)
     if block.registers is not None and limit is not None and block.registers > limit:
         raise PtxwcetError(
             Diagnostic(
@@ -90,7 +262,7 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
     registers = block.registers
     if registers is not None:
         text = f"a thread uses {registers} registers"
-        assumptions.append(_assumed("registers-per-thread", text, block.said_by))
+        assumptions.append(assumed("registers-per-thread", text, block.said_by))
     else:
         assert machine.occupancy is not None, "an occupancy was computed"
         highest = machine.occupancy.registers_per_thread.value
@@ -102,7 +274,7 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
         unknown.append("--launch")
     elif block.dynamic_shared_bytes is None:
         text = "the launch asks for no shared memory beside the kernel's variables"
-        assumptions.append(_assumed("no-dynamic-shared-memory", text, "no --launch"))
+        assumptions.append(assumed("no-dynamic-shared-memory", text, "no --launch"))
     is_open = least < most.resident_blocks
     return Residency(
         least,
@@ -183,7 +355,7 @@ def _stated(blocks: int, most: Occupancy) -> Residency:
             )
         )
     text = f"an SM holds {blocks} blocks of this launch at a time"
-    return Residency(blocks, blocks, (_OPTION,), (), (_assumed("stated-residency", text, _OPTION),))
+    return Residency(blocks, blocks, (_OPTION,), (), (assumed("stated-residency", text, _OPTION),))
 
 
 def _least(block: LaunchedBlock, machine: Machine, registers: int) -> int:
@@ -202,5 +374,12 @@ def _occupancy(
     return compute_occupancy(resources, machine)
 
 
-def _assumed(key: str, text: str, source: str) -> Assumption:
+def most_registers(kernel: Kernel) -> int | None:
+    """What ``.maxnreg`` says that a thread has at most."""
+    said = (one.values[0] for one in kernel.performance if one.keyword == ".maxnreg")
+    return next(said, None)
+
+
+def assumed(key: str, text: str, source: str) -> Assumption:
+    """What somebody says, and nobody has proved."""
     return Assumption(key, text, AssumptionState.ASSUMED, source)

@@ -1,6 +1,9 @@
 """The bound of a whole launch: blocks counted by what they execute, residency, dispatch, claim.
 
 What is proved is in docs/methods/grid.md; :mod:`ptxwcet.bounds.grid` has the forms.
+
+The theorems are about blocks that share an SM and nothing else: none waits for another, and each
+starts as soon as a slot is free. Kernels that do otherwise are known by the names of what they use.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.carve_out import assumptions_of_arrays, set_aside_in
 from ptxwcet.bounds.grid import (
     BlockKind,
     CoRunner,
@@ -22,8 +26,15 @@ from ptxwcet.bounds.grid import (
     bounds_by_residency,
 )
 from ptxwcet.bounds.grid_demand import block_kind
-from ptxwcet.bounds.grid_scope import grid_refusal
 from ptxwcet.bounds.memory_servers import LAUNCH_ALONE, memory_alone
+from ptxwcet.bounds.occupancy import (
+    LaunchedBlock,
+    Residency,
+    assumed,
+    find_residency,
+    missing_rules,
+)
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import (
     Assumption,
     AssumptionState,
@@ -32,12 +43,9 @@ from ptxwcet.claims import (
     Refusal,
     TimingClaim,
 )
-from ptxwcet.compose.carve_out import assumptions_of_arrays, set_aside_in
-from ptxwcet.compose.occupancy import missing_rules
-from ptxwcet.compose.residency import LaunchedBlock, Residency, find_residency
-from ptxwcet.compose.wishes import GridWishes
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, OF_LAUNCHES
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
@@ -183,10 +191,10 @@ def launch_rules(
     assumptions = [*residency.assumptions, *assumptions_of_arrays(block)]
     if wishes.sms is not None:
         text = f"the launch has {sms} of the SMs of the GPU"
-        assumptions.append(Assumption("sms", text, AssumptionState.ASSUMED, "--sms"))
+        assumptions.append(assumed("sms", text, "--sms"))
     if server.co_runner is not None:
         text = f"others move at most so many bytes at once, and GB a second: {wishes.co_runner}"
-        assumptions.append(Assumption("co-runner", text, AssumptionState.ASSUMED, "--co-runner"))
+        assumptions.append(assumed("co-runner", text, "--co-runner"))
     elif machine.cycles_per_1024_sectors:
         assumptions.append(LAUNCH_ALONE)
     overhead = rules.launch_overhead_cycles.value
@@ -258,3 +266,34 @@ def _sms(machine: Machine, wishes: GridWishes) -> int:
             )
         )
     return there if wishes.sms is None else wishes.sms
+
+
+_CLUSTER = "the blocks of a cluster start together and may wait for one another"
+_COOPERATIVE = "the blocks of a cooperative launch wait for one another"
+_CHILDREN = "a launch from the device shares the SMs with its own children"
+_REASONS = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"\.(reqnctapercluster|explicitcluster|maxclusterrank|blocksareclusters)", _CLUSTER),
+        (r"barrier\.cluster\b.*|mapa\b.*|getctarank\b.*|clusterlaunchcontrol\b.*", _CLUSTER),
+        (r"%(cluster_\w+|n?clusterid|is_explicit_cluster)(\.\w)?", _CLUSTER),
+        (r"%envreg[12]", _COOPERATIVE),  # where cooperative groups find the barrier of the grid
+        (r"cudaLaunchDevice\w*|cudaGetParameterBuffer\w*|__cudaCDP2\w*", _CHILDREN),
+    )
+)
+
+
+def grid_refusal(kernel: Kernel) -> Refusal | None:
+    """Why the theorems say nothing of launches of this kernel; None where they may.
+
+    Calls must have been inlined. Cost: linear in the kernel.
+    """
+    names = dict.fromkeys(directive.keyword for directive in kernel.performance)
+    for instruction in kernel.instructions:
+        names[instruction.mnemonic] = None
+        names.update(dict.fromkeys(instruction.names))  # special registers and functions among them
+    for name in (one for one in names if one not in kernel.registers):
+        for pattern, reason in _REASONS:
+            if pattern.fullmatch(name):
+                return Refusal(f"the kernel uses {name}: {reason}; its grid is not bounded")
+    return None

@@ -1,4 +1,4 @@
-"""From the paths of a launch to what the grid simulation runs.
+"""What the grid simulation runs: the shape of a launch on a GPU, and what its warps execute.
 
 Points are numbered as :func:`block_points` gives them: the reachable basic blocks in the order of
 their ids, and after them the end of a warp.
@@ -6,20 +6,95 @@ their ids, and after them the end of a warp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ptxwcet.bounds.occupancy import (
+    BlockResources,
+    Occupancy,
+    OccupancyLimit,
+    WaveSchedule,
+    assumed,
+    compute_occupancy,
+    missing_rules,
+    most_registers,
+    schedule_waves,
+    stated_registers,
+)
+from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.claims import Assumption
 from ptxwcet.emulator.executed_paths import LaunchPaths
+from ptxwcet.emulator.launch_model import LaunchFile
+from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.flow.walk.path import BlockPaths, Path, PathLoop, PathNode, PathRepeat, Visit
-from ptxwcet.ir.kernel import Kernel
-from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.model import Machine
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import timed_visit
 from ptxwcet.warp.program import Scoreboard
+
+
+@dataclass(frozen=True, slots=True)
+class GridPlan:
+    """How the blocks of a launch share the GPU; ``assumptions``: what nobody has proved of it."""
+
+    shape: GridShape
+    occupancy: Occupancy
+    waves: WaveSchedule
+    assumptions: tuple[Assumption, ...]
+
+
+def plan_grid(launch: LaunchFile, module: Module, machine: Machine, wishes: GridWishes) -> GridPlan:
+    """The plan of a launch. Raises PtxwcetError: PW315, PW316 (occupancy), PW426 (registers that
+    contradict one another). Cost: linear in the kernel.
+    """
+    occupancy, assumptions = _occupancy(launch, module, machine, wishes)
+    if wishes.sms is not None:
+        sms, source = wishes.sms, "--sms"
+    elif machine.occupancy is not None:
+        sms, source = machine.occupancy.sms.value, machine.occupancy.sms.source
+    else:
+        raise missing_rules(machine)
+    rests_on = [
+        *assumptions,
+        assumed("sms", f"the GPU has {sms} SM{'s' if sms > 1 else ''}", source),
+    ]
+    gap = wishes.launch_gap_cycles
+    if gap:
+        text = f"between the starts of two blocks lie at least {gap} cycles"
+        rests_on.append(assumed("launch-gap", text, "--launch-gap"))
+    shape = GridShape(sms, occupancy.resident_blocks, SmConfiguration.of(machine), gap)
+    waves = schedule_waves(math.prod(launch.grid), sms, occupancy)
+    return GridPlan(shape, occupancy, waves, tuple(rests_on))
+
+
+def _occupancy(
+    launch: LaunchFile, module: Module, machine: Machine, wishes: GridWishes
+) -> tuple[Occupancy, tuple[Assumption, ...]]:
+    threads = math.prod(launch.block)
+    if wishes.resident_blocks is not None:
+        given = wishes.resident_blocks
+        warps = -(-threads // machine.warp_size)
+        occupancy = Occupancy(given, warps, (OccupancyLimit("--resident-blocks", given),))
+        text = f"an SM holds {given} blocks of this launch at a time"
+        return occupancy, (assumed("resident-blocks", text, "--resident-blocks"),)
+    written = launch.registers_per_thread, launch.place("registers_per_thread")
+    registers, source = stated_registers(wishes, *written)
+    if registers is None:  # of one run it is as good as any number that a thread has so many
+        registers = most_registers(launch.kernel)
+        source = "" if registers is None else f".maxnreg of kernel {launch.kernel.readable}"
+    kernel = inline_calls(launch.kernel, module)
+    shared = shared_bytes(kernel, module, launch.dynamic_shared_bytes)
+    occupancy = compute_occupancy(BlockResources(threads, shared, registers, source), machine)
+    return occupancy, occupancy.assumptions
 
 
 @dataclass(frozen=True, slots=True)

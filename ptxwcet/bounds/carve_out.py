@@ -10,8 +10,8 @@ Example: an array of 4,194,304 bytes has at most 131,073 sectors, for which 393,
 from __future__ import annotations
 
 from ptxwcet.bounds.grid import SetAside
-from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.compose.residency import LaunchedBlock
+from ptxwcet.bounds.occupancy import LaunchedBlock, assumed
+from ptxwcet.claims import Assumption
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
@@ -49,27 +49,15 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         return ()
     sizes = ", ".join(f"{name} {size:,}" for name, size in block.arrays)
     names = ", ".join(name for name, _ in block.arrays)
-    return (
-        _assumed(
-            "array-sizes",
-            "every address that the kernel makes of a pointer and numbers lies in so many bytes "
-            f"from it on: {sizes}",
-        ),
-        _assumed(
-            "carve-out",
-            f"{names} are set aside in the L2 cache during the launch, which nothing else is: it "
-            "fetches each unit of them once at most, and writes it back once at most",
-        ),
-        _assumed(
-            "joined-misses",
-            "what asks for something that is on its way to the L2 cache loses no more than its "
-            "latency, beside the time in which cache and memory are busy",
-        ),
-    )
-
-
-def _assumed(key: str, text: str) -> Assumption:
-    return Assumption(key, text, AssumptionState.ASSUMED, "--param bytes")
+    said = {
+        "array-sizes": "every address that the kernel makes of a pointer and numbers lies in so "
+        f"many bytes from it on: {sizes}",
+        "carve-out": f"{names} are set aside in the L2 cache during the launch, which nothing else "
+        "is: it fetches each unit of them once at most, and writes it back once at most",
+        "joined-misses": "what asks for something that is on its way to the L2 cache loses no more "
+        "than its latency, beside the time in which cache and memory are busy",
+    }
+    return tuple(assumed(key, text, "--param bytes") for key, text in said.items())
 
 
 def require_grid(launch: Launch, span: Span) -> None:

@@ -1,0 +1,16 @@
+"""How many random cases a test draws: half in the gate, all where thorough tests are asked for."""
+
+from __future__ import annotations
+
+_whole = False
+
+
+def draw_all() -> None:
+    """From now on tests draw all their cases. Before they are read: ``tests/conftest.py``."""
+    global _whole
+    _whole = True
+
+
+def drawn(most: int) -> int:
+    """How many of so many random cases are drawn."""
+    return most if _whole else (most + 1) // 2

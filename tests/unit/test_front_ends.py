@@ -17,6 +17,8 @@ from ptxwcet.opened.front_ends import FRONT_ENDS, FrontEnd
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
 
+pytestmark = pytest.mark.fast
+
 STEPS = """total = tid
 i = 0
 again:

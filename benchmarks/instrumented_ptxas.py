@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.methods.instrument.rewriting import instrument_module
-from ptxwcet.methods.instrument.sidecar import text_digest
+from ptxwcet.methods.instrument.rewriting import instrument_module, text_digest
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.support.source import SourceFile

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import LoopForest, find_loops
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.ir.kernel import Module
 from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -122,13 +122,11 @@ def read_answers(path: Path = ANSWERS) -> Mapping[str, tuple[Answer, ...]]:
     return found
 
 
-def control_flow(entry: Entry) -> tuple[Kernel, ControlFlowGraph, LoopForest]:
-    """The kernel with its calls inlined, its graph and its loops, as the analysis sees them."""
+def control_flow(entry: Entry) -> ControlFlow:
+    """The control flow of the kernel with its calls inlined, as the analysis sees it."""
     module = module_of(entry.path)
     (kernel,) = (one for one in module.kernels if one.name == entry.kernel)
-    inlined = inline_calls(kernel, module)
-    cfg = build_cfg(inlined)
-    return inlined, cfg, find_loops(cfg, compute_dominators(cfg))
+    return ControlFlow.of(inline_calls(kernel, module))
 
 
 def request_for(
@@ -145,7 +143,8 @@ def request_for(
 
 def bound_kernel(entry: Entry, answers: tuple[Answer, ...]) -> Outcome:
     """Bounds a kernel, asking as long as there are answers. Cost: an analysis a question."""
-    _, cfg, forest = control_flow(entry)
+    flow = control_flow(entry)
+    cfg, forest = flow.cfg, flow.forest
     outcome = Outcome(entry, tuple(cfg.name(loop.header) for loop in forest.loops))
     known = {answer.loop: answer for answer in answers}
     given: tuple[Answer, ...] = ()

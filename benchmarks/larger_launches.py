@@ -45,7 +45,7 @@ def _grid(text: str) -> str:
 
 def larger_seconds(outcome: Outcome, answers: tuple[Answer, ...]) -> float | None:
     """Seconds of the processor for the larger launch; None if that has no bound."""
-    kernel, _, _ = control_flow(outcome.entry)
+    kernel = control_flow(outcome.entry).kernel
     text = enlarged(outcome.entry.launch.read_text(), blocks=kernel.max_threads is None)
     grown = tuple(
         replace(one, bound=one.bound * FACTOR) for one in answers if one.loop in outcome.asked

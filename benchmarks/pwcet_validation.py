@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from ptxwcet.methods.pwcet.dependence import extremal_index, extremogram, serial_dependence
 from ptxwcet.methods.pwcet.distributions import Family, Floats, Law, sample
 from ptxwcet.methods.pwcet.estimation import Estimator, fit_law, fit_rows
-from ptxwcet.methods.pwcet.extremal import extremal_index, extremogram
-from ptxwcet.methods.pwcet.goodness import RESTRICTED, assess_fit, likelihood_ratio
 from ptxwcet.methods.pwcet.hypotheses import extreme_outcomes, series_outcomes
 from ptxwcet.methods.pwcet.intervals import profile_intervals
 from ptxwcet.methods.pwcet.sample_study import make_sample, study_sample
-from ptxwcet.methods.pwcet.series import serial_dependence
 from ptxwcet.methods.pwcet.settings import Settings
-from ptxwcet.methods.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.tail import Extremes, Tail, assess_fit, likelihood_ratio
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "experiments"
 LAWS = [(family, xi) for family in (Family.GEV, Family.GPD) for xi in (-0.2, 0.0, 0.2)]
@@ -39,6 +37,7 @@ SCALE, PLACE = 20.0, 100.0
 
 Process = Callable[[int, np.random.Generator], Floats]
 Rows = list[dict[str, Any]]
+RESTRICTED = {Family.GEV: Family.GUMBEL, Family.GPD: Family.EXPONENTIAL}
 
 
 def max_autoregressive(n: int, theta: float, random: np.random.Generator) -> Floats:

@@ -15,9 +15,7 @@ from random import Random
 
 from variant_loops import RandomLoop, draw_loop
 
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import loop_entries
@@ -49,11 +47,10 @@ def bounds_of(loop: RandomLoop) -> dict[str, int] | None:
 
 def bounds_of_kernel(kernel: Kernel) -> dict[str, int] | None:
     """Body executions of each loop of a kernel by its label; None if the kernel has no bound."""
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    meetings = tuple(compute_postdominators(cfg).immediate)
+    flow = ControlFlow.of(kernel)
+    cfg, forest = flow.cfg, flow.forest
     try:
-        pieces = extract_paths(kernel, cfg, forest, meetings, LAUNCH, PlacedFacts())
+        pieces = extract_paths(flow, LAUNCH, PlacedFacts())
     except PtxwcetError:
         return None
     found = {cfg.name(one.header): 0 for one in forest.loops}

@@ -126,8 +126,7 @@ def settled_by_ranges(entry: Entry) -> int:
     opened = open_request(request_for(entry), module_of(entry.path))
     (kernel,) = (one for one in opened.kernels if one.name == entry.kernel)
     launch = opened.launch_of(kernel)
-    whole, cfg, forest = control_flow(entry)
-    questions = find_questions(whole, cfg, forest, launch, NO_PLACED_FACTS)
+    questions = find_questions(control_flow(entry), launch, NO_PLACED_FACTS)
     return sum(bool(one.arrays) for one in questions.loops)
 
 

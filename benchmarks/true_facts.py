@@ -29,18 +29,17 @@ from observed_facts import Observed, TooLong, labels, together
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.commands.run.study import emulated, open_launch
+from ptxwcet.commands.run.study import emulated, open_launch, prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.parameters import resolve_arrays
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, Place, StatedFacts
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.opened.opening import Launched
+from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel, analyse_prepared, build_flow
@@ -379,8 +378,8 @@ def problems_in(
     if not all(run.is_complete for run in case.runs):
         counts["not executed to the end"] += 1
         return []
-    cfg, forest = build_flow(case.kernel, case.launch)
-    observed = Observed(cfg, forest)
+    flow = build_flow(case.kernel, case.launch)
+    cfg, observed = flow.cfg, Observed(flow.cfg, flow.forest)
     try:
         for run in case.runs:
             observed.add(run)
@@ -468,7 +467,9 @@ class _Checker:
         try:
             analysis = analyse_kernel(case.kernel, launch, MACHINE, facts)
             if self._is_launch:
-                analysis = with_launch_bound(analysis, case.module, Launched(), Wishes(Request("")))
+                analysis = with_launch_bound(
+                    analysis, case.module, SaidByFile(), Wishes(Request(""))
+                )
         except PtxwcetError as error:
             if error.diagnostics[0].code in CONTRADICTIONS:
                 text = error.diagnostics[0].render()
@@ -478,7 +479,7 @@ class _Checker:
         if cycles < self._least:
             found.append(f"{case.name}: {cycles} below {self._least}: {facts}")
         found += [f"{case.name}: {text}: {facts}" for text in self._departures(analysis)]
-        whole = analysis.launched
+        whole = analysis.launch_bound
         return cycles, whole.claim.cycles if isinstance(whole, LaunchBound) else None
 
     def _departures(self, analysis: KernelAnalysis) -> list[str]:

@@ -13,17 +13,13 @@ from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
-from ptxwcet.flow.facts.fewer import fewer_facts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
 from ptxwcet.flow.flow_graph import FlowGraph, Work
-from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import LoopForest, find_loops, irreducible_diagnostics
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow, irreducible_diagnostics
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
-from ptxwcet.flow.paths.advice import advised
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed, with_variable_registers
 from ptxwcet.flow.paths.diagnostics import ContradictedFacts, OpenDecision, is_for_want_of_knowledge
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.paths.pieces import merge_equal
@@ -58,13 +54,13 @@ def prepare_kernel(
     Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts.
     """
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-    cfg, forest = build_flow(kernel, launch)
-    placed = place_facts(kernel, cfg, forest, facts)
-    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst)
+    flow = build_flow(kernel, launch)
+    placed = place_facts(flow, facts)
+    preparation = _Preparation(flow, launch, machine, unknown_at_worst)
     try:
         return preparation.prepared(launch, placed)
     except PtxwcetError as error:
-        raise advised(error, kernel, cfg, forest, launch, placed) from None
+        raise _advised(error, flow, launch, placed) from None
 
 
 def refusals_behind(
@@ -74,8 +70,8 @@ def refusals_behind(
 
     Cost: that of a bound.
     """
-    cfg, forest = build_flow(kernel, launch)
-    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst=False)
+    flow = build_flow(kernel, launch)
+    preparation = _Preparation(flow, launch, machine, unknown_at_worst=False)
     try:
         require_known_opcodes(kernel, unknown_at_worst=False)
         analyse_prepared(preparation.prepared(launch, placed))
@@ -85,16 +81,14 @@ def refusals_behind(
 
 
 @dataclass(slots=True)
-class _Preparation:
+class _Preparation(OnFlow):
     """A kernel in which facts have been placed, and its launch as it is stated.
 
     ``trials`` counts the effort of walks on trial, ``visits`` the blocks that they visited;
     ``excluded`` is what all facts together exclude of the launch.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     stated: Launch
     machine: Machine
     unknown_at_worst: bool
@@ -121,17 +115,13 @@ class _Preparation:
             self.piece(paths, launch, placed, counts.get(paths.warps), accesses)
             for paths in merge_equal(list(extracted))
         )
-        return PreparedKernel(
-            self.kernel, self.cfg, self.forest, launch, self.machine, pieces, placed
-        )
+        return PreparedKernel(self.flow, launch, self.machine, pieces, placed)
 
     def walked(
         self, launch: Launch, placed: PlacedFacts, *, is_trial: bool
     ) -> tuple[FlowGraph, tuple[BlockPaths, ...]]:
         """The paths under some facts, and the graph that they were found on."""
-        followed = with_variable_registers(self.kernel)
-        meetings = tuple(compute_postdominators(self.cfg).immediate)
-        graph = flow_graph(followed, self.cfg, self.forest, meetings, launch)
+        graph = flow_graph(followed(self.flow), launch)
         if is_trial:
             graph.work.limit(self.trials, (_MOST_TRIAL_VISITS - self.visits) // 2)
         try:
@@ -172,14 +162,15 @@ class _Preparation:
     ) -> PreparedPiece:
         """What the warps of some blocks execute, and how long each instruction of it takes."""
         kernel, machine = self.kernel, self.machine
-        followed = with_variable_registers(kernel)
-        given = decisive_variables(followed, {*launch.parameter_bytes, *launch.constants})
+        given = decisive_variables(
+            with_variable_registers(kernel), {*launch.parameter_bytes, *launch.constants}
+        )
         at_worst = self.unknown_at_worst
         stated = self.stated
         costs = LaunchCosts(kernel, stated, machine, unknown_at_worst=at_worst, accesses=accesses)
         is_single = not launch.ranges and launch.parameters == stated.parameters
         exist = is_single and (launch.grid is not None or paths.first == (0, 0, 0))
-        totals = totals_in_force(kernel, self.cfg, paths, placed.totals, exist=exist)
+        totals = totals_in_force(self.flow, paths, placed.totals, exist=exist)
         workload = build_workload(
             paths.warps, kernel, self.cfg, costs, machine.scoreboard, totals=totals
         )
@@ -196,17 +187,16 @@ class _Preparation:
         return PreparedPiece(paths, workload, assumptions, costs.is_nominal, count)
 
 
-def build_flow(kernel: Kernel, launch: Launch) -> tuple[ControlFlowGraph, LoopForest]:
-    """The graph and the loops of a kernel that such a launch is legal for.
+def build_flow(kernel: Kernel, launch: Launch) -> ControlFlow:
+    """The control flow of a kernel that such a launch is legal for.
 
     Raises PtxwcetError: PW211, PW212 (launch), PW201, PW231 (loops).
     """
     check_launch(launch, kernel)
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    if not forest.is_reducible:
-        raise PtxwcetError(irreducible_diagnostics(kernel, cfg, forest))
-    return cfg, forest
+    flow = ControlFlow.of(kernel)
+    if not flow.forest.is_reducible:
+        raise PtxwcetError(irreducible_diagnostics(flow))
+    return flow
 
 
 def analyse_kernel(
@@ -226,9 +216,9 @@ def analyse_kernel(
     but for a known schedule that never repeats.
     """
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
-    cfg, forest = build_flow(kernel, launch)
-    placed = place_facts(kernel, cfg, forest, facts)
-    preparation = _Preparation(kernel, cfg, forest, launch, machine, unknown_at_worst)
+    flow = build_flow(kernel, launch)
+    placed = place_facts(flow, facts)
+    preparation = _Preparation(flow, launch, machine, unknown_at_worst)
     best: KernelAnalysis | None = None
     problem: PtxwcetError | None = None
     try:
@@ -242,8 +232,17 @@ def analyse_kernel(
         best = _least(preparation, placed, best, policy)
     if best is None:
         assert problem is not None
-        raise advised(problem, kernel, cfg, forest, launch, placed)
+        raise _advised(problem, flow, launch, placed)
     return best
+
+
+def _advised(
+    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts
+) -> PtxwcetError:
+    # here: only of a refusal it is asked what would settle it
+    from ptxwcet.flow.paths.advice import advised
+
+    return advised(error, flow, launch, facts)
 
 
 def _is_known(analysis: KernelAnalysis) -> bool:
@@ -263,6 +262,9 @@ def _least(
     More facts rarely raise a bound then: not all ways to leave some out are tried. Where a branch
     is open without some facts it is so without more.
     """
+    # here: what one known path bounds is not bounded again
+    from ptxwcet.flow.facts.fewer import fewer_facts
+
     stated, kernel = preparation.stated, preparation.kernel
     named = {*stated.parameters, *stated.ranges, *stated.parameter_bytes, *stated.constants}
     decisive = decisive_variables(with_variable_registers(kernel), named)
@@ -312,17 +314,13 @@ def on_machine(
     PtxwcetError (PW401 to PW403). Cost: linear in the paths.
     """
     launch = bound.launch
-    preparation = _Preparation(
-        bound.kernel, bound.cfg, bound.forest, launch, machine, unknown_at_worst
-    )
+    preparation = _Preparation(bound.flow, launch, machine, unknown_at_worst)
     charged = accesses if machine.memory is not None else None
     pieces = tuple(
         preparation.piece(piece.paths, launch, bound.facts, piece.count, charged)
         for piece in bound.pieces
     )
-    return PreparedKernel(
-        bound.kernel, bound.cfg, bound.forest, launch, machine, pieces, bound.facts
-    )
+    return PreparedKernel(bound.flow, launch, machine, pieces, bound.facts)
 
 
 def analyse_prepared(
@@ -339,9 +337,8 @@ def analyse_prepared(
             outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)
         _require_answer(kernel, outcomes, method)
         pieces.append(AnalysedPiece(piece.paths, analysis, outcomes, method, piece.count))
-    cfg, forest = prepared.cfg, prepared.forest
     launch, facts = prepared.launch, prepared.facts
-    return KernelAnalysis(kernel, cfg, forest, launch, machine, tuple(pieces), facts)
+    return KernelAnalysis(prepared.flow, launch, machine, tuple(pieces), facts)
 
 
 def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:

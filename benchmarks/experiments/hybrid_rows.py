@@ -129,7 +129,7 @@ def study(store: Store, kernel: HybridKernel, runs: Sequence[Run]) -> Row:
         transitions=estimate.coverage.transitions,
         transitions_seen=estimate.coverage.seen,
         loop_share=outer / estimate.warp_wcet,
-        barrier_share=estimate.shares.all_barriers / estimate.warp_wcet,
+        barrier_share=estimate.shares.barriers / estimate.warp_wcet,
         safe_block=safe_cycles(answer),
         block_alone=longest_alone(kernel),
     )

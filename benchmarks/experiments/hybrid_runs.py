@@ -24,9 +24,8 @@ from ptxwcet.commands.trace.study import TracedLaunch, TraceOptions, trace_launc
 from ptxwcet.opened.request import Request
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.whole_files import write_text
-from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import TimedTrace
-from ptxwcet.trace.files import read_trace
+from ptxwcet.trace.files import read_trace, write_columns
 
 POLICY = "lrr"
 SMS = 14

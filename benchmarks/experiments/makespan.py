@@ -13,17 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from makespan_states import count_reachable
+
 from experiments.experiment import Results, Task
 from experiments.makespan_report import write_report
 from experiments.sample_launches import sample_launches
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.methods.makespan.closed_form import build_schedule, upper_makespan
-from ptxwcet.methods.makespan.extrapolation import extrapolate
+from ptxwcet.methods.makespan.closed_form import (
+    build_schedule,
+    pessimistic_makespan,
+    upper_makespan,
+)
 from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
-from ptxwcet.methods.makespan.pessimistic import pessimistic_makespan
+from ptxwcet.methods.makespan.methods import extrapolate
 from ptxwcet.methods.makespan.schedule import check_schedule
-from ptxwcet.methods.makespan.states import count_reachable, count_states, fill_table
+from ptxwcet.methods.makespan.states import count_states, fill_table
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.methods.makespan.study import MakespanOptions, makespans_of_file
 from ptxwcet.opened.opening import RefusedKernel
@@ -111,7 +116,7 @@ def _parts(protocol: _Protocol, say: Callable[[str], None]) -> dict[str, Callabl
         "five_tables": lambda: timed_tables(_FIG_6[0], tables),
         "reached": lambda: {
             "states": count_states(5, tables),
-            "reached": count_reachable(_FIG_6[0], tables, 1, 1),
+            "reached": count_reachable(_FIG_6[0], tables),
         },
         "six": lambda: convergence(*_FIG_6, tables),
         "seven": lambda: convergence(*_FIG_7, min(tables, 12)),

@@ -127,5 +127,5 @@ def _add_pictures(results: Results, answer: PwcetAnswer) -> None:
         is_wanted = label in ("", last) or picture.name == "exceedance"
         if picture.name in _PICTURES and is_wanted:
             name = f"{label}-{picture.name}.png".lstrip("-")
-            title = f"{label}: {picture.title}" if label else picture.title
-            results.place_picture(name, f"{title}, {picture.caption}", picture.bytes("png"))
+            title = f"{label}: " * bool(label) + picture.caption.replace(": ", ", ", 1)
+            results.place_picture(name, title, picture.bytes("png"))

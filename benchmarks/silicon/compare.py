@@ -71,7 +71,7 @@ def compared(row: dict[str, str]) -> Row:
         machine=MACHINE,
         registers=int(row["registers_per_thread"]),
     )
-    launch = found.analysis.launched
+    launch = found.analysis.launch_bound
     assert isinstance(launch, LaunchBound), "the launch is bounded"
     parts, cycles = launch.bound, launch.claim.cycles
     clock = load_machine(MACHINE).clock_mhz

@@ -10,11 +10,9 @@ from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Assumption, Refusal
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
 from ptxwcet.flow.walk.path import BlockPaths
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.warp.program import BlockWorkload
 
@@ -42,23 +40,21 @@ class AnalysedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelAnalysis:
+class KernelAnalysis(OnFlow):
     """A kernel bounded for a launch on a machine; ``worst`` is the piece with the largest bound.
 
-    ``launched``: how long the whole launch takes, or why that is not bounded; None without a grid.
+    ``launch_bound``: how long the whole launch takes, or why that is open; None without a grid.
     ``others``: the pieces under other choices of the facts that are stated, of which each covers
-    all blocks of the launch too; ``of_launch`` are those on which ``launched`` rests.
+    all blocks of the launch too; ``of_launch`` are those on which ``launch_bound`` rests.
     ``leaves_out``: ``pieces`` are for some facts left out.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     launch: Launch
     machine: Machine
     pieces: tuple[AnalysedPiece, ...]
     facts: PlacedFacts
-    launched: LaunchBound | Refusal | None = None
+    launch_bound: LaunchBound | Refusal | None = None
     of_launch: tuple[AnalysedPiece, ...] = ()
     others: tuple[tuple[AnalysedPiece, ...], ...] = ()
     leaves_out: bool = False
@@ -85,12 +81,10 @@ class PreparedPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedKernel:
+class PreparedKernel(OnFlow):
     """A kernel whose warps' programs are known, before any bound or run."""
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     launch: Launch
     machine: Machine
     pieces: tuple[PreparedPiece, ...]

@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 
 import click
 
@@ -149,6 +148,9 @@ class _Commands(click.Group):
 
 def _require_file(word: str) -> None:
     """click.UsageError for a word, as of a command, that is the name of no file."""
+    # here: of a word that is a command, or a file's, nothing is near
+    from difflib import get_close_matches
+
     near = get_close_matches(word.lower(), _COMMANDS, 1)
     is_word = word.replace("-", "").replace("_", "").isalpha()
     if is_word and not os.path.exists(word):

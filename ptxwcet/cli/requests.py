@@ -10,9 +10,8 @@ import click
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import STANDARD_INPUT
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
 from ptxwcet.opened.front_ends import read_stream
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.request import Request, needs_tool
 
 
 def request_from(
@@ -56,6 +55,9 @@ def request_from(
             raise click.UsageError(
                 "--nvcc-options is for CUDA source: a binary is compiled already"
             )
+        # here: PTX needs neither compiler nor opener
+        from ptxwcet.opened.nvcc import Compilation, ptx_text
+
         compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
         text = ptx_text(file, compilation, kernels)
     if (arch or nvcc_options) and not needs_tool(file):

@@ -123,16 +123,16 @@ def _dossier(
     from ptxwcet.dossier.report import Circumstances, build_dossier, failed_checks
     from ptxwcet.opened.files_read import files_of
     from ptxwcet.opened.opening import read_module
+    from ptxwcet.report.head import refusals
 
     module = read_module(request)
     answer = bound_file(request, module)
-    failures: list[Diagnostic] = []
-    report = build_report(answer, failures, source=request.source, checks=checks)
+    report = build_report(answer, source=request.source, checks=checks)
     failed = [one for row in answer.answered for one in checks.failed_row(row)]
     files = (*files_of(request, answer), *_launch_data(request))
     made = Circumstances(command_line(), page_time(), files)
     dossier_report = build_dossier(report, module, answer.machine, self_test(), made, failed)
-    diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures + failed
+    diagnostics = refusals(answer, report.kernels) + failed
     own = failed_checks(dossier_report.kernels, dossier_report.self_test)
     diagnostics += [Diagnostic("PW590", text) for text in own]
     return dossier_report, diagnostics

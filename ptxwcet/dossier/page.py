@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ptxwcet.commands.bound import loop_text
 from ptxwcet.dossier.report import DossierReport
-from ptxwcet.report.page.parts import page_file
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.page.parts import fill, page_file
 
 _PACKAGE = "ptxwcet.dossier"
 
@@ -19,6 +19,7 @@ def render_dossier(dossier: DossierReport) -> str:
         "dossier.html",
         package=_PACKAGE,
         dossier=dossier,
+        loop_text=loop_text,
         title=f"Dossier: {', '.join(names[:3])}{' and more' * (len(names) > 3)}",
         made=dossier.made.replace("T", " ").removesuffix("+00:00"),
         style=Markup(page_file("style.css") + page_file("dossier.css", _PACKAGE)),

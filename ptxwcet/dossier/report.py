@@ -16,13 +16,12 @@ from typing import Annotated, Literal
 
 from ptxwcet.claims import AssumptionState, Guarantee
 from ptxwcet.commands.bound.report import BoundedKernel, Report, merged_assumptions
-from ptxwcet.commands.bound.text import launch_text
 from ptxwcet.commands.certificates.report import Rechecked, recheck
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import ReadFile
-from ptxwcet.report.head import MachineHead, Refused, as_people_know
+from ptxwcet.report.head import MachineHead, Refused, as_people_know, launch_text
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.version import VERSION

@@ -21,9 +21,10 @@ from ptxwcet.emulator.registers import (
     special_registers,
 )
 from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
+from ptxwcet.flow.graph.control_flow import describe_block
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.graph.loops import describe_block, find_loops
+from ptxwcet.flow.graph.loops import find_loops
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 

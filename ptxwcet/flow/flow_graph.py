@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from ptxwcet.flow.effort import Effort
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.graph import reachable
+
+_Kind = TypeVar("_Kind")
 
 # What ends threads.
 ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT, ControlEffect.TRAP)
@@ -31,20 +34,31 @@ MOST_SEARCH_STEPS = 1_000_000
 MOST_PROOF_STEPS = 100_000
 
 
+class Kept:
+    """What the parts of the walk keep: of each class the one instance, empty at first."""
+
+    def __init__(self) -> None:
+        self._kept: dict[type, object] = {}
+
+    def __getitem__(self, kind: type[_Kind]) -> _Kind:
+        if kind not in self._kept:
+            self._kept[kind] = kind()
+        found = self._kept[kind]
+        assert isinstance(found, kind)
+        return found
+
+
 @dataclass(slots=True)
 class Work:
     """What all walks over a graph have done: blocks visited, branches found open, variants.
 
     ``most_visits`` is how many blocks all of them together may visit, None: no limit.
     ``open_branches`` are not decided in some walk; at ``parting`` lanes of a warp go both ways.
-    ``regions``, ``ways``, ``results``, ``variants`` and ``searches`` belong to
-    :mod:`ptxwcet.flow.walk.variants`; ``uncounted`` are loops that were not counted without a
+    ``uncounted`` are loops that were not counted without a
     variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
     of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
-    launch; ``passages`` are those of
-    :mod:`ptxwcet.flow.certificates.proof`, ``states`` what contradicted certificates, by loop;
-    ``steps`` those of :mod:`ptxwcet.flow.walk.steps`, by block; ``told_apart``: walks know the
-    index of each lane.
+    launch; ``told_apart``: walks know the index of each lane. ``of_kernel`` and ``of_launch`` are
+    what the parts of the walk have found out and keep, for all launches and for this one.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """
@@ -53,20 +67,13 @@ class Work:
     most_visits: int | None = None
     open_branches: set[int] = field(default_factory=set)
     parting: set[int] = field(default_factory=set)
-    dominators: tuple[BlockId | None, ...] = ()
     before_barriers: frozenset[int] | None = None
-    regions: dict[int, Any] = field(default_factory=dict)
-    ways: dict[tuple[int, int], Any] = field(default_factory=dict)
-    results: dict[int, Any] = field(default_factory=dict)
-    variants: dict[Any, Any] = field(default_factory=dict)
-    searches: dict[Any, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
     relied: set[int] = field(default_factory=set)
     excluded: tuple[str, ...] = ()
-    passages: dict[Any, Any] = field(default_factory=dict)
-    states: dict[int, list[Any]] = field(default_factory=dict)
-    steps: dict[int, Any] = field(default_factory=dict)
     told_apart: bool = True
+    of_kernel: Kept = field(default_factory=Kept)
+    of_launch: Kept = field(default_factory=Kept)
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
     searching: Effort = field(default_factory=lambda: Effort(MOST_SEARCH_STEPS))
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
@@ -101,12 +108,10 @@ class Work:
         about loops.
         """
         work = Work()
+        work.of_kernel = self.of_kernel
         for name in _EFFORTS:
             effort = getattr(self, name)
             setattr(work, name, Effort((effort.most - effort.spent) // 2))
-        work.regions, work.variants, work.searches = self.regions, self.variants, self.searches
-        work.ways = self.ways
-        work.passages, work.states = self.passages, self.states
         return work
 
     def count(self, other: Work) -> None:
@@ -119,27 +124,16 @@ _EFFORTS = ("walking", "searching", "proving")
 
 
 @dataclass(frozen=True, slots=True)
-class FlowGraph:
+class FlowGraph(ControlFlow):
     """A kernel's control flow and what the walk needs to know about it.
 
     ``loaded`` says of loads, by index, in which range the integers lie that they give.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
-    postdominators: tuple[BlockId | None, ...]
     control_registers: frozenset[str]
     agreements: BranchAgreements
-    work: Work = field(default_factory=Work)
     loaded: Mapping[int, ArrayRange] = field(default_factory=dict)
-
-    @property
-    def dominators(self) -> tuple[BlockId | None, ...]:
-        """The immediate dominator of each block. Cost: near linear, once."""
-        if not self.work.dominators:
-            self.work.dominators = tuple(compute_dominators(self.cfg).immediate)
-        return self.work.dominators
+    work: Work = field(default_factory=Work)
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""
@@ -159,15 +153,15 @@ class FlowGraph:
         """
         if self.work.before_barriers is None:
             pending = [self.block_of(index) for index in self.cfg.barriers]
-            self.work.before_barriers = _led_to(self.cfg.predecessors, pending)
+            self.work.before_barriers = frozenset(reachable(self.cfg.predecessors, pending))
         waits = self.work.before_barriers.intersection(sides)
         ends = [one for one in sides if self.is_final(BlockId(one))]
         if working and waits:
-            going = _led_to(self.cfg.successors, waits)
+            going = reachable(self.cfg.successors, waits)
             ends = [one for one in sides if one not in waits and self._runs_out(one, going)]
         return ends[0] if ends and waits else None
 
-    def _runs_out(self, block: int, others: frozenset[int]) -> bool:
+    def _runs_out(self, block: int, others: Collection[int]) -> bool:
         """Whether one way alone leads from a block to the end, on which no others come along.
 
         It passes no block twice. The last block may be that of others, if it does nothing else. No
@@ -190,9 +184,9 @@ class FlowGraph:
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""
         count = 0
-        above = self.postdominators[block]
+        above = self.meeting(block)
         while above is not None:
-            count, above = count + 1, self.postdominators[above]
+            count, above = count + 1, self.meeting(above)
         return count
 
     def meeting_inside(self, loop: Loop, block: int) -> int | None:
@@ -208,23 +202,30 @@ class FlowGraph:
             ]
             for source in loop.body
         }
-        reachable = _reachable(inside, block, None)
-        if -1 not in reachable:
+        inside[-1] = []
+        behind = reachable(inside, inside[block])
+        if -1 not in behind:
             return None
-        candidates = [
-            other
-            for other in reachable
-            if other != block and -1 not in _reachable(inside, block, other)
-        ]
+        ways = {other: reachable(inside, inside[block], (other,)) for other in behind - {block}}
+        candidates = [other for other, before in ways.items() if -1 not in before]
         for candidate in candidates:
-            before = _reachable(inside, block, candidate)
-            if candidate != -1 and before.isdisjoint(set(candidates) - {candidate}):
+            if candidate != -1 and ways[candidate].isdisjoint({*candidates} - {candidate}):
                 return candidate
         return loop.header
 
     def block_of(self, index: int) -> BlockId:
         """The block that holds instruction ``index``. Cost: logarithmic."""
         return BlockId(bisect_right(self.cfg.blocks, index, key=lambda block: block.start) - 1)
+
+    def indices(self, blocks: Iterable[int]) -> Iterator[int]:
+        """The indices of the instructions of blocks, in order."""
+        for block in sorted(blocks):
+            yield from range(self.cfg.blocks[block].start, self.cfg.blocks[block].end)
+
+    def writes(self, blocks: Iterable[int]) -> Counter[str]:
+        """How many instructions of some blocks write each register."""
+        written = (self.kernel.instructions[index].writes for index in self.indices(blocks))
+        return Counter(name for names in written for name in names)
 
     def last(self, block: int) -> int:
         """Index of the last instruction of a block."""
@@ -243,27 +244,3 @@ class FlowGraph:
     def width(self, name: str) -> int:
         """Width of a register in bits."""
         return register_width(self.kernel.registers[name])
-
-
-def _led_to(next_of: Sequence[Iterable[int]], starts: Iterable[int]) -> frozenset[int]:
-    """The blocks that ways from some of them lead to, these included."""
-    found: set[int] = set()
-    pending = [*starts]
-    while pending:
-        one = pending.pop()
-        if one not in found:
-            found.add(one)
-            pending += next_of[one]
-    return frozenset(found)
-
-
-def _reachable(successors: dict[int, list[int]], start: int, without: int | None) -> set[int]:
-    """What ``start`` leads to, by at least one edge, if ``without`` is left out."""
-    seen: set[int] = set()
-    pending = list(successors.get(start, ()))
-    while pending:
-        block = pending.pop()
-        if block != without and block not in seen:
-            seen.add(block)
-            pending += successors.get(block, ())
-    return seen

@@ -29,9 +29,9 @@ from ptxwcet.library.arguments import REFUSE, WORST, checked
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.opened.opening import RefusedKernel, open_request
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 
 Dimensions = int | Sequence[int] | str

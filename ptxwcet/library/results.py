@@ -13,9 +13,8 @@ from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.text import render_text
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators
-from ptxwcet.flow.graph.loops import LoopForest, find_loops
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Answer, RefusedKernel
@@ -29,18 +28,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cfg:
+class Cfg(OnFlow):
     """A kernel's control-flow graph, calls replaced; blocks go by their labels."""
 
-    kernel: Kernel
-    graph: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
 
     @classmethod
     def of(cls, kernel: Kernel) -> Cfg:
         """The graph of a kernel whose calls are replaced. Cost: near linear."""
-        graph = build_cfg(kernel)
-        return cls(kernel, graph, find_loops(graph, compute_dominators(graph)))
+        return cls(ControlFlow.of(kernel))
+
+    @property
+    def graph(self) -> ControlFlowGraph:
+        """Blocks and edges."""
+        return self.flow.cfg
 
     def to_networkx(self) -> networkx.DiGraph:
         """The graph with a node for each block and its number of ``instructions``, ``line`` of the
@@ -136,7 +137,7 @@ class Bound:
 
     @property
     def _launch_claim(self) -> TimingClaim | None:
-        launched = self.analysis.launched
+        launched = self.analysis.launch_bound
         return launched.claim if isinstance(launched, LaunchBound) else None
 
     @property
@@ -152,7 +153,7 @@ class Bound:
     @property
     def cfg(self) -> Cfg:
         """The kernel's control-flow graph."""
-        return Cfg(self.analysis.kernel, self.analysis.cfg, self.analysis.forest)
+        return Cfg(self.analysis.flow)
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report."""
@@ -161,7 +162,7 @@ class Bound:
 
     def text(self) -> str:
         """The report for people."""
-        return render_text(build_report(self._alone()))
+        return render_text(build_report(self._alone())).text
 
     def _alone(self) -> Answer[KernelAnalysis]:
         answer = self.answer

@@ -20,12 +20,12 @@ from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes import shape as shapes
+from ptxwcet.flow.shapes.domain import FUNCTIONS, speaks_of_all
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
-from ptxwcet.flow.shapes.rules import FUNCTIONS, speaks_of_all
 from ptxwcet.flow.shapes.shape import Agreement, Shape
 from ptxwcet.flow.values.accesses import access_of, variable_moves
 from ptxwcet.flow.values.arrays import origins_of_pointers
-from ptxwcet.flow.values.fixed_memory import FixedMemory
+from ptxwcet.flow.values.lane_state import FixedMemory
 from ptxwcet.flow.values.operands import register_width
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.ir.kernel import (
@@ -368,7 +368,7 @@ def _joined(graph: FlowGraph) -> Iterator[str]:
     yield from live.undefined()
     for block in graph.cfg.reverse_postorder:
         if graph.agreements[block] is Agreement.NONE:
-            yield from live.joined(BlockId(block), graph.postdominators[block])
+            yield from live.joined(BlockId(block), graph.meeting(block))
 
 
 def _led_to(kernel: Kernel) -> frozenset[str]:

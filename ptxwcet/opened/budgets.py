@@ -132,7 +132,7 @@ class Checks:
 
     def failed_row(self, row: KernelAnalysis) -> list[Diagnostic]:
         """What :meth:`failed` says of the bounds of an analysis, at the kernel's place."""
-        launched = row.launched
+        launched = row.launch_bound
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
         block, clock_mhz = row.worst.bound.claim, row.machine.clock_mhz
         return self.failed(row.kernel.readable, row.kernel.span, block, launch, clock_mhz)

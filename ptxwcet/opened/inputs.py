@@ -23,8 +23,7 @@ from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.flow.facts.parameters import ARRAY_SIZE
 from ptxwcet.machine.loader import load_machine, machine_files
 from ptxwcet.opened.front_ends import FRONT_ENDS
-from ptxwcet.opened.opening import open_request
-from ptxwcet.opened.recent import recent_module
+from ptxwcet.opened.opening import open_request, recent_module
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
 from ptxwcet.support.input_files import (

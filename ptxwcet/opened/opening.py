@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,28 +13,22 @@ from ptxwcet.bounds.analysed import PreparedKernel
 from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.bounds.methods import SCHEDULED
 from ptxwcet.bounds.wishes import require_use
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.asm_comments import find_marks
-from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.cuda_names import parameter_names
-from ptxwcet.flow.facts.files import read_flow_facts
 from ptxwcet.flow.facts.parameters import (
     parse_parameters,
     refuse_alignment,
-    resolve_parameters,
 )
-from ptxwcet.flow.facts.places import main_file
 from ptxwcet.flow.facts.stated import (
-    FactSource,
-    ParameterFact,
     StatedFacts,
     parse_loop_bounds,
 )
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
-from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
+from ptxwcet.flow.launch import Launch
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
+from ptxwcet.opened.cuda_text import cuda_parameter_names, cuda_source
 from ptxwcet.opened.front_ends import read_program, read_source
+from ptxwcet.opened.launching import SaidByFile, build_launch, with_launch_file
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.simulator.policies import Policy, find_policy
@@ -44,35 +37,19 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.input_files import (
     MOST_DATA_BYTES,
     MOST_TEXT_BYTES,
-    is_supplied,
     open_input,
     read_bytes,
-    read_text,
 )
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
-    from ptxwcet.emulator.launch_model import LaunchFile
+    pass
+from functools import lru_cache
 
+from ptxwcet.support.input_files import working_folder
 
 _LOGGER = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """What a launch file says beside block and grid: scalars, aggregates and ``.const`` variables.
-
-    Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
-    place where it does; ``dynamic_shared_bytes`` without a launch file.
-    """
-
-    scalars: tuple[ParameterFact, ...] = ()
-    aggregates: tuple[tuple[str, bytes], ...] = ()
-    constants: tuple[tuple[str, bytes], ...] = ()
-    dynamic_shared_bytes: int | None = None
-    registers: int | None = None
-    registers_place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +116,21 @@ def refuse(kernel: Kernel, error: Exception) -> RefusedKernel:
 class Opened:
     """What a request was resolved to: its kernels, and what is said of their launch.
 
-    ``request`` has kernel, block and grid of its launch file, if it names one.
+    ``request`` has the kernel of its launch file, if it names one, which is no longer named.
     """
 
     request: Request
     sha256: str
     module: Module
     facts: StatedFacts
-    launched: Launched
+    said_by_file: SaidByFile
     kernels: tuple[Kernel, ...]
+
+    @property
+    def grid(self) -> str | None:
+        """The blocks of the grid, as they are written; None if nothing says them."""
+        given = self.said_by_file.grid
+        return self.request.grid if given is None else "x".join(map(str, given))
 
     def facts_of(self, kernel: Kernel) -> StatedFacts:
         """The facts that are stated about a kernel."""
@@ -159,7 +142,7 @@ class Opened:
         Raises PtxwcetError (PW209 to PW215).
         """
         own = self.facts_of(kernel) if facts is None else facts
-        return build_launch(kernel, self.request, own, self.launched)
+        return build_launch(kernel, self.request, own, self.said_by_file)
 
     def launch_not_bounded(self, kernel: Kernel) -> Launch:
         """The launch of a kernel, of which a study bounds nothing.
@@ -212,10 +195,10 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     known = read_module(request) if module is None else module
     _LOGGER.info("%s: read, %d kernels", printable_line(request.path), len(known.kernels))
     facts = state_facts(request, known)
-    request, launched = with_launch_file(request, known, facts)
-    require_uses(request, has_grid=request.grid is not None)
+    request, said = with_launch_file(request, known, facts)
+    require_uses(request, has_grid=request.grid is not None or said.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
-    return Opened(request, digest_of(request), known, facts, launched, tuple(kernels))
+    return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
 
 
 def require_uses(request: Request, *, has_grid: bool) -> None:
@@ -296,6 +279,9 @@ def state_facts(request: Request, module: Module) -> StatedFacts:
     )
     if request.facts_file is None:
         return options
+    # here: read only where there is one
+    from ptxwcet.flow.facts.files import read_flow_facts
+
     names = [kernel.name for kernel in module.kernels]
     file = read_flow_facts(request.facts_file, digest_of(request), names)
     return replace(
@@ -345,167 +331,17 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     return [kernel for kernel in bodies if not names or kernel.name in chosen]
 
 
-def with_launch_file(
-    request: Request, module: Module, facts: StatedFacts
-) -> tuple[Request, Launched]:
-    """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
+def recent_module(request: Request) -> Module:
+    """The PTX of a request, parsed anew only if it changed or was not among the last ones.
 
-    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
-    file that contradicts it. Its arrays are not built, but for aggregates and constants.
+    Raises PtxwcetError. Cost: the file is read.
     """
-    if request.launch_file is None:
-        return request, Launched()
-    # here: only commands with a launch file load numpy
-    from ptxwcet.emulator.launch_files import read_launch_file
-    from ptxwcet.emulator.layout import constant_bytes
-
-    launch = read_launch_file(
-        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
-    )
-    name = launch.kernel.name
-    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
-        raise _contradiction(
-            f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
-        )
-    sizes = {"block": launch.block, "grid": launch.grid}
-    for key, given in (("block", request.block), ("grid", request.grid)):
-        if given is not None and parse_dim3(given, key) != sizes[key]:
-            shown = "x".join(map(str, sizes[key]))
-            raise _contradiction(f"--{key} {given}", launch.place(key), shown)
-    launched = tuple(
-        ParameterFact(key, str(value), FactSource(launch.argument_place(key)))
-        for key, value in launch.scalars.items()
-    )
-    names = cuda_parameter_names(launch.kernel, request)
-    for fact in facts.of_kernel(name).parameters:
-        _check_against_launch(launch, launched, fact, names)
-    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
-    said = Launched(
-        launched,
-        tuple(launch.aggregate_bytes().items()),
-        tuple(constant_bytes(module, launch.constant_bytes()).items()),
-        launch.dynamic_shared_bytes,
-        launch.registers_per_thread,
-        launch.place("registers_per_thread"),
-    )
-    return replace(request, kernels=(name,), launch_file=None, block=block, grid=grid), said
+    files = tuple((one.name, one.text) for one in sources_of(request))
+    return warned_of(_parsed(files, working_folder()))
 
 
-def _check_against_launch(
-    launch: LaunchFile,
-    launched: tuple[ParameterFact, ...],
-    fact: ParameterFact,
-    names: Sequence[str] | None,
-) -> None:
-    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
-    larger array.
-    """
-    stated = resolve_parameters(launch.kernel, (fact,), names)
-    for key, size in stated.sizes.items():
-        held = launch.array_bytes(key)
-        if size < held:
-            shown = f"an array of {held:,} bytes"
-            raise _contradiction(fact.source.name, launch.argument_place(key), shown)
-    for key in (*stated.values, *stated.ranges):
-        place = launch.argument_place(key)
-        if key not in launch.scalars:
-            raise _contradiction(fact.source.name, place, "an array")
-        try:
-            resolve_parameters(launch.kernel, (*launched, fact), names)
-        except PtxwcetError:
-            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
-
-
-def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
-    return PtxwcetError(
-        Diagnostic(
-            "PW426",
-            f"{option} contradicts {place}, which says {written}",
-            help="leave one of them out, or let both say the same",
-        )
-    )
-
-
-def build_launch(
-    kernel: Kernel, request: Request, facts: StatedFacts, launched: Launched
-) -> Launch:
-    """The launch facts for one kernel; ``facts`` are those that concern it.
-
-    Raises PtxwcetError (PW209 to PW215).
-    """
-    block: Dim3
-    if request.block is not None:
-        block = parse_dim3(request.block, "block")
-    elif kernel.required_threads is not None:
-        block = kernel.required_threads
-    else:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW209",
-                f"the block size of kernel {kernel.readable} is not known",
-                kernel.span,
-                help="give the threads of a block, for example --block 256 or --block 32x8",
-            )
-        )
-    grid = None if request.grid is None else parse_dim3(request.grid, "grid")
-    names = cuda_parameter_names(kernel, request)
-    scalars = resolve_parameters(kernel, (*launched.scalars, *facts.parameters), names)
-    data, constants = dict(launched.aggregates), dict(launched.constants)
-    called = (
-        {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
-    )
-    arrays = resolve_arrays(kernel, facts.arrays, names)
-    said = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
-    return Launch(block, grid, *said, scalars.sizes)
-
-
-def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
-    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
-
-    Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
-    None.
-    """
-    source = cuda_source(request)
-    text = _source_of_lines(kernel) if source is None else source.text
-    names = None if text is None else parameter_names(text, kernel.name)
-    if names is not None and len(names) == len(kernel.parameters):
-        return names
-    if kernel.readable == kernel.name or not kernel.parameters:
-        return None
-    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
-
-
-def _source_of_lines(kernel: Kernel) -> str | None:
-    """The file that the kernel's lines are of, if it lies below the working directory."""
-    if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
-        return None
-    path = Path(file)
-    if not path.is_absolute():
-        return None
-    # by a name of its own: another input of this path may be supplied though this is not here
-    name = os.path.join(path.parent, os.curdir, path.name)
-    is_here = is_supplied(name)
-    if is_here is None:
-        is_here = Path.cwd() in path.resolve().parents
-    if not is_here:
-        return None
-    try:
-        return read_text(name, MOST_TEXT_BYTES, "replace")
-    except (OSError, ValueError):
-        return None
-
-
-def cuda_source(request: Request) -> CudaSource | None:
-    """The CUDA source given, or the one lying beside the file, if there is one.
-
-    Raises PtxwcetError (PW213) for one that is given and cannot be read.
-    """
-    path = Path(request.source or Path(request.path).with_suffix(".cu"))
-    try:
-        return CudaSource(path.name, read_text(path, MOST_TEXT_BYTES, "replace"))
-    except OSError as error:
-        if request.source is None:
-            return None
-        raise PtxwcetError(
-            Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
-        ) from None
+@lru_cache(maxsize=4)
+def _parsed(files: tuple[tuple[str, str], ...], folder: str) -> Module:
+    # texts, not digests of them: a file may be another one when it is read again; names of files
+    # are shown as they are from the folder
+    return read_program(*(SourceFile(*one) for one in files))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.front_ends import is_no_ptx
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
+SOURCE = ".cu"
+_MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
 MOST_INSTRUCTIONS = 10**9
 """Warp-instructions after which an execution is given up unless told otherwise."""
 
@@ -45,3 +50,19 @@ class Request:
     ptxas_info: str | None = None
     asks_ptxas: bool = False
     links: tuple[str, ...] = ()
+
+
+def needs_tool(path: str) -> bool:
+    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant.
+
+    A binary that a front end reads itself is none.
+    """
+    if is_no_ptx(path):
+        return False
+    if Path(path).suffix.lower() == SOURCE:
+        return True
+    try:
+        with open_input(path, MOST_DATA_BYTES) as file:
+            return file.read(8).startswith(_MARKS)
+    except OSError:
+        return False  # whoever reads it says why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
@@ -14,8 +15,12 @@ from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.opened.opening import Launched, sources_of
+from ptxwcet.opened.launching import SaidByFile
+from ptxwcet.opened.opening import sources_of
 from ptxwcet.opened.request import Request
+
+if TYPE_CHECKING:
+    from ptxwcet.bounds.register_use import RegisterUse
 
 
 class Wishes:
@@ -27,9 +32,13 @@ class Wishes:
     @cached_property
     def _use(self) -> RegisterUse | None:
         request = self._request
+        if request.ptxas_info is None and not request.asks_ptxas:
+            return None
+        # here: few launches ask ptxas
+
         if request.ptxas_info is not None:
             return read_register_use(request.ptxas_info)
-        return ask_ptxas(sources_of(request)[0].text) if request.asks_ptxas else None
+        return ask_ptxas(sources_of(request)[0].text)
 
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""
@@ -40,7 +49,7 @@ class Wishes:
 
 
 def with_launch_bound(
-    analysis: KernelAnalysis, module: Module, launched: Launched, wishes: Wishes
+    analysis: KernelAnalysis, module: Module, said_by_file: SaidByFile, wishes: Wishes
 ) -> KernelAnalysis:
     """The analysis with the bound of its launch, if there is a grid.
 
@@ -54,13 +63,13 @@ def with_launch_bound(
     if grid is None:
         return analysis
     said = wishes.of(analysis.kernel)
-    block = launched_block(analysis.kernel, analysis.launch, module, launched, said)
+    block = launched_block(analysis.kernel, analysis.launch, module, said_by_file, said)
     best: LaunchBound | Refusal | None = None
     for pieces in (analysis.pieces, *analysis.others):
         counted = [(piece.analysis, piece.count) for piece in pieces]
         found = bound_launch(counted, grid, block, analysis.machine, said)
         if best is None or _is_less(found, best):
-            best, analysis = found, replace(analysis, launched=found, of_launch=pieces)
+            best, analysis = found, replace(analysis, launch_bound=found, of_launch=pieces)
     return analysis
 
 
@@ -71,16 +80,18 @@ def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:
 
 
 def launched_block(
-    kernel: Kernel, launch: Launch, module: Module, launched: Launched, wishes: GridWishes
+    kernel: Kernel, launch: Launch, module: Module, said_by_file: SaidByFile, wishes: GridWishes
 ) -> LaunchedBlock:
     """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
-    registers, source = stated_registers(wishes, launched.registers, launched.registers_place)
+    registers, source = stated_registers(
+        wishes, said_by_file.registers, said_by_file.registers_place
+    )
     return LaunchedBlock(
         kernel,
         launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
-        launched.dynamic_shared_bytes,
+        said_by_file.dynamic_shared_bytes,
         registers,
         source,
         tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),

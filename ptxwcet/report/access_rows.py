@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ptxwcet.ir.kernel import Kernel, Space
 from ptxwcet.memory.analysis import KernelAccesses, Transactions
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines, ptx_text
+from ptxwcet.report.source_lines import SourceLines, place, ptx_text
 
 
 @dataclass(frozen=True, slots=True)

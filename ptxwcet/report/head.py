@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from enum import Enum
 from functools import partial
+from math import isfinite
 from typing import Any, Final, Literal, TypeVar
 
 from ptxwcet.claims import AssumptionState
-from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, internal_error
 from ptxwcet.support.version import VERSION
 
 SCHEMA: Final = 1
+
+_Names = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,29 @@ class MachineHead(FileHead):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelHead:
+    """What the row of a kernel begins with: its name and its launch.
+
+    ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
+    as people know them.
+    """
+
+    kernel: str
+    readable: str
+    block: Dim3
+    grid: Dim3 | None
+    parameters: tuple[tuple[str, int | float], ...]
+    parameter_names: _Names
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHead(KernelHead):
+    """What the row of a kernel begins with whose blocks are timed: they have so many warps."""
+
+    warp_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class DiagnosticRow:
     """A diagnostic: code, place, message, notes, help."""
 
@@ -80,6 +107,8 @@ Study = TypeVar("Study")
 """What came of a study of a kernel."""
 Row = TypeVar("Row")
 """The row of a kernel in a report."""
+Headed = TypeVar("Headed", bound=KernelHead | Refused)
+"""A row that says the kernel's launch, or why there is none."""
 
 
 def report_head() -> tuple[Literal[1], str, str]:
@@ -116,32 +145,50 @@ def kernel_rows(
     answer: Answer[Study],
     kernel_of: Callable[[Study], Kernel],
     row_of: Callable[[Study], Row],
-    failures: list[Diagnostic] | None,
 ) -> tuple[Row | Refused, ...]:
     """The row of each kernel of an answer, or its refusal, in file order.
 
-    An internal error in making a row is its refusal (PW901), and is added to ``failures``.
+    An internal error in making a row is its refusal (PW901): see :func:`internal_errors`.
     """
     return tuple(
         refused_row(one)
         if isinstance(one, RefusedKernel)
-        else row_or_refusal(kernel_of(one), partial(row_of, one), failures)
+        else row_or_refusal(kernel_of(one), partial(row_of, one))
         for one in answer.kernels
     )
 
 
-def row_or_refusal(
-    kernel: Kernel | str, make: Callable[[], Row], failures: list[Diagnostic] | None
-) -> Row | Refused:
+def row_or_refusal(kernel: Kernel | str, make: Callable[[], Row]) -> Row | Refused:
     """The row of a kernel (or of one so called); its refusal (PW901) for an internal error."""
     try:
         return make()
     except Exception as error:
         names = (kernel, kernel) if isinstance(kernel, str) else (kernel.name, kernel.readable)
         found = internal_error(error, f"kernel {names[1]}")
-        if failures is not None:
-            failures.append(found)
         return Refused(*names, (diagnostic_row(found),))
+
+
+def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
+    """The internal errors that cost kernels which an answer has, their rows."""
+    pairs = zip(answer.kernels, rows, strict=True)
+    return [
+        one
+        for study, row in pairs
+        if isinstance(row, Refused) and not isinstance(study, RefusedKernel)
+        for one in said_in(row)
+    ]
+
+
+def refusals(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
+    """Why kernels of an answer are refused, and then the internal errors of its report."""
+    said = [one for refused in answer.refused for one in refused.diagnostics]
+    return said + internal_errors(answer, rows)
+
+
+def said_in(row: Refused) -> list[Diagnostic]:
+    """The diagnostics of a refusal that has no place."""
+    said = row.diagnostics
+    return [Diagnostic(one.code, one.message, notes=one.notes, help=one.help) for one in said]
 
 
 def refused_row(row: RefusedKernel) -> Refused:
@@ -150,21 +197,32 @@ def refused_row(row: RefusedKernel) -> Refused:
     return Refused(kernel.name, kernel.readable, tuple(map(diagnostic_row, row.diagnostics)))
 
 
-def name_rows(launch: Launch) -> tuple[tuple[str, str], ...]:
-    """What the parameters with a value are called where that is not their PTX name."""
-    names = ((one, launch.name_of(one)) for one in sorted(launch.parameters))
-    return tuple((one, name) for one, name in names if name != one)
+def kernel_head(
+    kernel: Kernel, launch: Launch
+) -> tuple[str, str, Dim3, Dim3 | None, tuple[tuple[str, int | float], ...], _Names]:
+    """The fields of a :class:`KernelHead`; names are those that are not PTX's own."""
+    parameters = tuple(sorted(launch.parameters.items()))
+    names = ((one, launch.name_of(one)) for one, _ in parameters)
+    other = tuple((one, name) for one, name in names if name != one)
+    return kernel.name, kernel.readable, launch.block, launch.grid, parameters, other
 
 
-def as_people_know(row: Row) -> Row:
+def as_people_know(row: Headed) -> Headed:
     """A row with the names that people know in the place of PTX's."""
-    known: Any = row
-    changed: dict[str, Any] = {"kernel": known.readable}
-    if not isinstance(row, Refused):
-        names = dict(known.parameter_names)
-        changed["parameters"] = tuple((names.get(one, one), it) for one, it in known.parameters)
-    renamed: Row = replace(known, **changed)
-    return renamed
+    if isinstance(row, Refused):
+        return replace(row, kernel=row.readable)
+    names = dict(row.parameter_names)
+    parameters = tuple((names.get(one, one), value) for one, value in row.parameters)
+    return replace(row, kernel=row.readable, parameters=parameters)
+
+
+def launch_text(row: BlockHead) -> str:
+    """A launch for people: block, grid, parameters."""
+    block = "x".join(map(str, row.block))
+    grid = "any grid" if row.grid is None else f"grid {'x'.join(map(str, row.grid))}"
+    values = ", ".join(f"{name}={value}" for name, value in row.parameters)
+    text = f"block {block} ({row.warp_count} warp{'' if row.warp_count == 1 else 's'}), {grid}"
+    return f"{text}; {values}" if values else text
 
 
 def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
@@ -180,3 +238,24 @@ def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
         diagnostic.notes,
         diagnostic.help,
     )
+
+
+def row_like(row: type[Row], *sources: object, **others: Any) -> Row:
+    """A row: ``others``, and for its other fields what the first source has of the same name.
+
+    Members of enumerations become their values, numbers that are not finite None.
+    """
+    values = dict(others)
+    for field in fields(row):  # type: ignore[arg-type]
+        source = next((one for one in sources if hasattr(one, field.name)), None)
+        if field.name not in others and source is not None:
+            values[field.name] = getattr(source, field.name)
+    return row(**{name: _plain(value) for name, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return None if isinstance(value, float) and not isfinite(value) else value

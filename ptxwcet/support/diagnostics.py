@@ -94,6 +94,17 @@ class PtxwcetError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = items
         super().__init__(items[0].message)
 
+    @staticmethod
+    def of(
+        code: str,
+        message: str,
+        span: Span | None = None,
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> PtxwcetError:
+        """The error with one diagnostic."""
+        return PtxwcetError(Diagnostic(code, message, span, notes, help))
+
 
 USAGE_CODES = frozenset(
     (

@@ -12,7 +12,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 PACKAGES_OF_EXTRAS = {
     "sim": ("numba",),
     "ilp": ("scipy",),
-    "pwcet": ("scipy", "statsmodels", "matplotlib"),
+    "pwcet": ("scipy", "statsmodels", "matplotlib", "jinja2"),
     "report": ("matplotlib", "jinja2", "grandalf"),
     "sweep": ("distributed", "pandas", "pyarrow"),
 }

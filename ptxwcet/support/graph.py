@@ -5,8 +5,10 @@ Vertices are integers from 0; a graph is a sequence of successor collections.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Vertex = TypeVar("Vertex", bound=int)
 
 
 def labelled_graph(
@@ -24,13 +26,20 @@ def labelled_graph(
     return graph
 
 
-def reached_from(source: int, edges: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """The source, and the vertices that a way of edges leads to from it. Cost: linear."""
-    import networkx as nx
-
-    graph = nx.DiGraph(edges)
-    graph.add_node(source)
-    return frozenset({source, *nx.descendants(graph, source)})
+def reachable(
+    successors: Sequence[Iterable[Vertex]] | Mapping[Vertex, Iterable[Vertex]],
+    starts: Iterable[Vertex],
+    without: Container[int | None] = (),
+) -> set[Vertex]:
+    """``starts`` and what ways lead to from them, without passing ``without``. Cost: linear."""
+    found: set[Vertex] = set()
+    pending = [*starts]
+    while pending:
+        vertex = pending.pop()
+        if vertex not in found and vertex not in without:
+            found.add(vertex)
+            pending += successors[vertex]
+    return found
 
 
 def topological_order(source: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:

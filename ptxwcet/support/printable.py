@@ -9,7 +9,7 @@ JSON reads as the character itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 _LAYOUT = "\n\t"
 
@@ -50,3 +50,21 @@ def _escaped(character: str) -> str:
         return f"\\u{code:04x}"
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """A number of things: ``1 warp``, ``2 warps``."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Iterator[str]:
+    """Lines of columns as wide as what they hold, two blanks apart; those of ``left`` to the left.
+
+    >>> list(aligned([("name", "n"), ("a", "10")]))
+    ['name   n', 'a     10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        pairs = enumerate(zip(row, widths, strict=True))
+        cells = (c.ljust(wide) if k in left else c.rjust(wide) for k, (c, wide) in pairs)
+        yield "  ".join(cells).rstrip()

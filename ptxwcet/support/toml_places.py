@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -121,4 +120,7 @@ def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """``did you mean x? ``, if there is a name much like it."""
+    # here: of a known word nothing is near
+    from difflib import get_close_matches
+
     return "".join(f"did you mean {one}? " for one in get_close_matches(name, tuple(known), 1))

@@ -7,10 +7,9 @@ from dataclasses import replace
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
 from ptxwcet.ir.op_classes import OpClass
@@ -166,10 +165,7 @@ def kernel_accesses(kernel: Kernel, launch: Launch) -> KernelAccesses:
 
 def graph_of(kernel: Kernel, launch: Launch) -> FlowGraph:
     """The graph that a kernel is analysed on. Raises PtxwcetError (PW251)."""
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    return flow_graph(with_variable_registers(kernel), cfg, forest, meetings, launch)
+    return flow_graph(followed(ControlFlow.of(kernel)), launch)
 
 
 def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:

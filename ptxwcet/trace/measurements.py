@@ -6,12 +6,28 @@ VOR-32). Nothing here knows who took the times.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from pathlib import Path
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from ptxwcet.support.array_files import load_array
+from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
+from ptxwcet.support.source import SourceFile
+from ptxwcet.trace.text_table import (
+    TextTable,
+    find_column,
+    open_table,
+    parse_number,
+    refuse_file,
+    refuse_misspelt,
+    shortened,
+)
 
 Times: TypeAlias = npt.NDArray[np.float64]
 """Execution times in the order in which they were taken."""
@@ -86,3 +102,246 @@ def times_of_pairs(pairs: ClockPairs) -> tuple[Times, int]:
     length = np.maximum.reduceat(end, first) - np.minimum.reduceat(start, first)
     overflowed = backwards | (length >= np.uint64(2 ** (pairs.bits - 1)))
     return length[~overflowed].astype(np.float64), int(overflowed.sum())
+
+
+CONDITION_COLUMN = "condition"
+"""Name of the column that labels runs."""
+
+_CLOCKS = {"run": ("run",), "sm": ("sm",), "start": ("start", "start_cycle")}
+_ENDS = ("end", "end_cycle", "stop_cycle")
+
+_LONGEST_CLOCK = 30
+
+
+def is_clock_table(table: TextTable) -> bool:
+    """Whether the columns of a table are those of clock pairs."""
+    return {"run", "sm"} <= set(table.names) and bool(set(_ENDS) & set(table.names))
+
+
+def read_clocks(table: TextTable, stem: str, bits: int) -> list[Condition]:
+    """The times of the runs of a table, by Equation 1; runs in the order of their first row.
+
+    ``bits``: width of the counters. Raises PtxwcetError (PW702, PW705, PW707, PW708).
+    """
+    refuse_misspelt(
+        table, (*(n for row in _CLOCKS.values() for n in row), *_ENDS, CONDITION_COLUMN)
+    )
+    columns = []
+    for role, names in (*_CLOCKS.items(), ("end", _ENDS)):
+        place = next((table.names.index(name) for name in names if name in table.names), None)
+        if place is None:
+            message = f"'{table.source.name}' has clock pairs without a column '{role}'"
+            refuse_file("PW707", message, "columns: run, sm, start, end")
+        columns.append(place)
+    label = table.names.index(CONDITION_COLUMN) if CONDITION_COLUMN in table.names else None
+    most = 2**bits
+    runs: dict[str, dict[str, int]] = {}
+    seen: set[tuple[str, str, str]] = set()
+    clocks: dict[str, tuple[list[int], list[int], list[int]]] = {}
+    for number, fields in table.rows():
+        key = stem if label is None else fields[label].strip().strip('"')
+        run, sm = (fields[column].strip() for column in columns[:2])
+        if (key, run, sm) in seen:
+            message = f"SM {sm} of run {run} has a second pair of clocks"
+            table.refuse("PW708", number, message, "a row for each SM of each run", columns[1])
+        seen.add((key, run, sm))
+        if key not in runs:
+            table.require_label(number, key)
+        numbers = runs.setdefault(key, {})
+        kept = clocks.setdefault(key, ([], [], []))
+        kept[0].append(numbers.setdefault(run, len(numbers)))
+        for k in (2, 3):
+            text = fields[columns[k]].strip()
+            if not text.isdecimal() or len(text) > _LONGEST_CLOCK or int(text) >= most:
+                message = f"'{shortened(text)}' is no value of a {bits}-bit counter"
+                help = "clocks are whole numbers; give --counter-bits 64 for clock64"
+                table.refuse("PW708", number, message, help, columns[k])
+            kept[k - 1].append(int(text))
+    if not clocks:
+        refuse_file("PW705", f"'{table.source.name}' holds no clock pairs", "a row an SM and run")
+    return [_condition(key, row, bits) for key, row in clocks.items()]
+
+
+def _condition(label: str, rows: tuple[list[int], list[int], list[int]], bits: int) -> Condition:
+    run, start, end = rows
+    pairs = ClockPairs(
+        np.asarray(run, np.intp), np.asarray(start, np.uint64), np.asarray(end, np.uint64), bits
+    )
+    times, discarded = times_of_pairs(pairs)
+    return Condition(label, times, discarded)
+
+
+_TIME_COLUMNS = {
+    "time": None,
+    "times": None,
+    "cycles": TimeUnit.CYCLES,
+    "time_cycles": TimeUnit.CYCLES,
+    "ns": TimeUnit.NANOSECONDS,
+    "time_ns": TimeUnit.NANOSECONDS,
+}
+_UNITS = {"cycles": TimeUnit.CYCLES, "cycle": TimeUnit.CYCLES, "ns": TimeUnit.NANOSECONDS}
+_UNIT = "unit"
+
+
+_MOST_TIME = float(1 << 63)
+"""Cycles or nanoseconds that no run takes; squares of sums of them are still numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What the user says of the files: unit, name or number (from 1) of columns, counter width."""
+
+    unit: TimeUnit | None = None
+    column: str | None = None
+    condition_column: str | None = None
+    counter_bits: int = 32
+
+
+def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurements:
+    """The times in files; a file without labels is a condition called as the file is.
+
+    Text: one run a line, columns parted by commas, semicolons, tabs or blanks; lines that begin
+    with ``#`` and empty lines are skipped; a first line of names, or none. Columns of times are
+    called ``time``, ``cycles``, ``ns``, ``time_cycles``, ``time_ns``; ``condition`` labels the run,
+    ``unit`` names the unit of each. Columns ``run``, ``sm``, ``start``, ``end`` hold clock pairs
+    instead. Else one-dimensional NumPy arrays. See docs/methods/pwcet.md.
+
+    Raises PtxwcetError: PW701 (unreadable), PW702 (a line that does not fit), PW703 (units),
+    PW704 (a time that is none), PW707 (columns), PW708 (clock pairs). Cost: linear, about a second
+    for a million lines.
+    """
+    units: dict[TimeUnit, str] = {}
+    conditions: dict[str, Condition] = {}
+    for path in paths:
+        unit, of_file = _read(path, options)
+        units.setdefault(unit, path)
+        if len(units) > 1:
+            said = " and ".join(f"{name} in {one.value}" for one, name in units.items())
+            refuse_file("PW703", f"mixed units: {said}", "give times of one unit")
+        for condition in of_file:
+            if condition.label in conditions:
+                message = f"condition '{condition.label}' of {path} is in another file, too"
+                refuse_file("PW707", message, "join the files, or label the runs differently")
+            conditions[condition.label] = condition
+    return Measurements(next(iter(units)), tuple(conditions.values()), tuple(paths))
+
+
+def _read(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
+    try:
+        data = read_bytes(path, MOST_DATA_BYTES)
+    except OSError as error:
+        refuse_file("PW701", f"cannot read '{path}': {error.strerror}", "check path and rights")
+    if data.startswith(b"\x93NUMPY"):
+        return _read_array(path, options)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        message = f"'{path}' is neither text nor a .npy array"
+        refuse_file("PW701", message, "give text columns (CSV) or a one-dimensional .npy file")
+    table = open_table(SourceFile(path, text))
+    if is_clock_table(table):
+        return TimeUnit.CYCLES, read_clocks(table, Path(path).stem, options.counter_bits)
+    return _read_times(table, Path(path).stem, options)
+
+
+def _read_array(path: str, options: ReadOptions) -> tuple[TimeUnit, list[Condition]]:
+    try:
+        values = load_array(path)
+    except (OSError, ValueError) as error:
+        refuse_file("PW701", f"cannot read '{path}': {error}", "write it with numpy.save")
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        message = f"'{path}' holds {values.ndim} dimensions of {values.dtype}"
+        refuse_file("PW701", message, "give one dimension of integers or floats: a time a run")
+    if options.unit is None:
+        _unknown_unit(path)
+    times = values.astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(times) & (times > 0) & (times < _MOST_TIME)))
+    if len(bad):
+        message = f"'{path}': element {bad[0]} is {values[bad[0]]}, which is no execution time"
+        refuse_file("PW704", message, "times are above 0 and below 2^63: leave failed runs out")
+    return options.unit, [Condition(Path(path).stem, times)]
+
+
+def _unknown_unit(path: str) -> NoReturn:
+    refuse_file(
+        "PW703",
+        f"'{path}' does not say the unit of its times",
+        "give --unit cycles or --unit ns, or name the column time_cycles or time_ns",
+    )
+
+
+def _time_column(table: TextTable, options: ReadOptions) -> int:
+    if options.column is not None:
+        return find_column(table, options.column)
+    if table.columns == 1:
+        return 0
+    if options.condition_column is None:
+        refuse_misspelt(table, (*_TIME_COLUMNS, _UNIT, CONDITION_COLUMN))
+    candidates = [k for k, name in enumerate(table.names) if name in _TIME_COLUMNS]
+    if len(candidates) != 1:
+        what = "several columns of times" if candidates else "no column that is known to hold times"
+        names = ", ".join(table.names) or f"{table.columns} columns without names"
+        message = f"'{table.source.name}' has {what}: {names}"
+        refuse_file("PW707", message, "name it with --column NAME or NUMBER")
+    return candidates[0]
+
+
+def _read_times(
+    table: TextTable, stem: str, options: ReadOptions
+) -> tuple[TimeUnit, list[Condition]]:
+    column = _time_column(table, options)
+    label = None
+    if options.condition_column is not None:
+        label = find_column(table, options.condition_column)
+    elif CONDITION_COLUMN in table.names:
+        label = table.names.index(CONDITION_COLUMN)
+    units = table.names.index(_UNIT) if _UNIT in table.names else None
+    name = table.names[column] if table.names else ""
+    unit = _TIME_COLUMNS.get(name)
+    if unit is not None and options.unit not in (None, unit):
+        message = f"column '{name}' of '{table.source.name}' is in {unit.value}"
+        refuse_file("PW703", f"{message}, --unit says otherwise", "leave --unit out")
+    unit = unit or options.unit
+    by_label: dict[str, array[float]] = {}
+    for number, fields in table.rows():
+        if units is not None:
+            unit = _row_unit(table, number, units, fields[units], unit)
+        value = parse_number(fields[column])
+        if value is None or not 0 < value < _MOST_TIME:
+            _bad_time(table, number, column, fields[column].strip(), value)
+        key = stem if label is None else fields[label].strip().strip('"')
+        times = by_label.get(key)
+        if times is None:
+            table.require_label(number, key)
+            times = by_label[key] = array("d")
+        times.append(value)
+    if not by_label:
+        refuse_file("PW705", f"'{table.source.name}' holds no times", "give a time a line")
+    if unit is None:
+        _unknown_unit(table.source.name)
+    return unit, [Condition(key, np.frombuffer(row)) for key, row in by_label.items()]
+
+
+def _row_unit(
+    table: TextTable, number: int, column: int, text: str, before: TimeUnit | None
+) -> TimeUnit:
+    unit = _UNITS.get(text.strip().strip('"').lower())
+    if unit is None:
+        message = f"unit '{text.strip()}' is not known"
+        table.refuse("PW703", number, message, "units are cycles and ns", column)
+    if before not in (None, unit):
+        assert before is not None
+        message = f"mixed units: {unit.value} after {before.value}"
+        table.refuse("PW703", number, message, "give times of one unit", column)
+    return unit
+
+
+def _bad_time(
+    table: TextTable, number: int, column: int, text: str, value: float | None
+) -> NoReturn:
+    if value is None:
+        what = f"'{shortened(text)}' is no number" if text else "a time is missing"
+        help = "a time a line; label columns have other names; a first line may name the columns"
+        table.refuse("PW702", number, what, help, column)
+    help = "times are above 0 and below 2^63: leave failed runs out"
+    table.refuse("PW704", number, f"{shortened(text)} is no execution time", help, column)

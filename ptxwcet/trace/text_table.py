@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.printable import plural
 from ptxwcet.support.source import SourceFile, Span
 
 _MUCH_LIKE = 0.8
@@ -38,7 +39,7 @@ class TextTable:
                 self.refuse(
                     "PW702",
                     number,
-                    f"{_count(len(fields), 'field')} where the first line has {columns}",
+                    f"{plural(len(fields), 'field')} where the first line has {columns}",
                     "every line has the same columns; decimals are written with a point",
                 )
             yield number, fields
@@ -65,12 +66,12 @@ class TextTable:
             length = len(field.strip())
         start = self.source.line_starts()[number] + begin
         span = Span(self.source, start, start + max(1, length))
-        raise PtxwcetError(Diagnostic(code, message, span, help=help))
+        raise PtxwcetError.of(code, message, span, help=help)
 
 
 def refuse_file(code: str, message: str, help: str) -> NoReturn:
     """Raises PtxwcetError for a file as a whole."""
-    raise PtxwcetError(Diagnostic(code, message, help=help))
+    raise PtxwcetError.of(code, message, help=help)
 
 
 def open_table(source: SourceFile) -> TextTable:
@@ -88,9 +89,7 @@ def open_table(source: SourceFile) -> TextTable:
         names = tuple(field.lower() for field in fields) if is_header else ()
         first = number + 1 if is_header else number
         return TextTable(source, lines, separator, names, len(fields), first)
-    raise PtxwcetError(
-        Diagnostic("PW705", f"'{source.name}' holds no times", help="give a time a line")
-    )
+    raise PtxwcetError.of("PW705", f"'{source.name}' holds no times", help="give a time a line")
 
 
 def parse_number(text: str) -> float | None:
@@ -140,7 +139,3 @@ def _blank_offset(text: str, column: int) -> int:
             return position
         position += len(field)
     return position
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

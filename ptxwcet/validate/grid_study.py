@@ -65,7 +65,7 @@ def validate_grid(
     A grid of more than ``most_instructions`` is not run. Raises PtxwcetError for what cannot be
     timed or deadlocks. Cost: a run for each policy and number of resident blocks.
     """
-    launched = analysis.launched
+    launched = analysis.launch_bound
     if launched is None:
         return GridValidation(skipped="the grid is not known")
     if isinstance(launched, Refusal):

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.outcome import BlockBound
-from ptxwcet.commands.run.paths import prepare_executed
-from ptxwcet.commands.run.study import diagnostics_of, emulated, read_launch
+from ptxwcet.commands.run.study import diagnostics_of, emulated, prepare_executed, read_launch
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.facts.totals import count_visits
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.model import Machine
@@ -98,7 +97,7 @@ def analysed_launch(
         opened.facts_of(launch.kernel),
         unknown_at_worst=request.unknown_at_worst,
     )
-    return launch, with_launch_bound(analysis, opened.module, opened.launched, Wishes(request))
+    return launch, with_launch_bound(analysis, opened.module, opened.said_by_file, Wishes(request))
 
 
 def validate_input(
@@ -123,7 +122,7 @@ def validate_input(
     kinds = tuple(checker.check(piece) for piece in prepared.pieces)
     diagnostics += checker.diagnostics
     grid = None
-    if analysis.launched is not None and not diagnostics:
+    if analysis.launch_bound is not None and not diagnostics:
         grid = validate_grid(analysis, execution, seed)
         diagnostics += grid.diagnostics
     return InputValidation(

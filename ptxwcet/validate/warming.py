@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxwcet.methods.makespan.states import count_reachable, fill_table
-from ptxwcet.methods.makespan.two_warps import longest_of_two
+from ptxwcet.methods.makespan.states import fill_table, longest_of_two
 from ptxwcet.opened.front_ends import FRONT_ENDS
 from ptxwcet.validate.attack import attack
 from ptxwcet.validate.generator import FAMILIES
@@ -23,7 +22,6 @@ def warm_up(show: Callable[[int, int], None]) -> None:
         lambda: attack(1, range(len(FAMILIES))),
         lambda: attack_grids(1, range(1)),
         lambda: fill_table("LC", 3, 1, 1, lambda done, every: True),
-        lambda: count_reachable("LC", 3, 1, 1),
         lambda: longest_of_two("LC"),
     )
     for number, step in enumerate(steps):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, Transfer, assemble_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import find_loops
-from ptxwcet.methods.hybrid.instrumentation import Placement
-from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
+from ptxwcet.methods.hybrid.ipg import Ipg, Placement, build_ipg
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
 Event = tuple[int, int, int, int]

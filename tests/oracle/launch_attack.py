@@ -25,7 +25,7 @@ from ptxwcet.bounds.launch_bound import LaunchBound, kinds_of_blocks
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Refusal
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import LaunchPaths, executed_warps
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -35,7 +35,8 @@ from ptxwcet.flow.walk.path import Path as WarpPath
 from ptxwcet.flow.walk.path import PathLoop, PathRepeat, PathUnordered, Visit
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.assumptions import BREADTH_FIRST
-from ptxwcet.opened.opening import Launched, RefusedKernel, open_request
+from ptxwcet.opened.launching import SaidByFile
+from ptxwcet.opened.opening import RefusedKernel, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_prepared
@@ -115,7 +116,7 @@ def attack_launch(one: RandomLaunch, machine: str) -> Found:
     if isinstance(answer, RefusedKernel):
         found.code = answer.diagnostics[0].code
         return found
-    if answer.launched is None or isinstance(answer.launched, Refusal):
+    if answer.launch_bound is None or isinstance(answer.launch_bound, Refusal):
         found.code = "refused"
         return found
     for launch in one.executions():
@@ -127,7 +128,7 @@ def attack_launch(one: RandomLaunch, machine: str) -> Found:
         found.blocks += one.blocks
         check_counts(answer, executed, found)
         check_runs(
-            answer, (opened.module, opened.launched), executed, found, one.seed, one.registers
+            answer, (opened.module, opened.said_by_file), executed, found, one.seed, one.registers
         )
     return found
 
@@ -137,9 +138,9 @@ def attack_analysed(
 ) -> Found:
     """The same for a kernel that is analysed already, with a launch of it."""
     found = Found()
-    launched = Launched(dynamic_shared_bytes=launch.dynamic_shared)
+    launched = SaidByFile(dynamic_shared_bytes=launch.dynamic_shared)
     answer = with_launch_bound(analysis, module, launched, Wishes(Request("k.ptx")))
-    if answer.launched is None or isinstance(answer.launched, Refusal):
+    if answer.launch_bound is None or isinstance(answer.launch_bound, Refusal):
         found.code = "refused"
         return found
     executed = execute_launch(answer, module, launch)
@@ -255,7 +256,7 @@ def charged(program: TracedProgram) -> int:
 def check_counts(analysis: KernelAnalysis, executed: Executed, found: Found) -> None:
     """Each executed block belongs to a piece that holds its paths, and pieces have room for all."""
     pieces = analysis.pieces
-    launched = analysis.launched
+    launched = analysis.launch_bound
     assert isinstance(launched, LaunchBound)
     blocks = sum(executed.groups.values())
     if launched.blocks != blocks:
@@ -339,7 +340,7 @@ def fits(
 
 def check_runs(
     analysis: KernelAnalysis,
-    opened: tuple[Module, Launched],
+    opened: tuple[Module, SaidByFile],
     executed: Executed,
     found: Found,
     seed: int,
@@ -349,7 +350,7 @@ def check_runs(
     module, launched = opened
     for sms in SMS[: 2 + seed % 3]:
         wishes = Wishes(Request("k.ptx", gpu=GridWishes(sms=sms, registers=registers)))
-        bound = with_launch_bound(analysis, module, launched, wishes).launched
+        bound = with_launch_bound(analysis, module, launched, wishes).launch_bound
         assert isinstance(bound, LaunchBound)
         if bound.sms != sms:
             found.violations.append(f"bounded for {bound.sms} SMs, not {sms}")

@@ -324,14 +324,7 @@ class Checker:
 
     def _bound_alone(self, warps: tuple[WarpPath, ...], piece: PreparedPiece) -> int:
         analysis = self.analysis
-        prepared = PreparedKernel(
-            analysis.kernel,
-            analysis.cfg,
-            analysis.forest,
-            analysis.launch,
-            analysis.machine,
-            (piece,),
-        )
+        prepared = PreparedKernel(analysis.flow, analysis.launch, analysis.machine, (piece,))
         outcome = analyse_prepared(prepared).pieces[0].outcomes[METHODS[0].name]
         assert isinstance(outcome, BlockBound)
         return outcome.cycles

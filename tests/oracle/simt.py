@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.flow.walk.path import Visit
@@ -279,11 +277,10 @@ class Interpreter:
 
 def check(kernel: Kernel, launch: Launch, bounds: Mapping[int, int] | None = None) -> bool:
     """Compares every warp of every block; False if the analysis refuses the kernel."""
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    joins = tuple(compute_postdominators(cfg).immediate)
+    flow = ControlFlow.of(kernel)
+    cfg = flow.cfg
     try:
-        pieces = extract_paths(kernel, cfg, forest, joins, launch, PlacedFacts(bounds or {}))
+        pieces = extract_paths(flow, launch, PlacedFacts(bounds or {}))
     except PtxwcetError:
         return False
     block_at = {block.start: block.id for block in cfg.blocks[:-1]}

@@ -17,7 +17,7 @@ from parsing import parse_file, parse_kernel
 from path_attack import attack, machine
 from places import UNSOUND
 
-from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.facts.totals import count_visits
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.pipeline import analyse_kernel

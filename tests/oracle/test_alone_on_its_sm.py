@@ -79,6 +79,6 @@ def test_no_machine_makes_it_true_by_definition(name: str) -> None:
 
 
 def test_the_report_says_so_by_default(request_of_launch: Request) -> None:
-    text = render_text(build_report(bound_file(request_of_launch)))
+    text = render_text(build_report(bound_file(request_of_launch))).text
     assert "cycles for any one block alone on its SM" in text
     assert "the block has its SM to itself from its start to its end" in text

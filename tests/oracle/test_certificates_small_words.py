@@ -10,7 +10,6 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from flow_graphs import loops_in
 from small_programs import draw_program
 from small_words import Program, Row, TooManyStates, most_passes, narrow_types
 
@@ -36,8 +35,8 @@ from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_fro
 from ptxwcet.flow.certificates.solving import State
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.cfg import BlockId, build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
 
@@ -45,11 +44,7 @@ REGISTERS = ("%r1", "%r2", "%r3")
 
 
 def graph_of(program: Program) -> FlowGraph:
-    kernel = program.kernel()
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    postdominators = tuple(compute_postdominators(cfg).immediate)
-    return flow_graph(kernel, cfg, forest, postdominators, Launch((32, 1, 1), (1, 1, 1)))
+    return flow_graph(ControlFlow.of(program.kernel()), Launch((32, 1, 1), (1, 1, 1)))
 
 
 def verdict(program: Program, certificate: Certificate) -> Verdict:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from random_launches import KINDS, load, random_launch
 
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.launch import Launch

@@ -17,8 +17,7 @@ from places import SAMPLES
 from ptxwcet.bounds.grid import CoRunner, MemoryServer, SetAside
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.wishes import GridWishes
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
+from ptxwcet.commands.bound.formula import LaunchFormula, SymbolicBound, bound_symbolic
 from ptxwcet.opened.request import Request
 
 MACHINES = ("titan-v", "jetson-agx-orin")
@@ -46,8 +45,8 @@ def formula(asked: Request, symbolic: str) -> SymbolicBound:
 def single(asked: Request, value: str) -> tuple[int, int]:
     """The bounds of a block and of the launch for one value."""
     row = only_answer(replace(asked, parameters=(*asked.parameters, value)))
-    assert isinstance(row.launched, LaunchBound)
-    return row.worst.bound.cycles, row.launched.claim.cycles
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.worst.bound.cycles, row.launch_bound.claim.cycles
 
 
 def numbers(seed: int, low: int, high: int) -> list[int]:
@@ -80,15 +79,18 @@ def test_the_formula_is_the_bound_of_each_value(
 ) -> None:
     asked = request(name, kernel, block, grid, machine)
     row = formula(asked, f"{parameter}={limits[0]}..{limits[1]}")
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for number in numbers(limits[1], *limits):
         of_block, of_launch = single(asked, f"{parameter}={number}")
         assert row.formula.at(number) == of_block, number
-        assert row.launched.formula.at(number) >= of_launch, number
+        assert row.launch_formula.formula.at(number) >= of_launch, number
         assert row.formula.at(number) <= row.claim.cycles
-        assert row.launched.formula.at(number) <= row.launched.claim.cycles
+        assert row.launch_formula.formula.at(number) <= row.launch_formula.claim.cycles
     assert row.formula.at(row.largest_at) == row.claim.cycles
-    assert row.launched.formula.at(row.launched.largest_at) == row.launched.claim.cycles
+    assert (
+        row.launch_formula.formula.at(row.launch_formula.largest_at)
+        == row.launch_formula.claim.cycles
+    )
     assert {"alone-on-the-memory", "parameter-in-range"} <= {
         one.key for one in row.claim.assumptions
     }
@@ -99,12 +101,12 @@ def test_counts_of_accesses_for_all_values(machine: str) -> None:
     """Rows of K numbers are aligned for some K only: the bound of such a value may be smaller."""
     asked = request("sgemm_naive", "sgemm_naive", "32x32", "32x32", machine, "65536,20")
     row = formula(asked, "K=32..1000000")
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for number in (33, 47, 63, 64, 1001, 4096, 999_999):
         of_block, of_launch = single(asked, f"K={number}")
         assert row.formula.at(number) >= of_block
         assert number % 2 == 0 or row.formula.at(number) == of_block
-        assert row.launched.formula.at(number) >= of_launch
+        assert row.launch_formula.formula.at(number) >= of_launch
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -113,9 +115,9 @@ def test_a_launch_whose_form_is_the_formulas(machine: str) -> None:
     asked = request("sgemm_naive", "sgemm_naive", "32x32", "4x3", machine)
     asked = replace(asked, gpu=GridWishes(sms=1, resident_blocks=1))
     row = formula(asked, "K=33..1000001")
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for number in (33, 65, 1001, 999_999):
-        assert row.launched.formula.at(number) == single(asked, f"K={number}")[1]
+        assert row.launch_formula.formula.at(number) == single(asked, f"K={number}")[1]
 
 
 @pytest.mark.parametrize("co_runner", [None, "65536,20", "65536,100.5"])
@@ -124,13 +126,13 @@ def test_the_number_of_blocks(machine: str, co_runner: str | None) -> None:
     """Others that use the memory count here, too."""
     asked = request("transpose_tiled", "transpose_tiled", "32x8", None, machine, co_runner)
     row = formula(asked, "blocks=1..1000000")
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for grid in ("1", "2", "5", "97", "8x12", "31x7x2", "1000000"):
-        launched = only_answer(replace(asked, grid=grid)).launched
+        launched = only_answer(replace(asked, grid=grid)).launch_bound
         assert isinstance(launched, LaunchBound)
         blocks = launched.blocks
-        assert row.launched.formula.at(blocks) >= launched.claim.cycles, grid
-    keys = {one.key for one in row.launched.claim.assumptions}
+        assert row.launch_formula.formula.at(blocks) >= launched.claim.cycles, grid
+    keys = {one.key for one in row.launch_formula.claim.assumptions}
     assert ("co-runner" in keys) == (co_runner is not None)
 
 

@@ -18,8 +18,13 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.divergence import add_branch_divergent_edges
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.methods.hybrid.concurrency import observe_concurrency
-from ptxwcet.methods.hybrid.constraints import holding, loop_constraints, side_constraints
-from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipet import (
+    WorstCounts,
+    enumerate_paths,
+    holding,
+    loop_constraints,
+    side_constraints,
+)
 from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
 from ptxwcet.methods.hybrid.observations import Observations, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace

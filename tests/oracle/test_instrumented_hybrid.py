@@ -32,7 +32,7 @@ from ptxwcet.methods.instrument.recording import (
     record_launch,
     write_instrumented,
 )
-from ptxwcet.methods.instrument.sidecar import Sidecar, read_sidecar
+from ptxwcet.methods.instrument.rewriting import Sidecar, read_sidecar
 from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.events import TimedTrace

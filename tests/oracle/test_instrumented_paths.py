@@ -39,8 +39,7 @@ from ptxwcet.methods.instrument.recording import (
     write_dump,
     write_instrumented,
 )
-from ptxwcet.methods.instrument.rewriting import instrument_module
-from ptxwcet.methods.instrument.sidecar import build_sidecar
+from ptxwcet.methods.instrument.rewriting import build_sidecar, instrument_module
 from ptxwcet.support.diagnostics import PtxwcetError
 
 LARGE = {"sgemm_naive_1024"}  # there for a bound: a run takes minutes

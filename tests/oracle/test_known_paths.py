@@ -13,10 +13,9 @@ from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import EmulatorOptions
 from ptxwcet.flow.facts.placing import place_facts
-from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -46,17 +45,13 @@ def check(kind: Kind, seed: int) -> bool | None:
     kernel, launch, emulated, stated = random_launch(kind, seed)
     module = load(kind.file)
     kernel = inline_calls(kernel, module)
-    cfg, forest = build_flow(kernel, launch)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    placed = place_facts(kernel, cfg, forest, stated)
-    followed = with_variable_registers(kernel)
-    known = known_paths(
-        extract_ranges(followed, cfg, forest, meetings, launch, placed), emulated.grid
-    )
+    flow = build_flow(kernel, launch)
+    placed = place_facts(flow, stated)
+    known = known_paths(extract_ranges(followed(flow), launch, placed), emulated.grid)
     if known is None:
         return None
     execution = execute(kernel, module, emulated, options=EmulatorOptions(record_paths=True))
-    executed = executed_warps(execution, cfg, meetings)
+    executed = executed_warps(execution, flow.cfg, flow.postdominators.immediate)
     if known.of.shape != executed.of.shape:
         return False
     pairs = set(zip(known.of.ravel().tolist(), executed.of.ravel().tolist(), strict=True))

@@ -89,9 +89,9 @@ def test_blocks_are_counted(condition: str, grid: Dim3) -> None:
         text=FRAME.format(body=body),
     )
     (row,) = bound_file(request).answered
-    assert isinstance(row.launched, LaunchBound)
+    assert isinstance(row.launch_bound, LaunchBound)
     long = sum(holds(x, y, z, grid) for x, y, z in product(*map(range, grid)))
-    kinds = row.launched.kinds
+    kinds = row.launch_bound.kinds
     whole = max(kind.work_cycles for kind in kinds)
     assert sum(kind.count for kind in kinds) == grid[0] * grid[1] * grid[2]
     if long:

@@ -50,7 +50,7 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     said = GridWishes(registers=16)
     request = Request("k.ptx", block="32", grid="64", text=UNNAMED, gpu=said)
     (row,) = bound_file(request).answered
-    bound = row.launched
+    bound = row.launch_bound
     assert isinstance(bound, LaunchBound)
     data = np.zeros(4, np.uint32)
     launch = EmulatedLaunch((32, 1, 1), (64, 1, 1), (data,))
@@ -62,8 +62,8 @@ def test_shared_memory_that_is_not_named_is_there() -> None:
     (sixteen,) = bound_file(
         Request("k.ptx", block="32", grid="64", text=UNNAMED, gpu=GridWishes(resident_blocks=16))
     ).answered
-    assert isinstance(sixteen.launched, LaunchBound)
-    assert longest > sixteen.launched.claim.cycles
+    assert isinstance(sixteen.launch_bound, LaunchBound)
+    assert longest > sixteen.launch_bound.claim.cycles
 
 
 def test_random_launches() -> None:

@@ -8,27 +8,29 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 from makespan_search import longest_by_search
+from makespan_states import count_reachable
 from places import ROOT
 
-from ptxwcet.methods.makespan.closed_form import build_schedule, segment_bounds, upper_makespan
-from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
-from ptxwcet.methods.makespan.pessimistic import (
+from ptxwcet.methods.makespan.closed_form import (
+    build_schedule,
     is_pessimistic_proved,
     pessimistic_makespan,
+    segment_bounds,
+    upper_makespan,
     waiting_makespan,
 )
-from ptxwcet.methods.makespan.play import play_longest
+from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
 from ptxwcet.methods.makespan.schedule import check_schedule
+from ptxwcet.methods.makespan.solve import play_longest
 from ptxwcet.methods.makespan.states import (
     _choices,
     _most_choices,
-    count_reachable,
     fill_table,
+    longest_of_two,
+    longest_schedule,
     rank_table,
 )
 from ptxwcet.methods.makespan.strings import shape_of
-from ptxwcet.methods.makespan.two_warps import longest_of_two
-from ptxwcet.methods.makespan.witness import longest_schedule
 from ptxwcet.support.ilp import SolverStatus
 
 EXPERIMENTS = ROOT / "docs" / "experiments"
@@ -207,4 +209,4 @@ def test_states_that_are_reached() -> None:
             if state not in seen:
                 seen.add(state)
                 todo += [after for after, _ in successors(string, state)]
-        assert count_reachable(string, warps, 1, 1) == len(seen)
+        assert count_reachable(string, warps) == len(seen)

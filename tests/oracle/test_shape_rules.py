@@ -18,7 +18,7 @@ from instruction_forms import Form, executed, form, statements
 
 from ptxwcet.emulator.registers import Step, Unsupported
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.rules import FUNCTIONS
+from ptxwcet.flow.shapes.domain import FUNCTIONS
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, constant, uniform
 from ptxwcet.flow.shapes.uniformity import _Shapes
 from ptxwcet.ir.semantics import meaning_of

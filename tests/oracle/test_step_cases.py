@@ -19,9 +19,9 @@ from test_value_rules import FORMS, bits_as, register_width
 
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants import linear_forms
+from ptxwcet.flow.variants.body import step
 from ptxwcet.flow.variants.cases import Case, Compared, Content, Joined, Open, Opposite, Raw
 from ptxwcet.flow.variants.operands import Stepping
-from ptxwcet.flow.variants.steps import step
 from ptxwcet.ir.instruction_set import ROWS
 
 ROUNDS = 14

@@ -16,7 +16,7 @@ import pytest
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.regions import SplitRequest, Symbol
 from ptxwcet.flow.values.term_intervals import Numbers, numbers, numbers_of
-from ptxwcet.flow.values.term_transfer import term_transfer
+from ptxwcet.flow.values.transfer import term_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Unknown, Value, clean_terms, wrap
 from ptxwcet.ir.operands import Register
 from ptxwcet.ir.semantics import Meaning

@@ -23,7 +23,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.machine.loader import load_machine

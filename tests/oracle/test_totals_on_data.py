@@ -21,11 +21,10 @@ from ptxwcet.bounds.analysed import KernelAnalysis, PreparedPiece
 from ptxwcet.bounds.analysis import WarpSection, analyse_block
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
-from ptxwcet.flow.facts.path_counts import count_visits
-from ptxwcet.flow.facts.totals import loop_visits, totals_in_force
+from ptxwcet.flow.facts.totals import count_visits, loop_visits, totals_in_force
 from ptxwcet.flow.launch import Launch, PlacedTotal
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.pipeline import analyse_kernel
@@ -77,7 +76,7 @@ class Executed:
     def totals(self, chooser: random.Random) -> tuple[PlacedTotal, ...]:
         """True ones, of loops and of any visits."""
         analysis = self.analysis
-        kinds = [loop_visits(analysis.kernel, analysis.cfg, loop) for loop in analysis.forest.loops]
+        kinds = [loop_visits(analysis.flow, loop) for loop in analysis.forest.loops]
         kinds += [
             frozenset({(block.id, way) for way in ways})
             for block in analysis.cfg.blocks[:-1]
@@ -94,7 +93,7 @@ class Executed:
 def check(executed: Executed, chooser: random.Random) -> int:
     """By how many cycles the totals cut the bound."""
     kernel, cfg = executed.analysis.kernel, executed.analysis.cfg
-    totals = totals_in_force(kernel, cfg, executed.paths, executed.totals(chooser))
+    totals = totals_in_force(executed.analysis.flow, executed.paths, executed.totals(chooser))
     costs = InstructionCosts(MACHINE, executed.analysis.launch.threads)
     workload = build_workload(
         executed.paths.warps, kernel, cfg, costs, MACHINE.scoreboard, totals=totals

@@ -18,7 +18,7 @@ from true_facts import Case, problems_of, suite_problems
 
 from ptxwcet.commands.bound.executed import bound_executed
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.commands.run.study import prepare_executed
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.flow.facts.stated import (
@@ -416,14 +416,14 @@ def test_a_counted_loop_that_data_leave_earlier() -> None:
 def test_body_executions_are_counted_alike() -> None:
     """By the analysis, by facts, by totals, and by what is observed of executions."""
     kernel = Kernel(BREAKS)
-    cfg, forest = build_flow(kernel.module.kernels[0], kernel.launch)
+    flow = build_flow(kernel.module.kernels[0], kernel.launch)
     data = np.zeros(64, "u4")
     launch = EmulatedLaunch((32, 1, 1), (1, 1, 1), (data, 3))
     options = EmulatorOptions(record_paths=True)
-    observed = Observed(cfg, forest)
+    observed = Observed(flow.cfg, flow.forest)
     observed.add(execute(kernel.module.kernels[0], kernel.module, launch, options=options))
     assert observed.bounds == observed.totals == {0: 8}
-    facts = together(StatedFacts(loops=(one,)) for one in observed.loop_facts(labels(cfg)))
+    facts = together(StatedFacts(loops=(one,)) for one in observed.loop_facts(labels(flow.cfg)))
     assert kernel.bound(facts) == kernel.bound()
     analysis = analyse_kernel(kernel.module.kernels[0], kernel.launch, MACHINE)
     (entry,) = [

@@ -16,8 +16,7 @@ from thoroughness import drawn
 from ptxwcet.emulator.launch import (
     EmulatedLaunch,
 )
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import branch_agreement
@@ -47,9 +46,9 @@ def agreement(
 ) -> Agreement:
     """Of the branch on ``%p1`` at the end."""
     kernel = parse_kernel(HEAD + body + TAIL)
-    cfg = build_cfg(kernel)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    found = branch_agreement(kernel, cfg, meetings, Launch(block), race_free=race_free)
+    flow = ControlFlow.of(kernel)
+    cfg = flow.cfg
+    found = branch_agreement(flow, Launch(block), race_free=race_free)
     (guarded,) = [
         block.id
         for block in cfg.blocks
@@ -180,9 +179,9 @@ def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> Non
         "membar.cta; M: setp.lt.u32 %p2, %r6, %r2; @%p2 bra N; mov.u32 %r6, 0;"
     )
     kernel = parse_kernel(HEAD + body + "ret;\n}\n")
-    cfg = build_cfg(kernel)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    found = branch_agreement(kernel, cfg, meetings, Launch((128, 1, 1)))
+    flow = ControlFlow.of(kernel)
+    cfg = flow.cfg
+    found = branch_agreement(flow, Launch((128, 1, 1)))
     assert [found[b.id] for b in cfg.blocks if len(cfg.successors[b.id]) > 1] == [BLOCK, NONE]
 
 
@@ -227,9 +226,8 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([32, 48, 64]))
 def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
     kernel = parse_kernel(DataWriter(seed).text())
-    cfg = build_cfg(kernel)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    found = branch_agreement(kernel, cfg, meetings, Launch((threads, 1, 1)))
+    flow = ControlFlow.of(kernel)
+    found = branch_agreement(flow, Launch((threads, 1, 1)))
     words = np.random.default_rng(seed).integers(0, 100, WORDS).astype("u4")
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), (n, words))
     assert not contradictions(kernel, launch, found)

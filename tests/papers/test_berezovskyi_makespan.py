@@ -5,19 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from makespan_states import count_reachable
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.methods.makespan.effort import Effort
-from ptxwcet.methods.makespan.extrapolation import extrapolate
-from ptxwcet.methods.makespan.methods import METHODS
-from ptxwcet.methods.makespan.pessimistic import (
+from ptxwcet.methods.makespan.closed_form import (
     is_pessimistic_proved,
     pessimistic_makespan,
     waiting_makespan,
 )
-from ptxwcet.methods.makespan.problem import MakespanProblem, build_problem
+from ptxwcet.methods.makespan.methods import METHODS, extrapolate
+from ptxwcet.methods.makespan.problem import Effort, MakespanProblem, build_problem
 from ptxwcet.methods.makespan.schedule import Schedule, Slot, check_schedule
-from ptxwcet.methods.makespan.states import count_reachable, fill_table
+from ptxwcet.methods.makespan.states import fill_table
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.methods.makespan.study import MakespanOptions, makespan_of_string
 
@@ -85,7 +84,7 @@ def test_extrapolation_from_more_warps_is_exceeded_by_units_that_serve_two() -> 
 
 
 def test_twenty_warps_of_figure_5s_string() -> None:
-    assert count_reachable("LLCLL", 20, 1, 1) == 19_459
+    assert count_reachable("LLCLL", 20) == 19_459
     assert fill_table("LLCLL", 20, 1, 1).makespan == 81
 
 

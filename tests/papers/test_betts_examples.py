@@ -15,12 +15,10 @@ from ptxwcet.methods.hybrid.concurrency import (
     hybrid_estimate,
     observe_concurrency,
 )
-from ptxwcet.methods.hybrid.constraints import loop_constraints
-from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths, loop_constraints, tree_wcet
 from ptxwcet.methods.hybrid.ipg import Ipg, build_ipg
 from ptxwcet.methods.hybrid.observations import Observations, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
-from ptxwcet.methods.hybrid.tree import tree_wcet
 from ptxwcet.support.diagnostics import PtxwcetError
 
 pytestmark = pytest.mark.fast

@@ -71,7 +71,7 @@ def test_waves_and_jitter(runs: list[list[tuple[int, int, int]]]) -> None:
         for block, sm, _, time in run:
             if block == START:
                 jitter[sm] = max(jitter.get(sm, 0), time - min(event[3] for event in run))
-    assert {row.sm: row.cycles for row in found.release_jitter} == jitter
+    assert {row.multiprocessor: row.cycles for row in found.release_jitter} == jitter
     assert found.high_water_mark == max(
         max(event[3] for event in run) - min(event[3] for event in run) for run in rows
     )

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from thoroughness import drawn
 
 from ptxwcet.claims import Refusal
-from ptxwcet.methods.hybrid.constraints import loop_constraints
-from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths
+from ptxwcet.methods.hybrid.ipet import WorstCounts, enumerate_paths, loop_constraints, tree_wcet
 from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.methods.hybrid.observations import LoopCounts
-from ptxwcet.methods.hybrid.tree import tree_wcet
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import drawn
 
+from ptxwcet.methods.pwcet.dependence import (
+    by_blocks,
+    by_intervals,
+    by_runs,
+    by_sliding_blocks,
+    cluster_maxima,
+    extremogram,
+)
 from ptxwcet.methods.pwcet.distributions import Family, Law
 from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
 from ptxwcet.methods.pwcet.extraction import (
@@ -17,17 +25,8 @@ from ptxwcet.methods.pwcet.extraction import (
     resolution_of,
     spread_ties,
 )
-from ptxwcet.methods.pwcet.extremal import (
-    by_blocks,
-    by_intervals,
-    by_runs,
-    by_sliding_blocks,
-    cluster_maxima,
-    extremogram,
-)
-from ptxwcet.methods.pwcet.outcomes import Gate, GateState, TestOutcome, Verdict, judge_gates
-from ptxwcet.methods.pwcet.results import Sample
-from ptxwcet.methods.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.hypotheses import Gate, GateState, TestOutcome, Verdict, judge_gates
+from ptxwcet.methods.pwcet.tail import Extremes, Sample, Tail
 from ptxwcet.trace.measurements import ClockPairs, times_of_pairs
 
 FAMILIES = st.sampled_from(list(Family))

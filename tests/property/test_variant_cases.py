@@ -13,10 +13,10 @@ from ptxwcet.flow.certificates.behind import Change, Result, Span
 from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.variants.body import step
 from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, assumed, divided
 from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variants.operands import Stepping
-from ptxwcet.flow.variants.steps import step
 
 NAMES = ("a", "b", "c")
 numbers = st.integers(-6, 6)

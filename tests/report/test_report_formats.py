@@ -41,7 +41,7 @@ def test_schema_rejects_a_missing_claim(report: Report) -> None:
 
 
 def test_text_shows_bound_and_claim(report: Report) -> None:
-    text = render_text(report)
+    text = render_text(report).text
     assert "BOUND      10,152 cycles for any one block alone on its SM (10.917 us)   safe" in text
     assert "gub        10,152 cycles   estimate" in text
     assert "lower      8,033 cycles" in text

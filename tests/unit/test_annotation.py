@@ -46,10 +46,7 @@ SAMPLES_TO_LIST = (
 
 
 def annotated(request: Request, **how: bool) -> AnnotationReport:
-    failures: list[object] = []
-    report = build_annotation(explain_file(request), failures, **how)  # type: ignore[arg-type]
-    assert failures == []
-    return report
+    return build_annotation(explain_file(request), **how)  # type: ignore[arg-type]
 
 
 def only(report: AnnotationReport) -> AnnotatedKernel:
@@ -123,7 +120,7 @@ def test_without_the_source_ptx_is_listed(tmp_path: Path) -> None:
     named = Request(
         str(path), block="256", parameters=("n=1000",), source=str(SAMPLES / "vector_add.cu")
     )
-    report = build_annotation(explain_file(named), [], source=named.source)
+    report = build_annotation(explain_file(named), source=named.source)
     assert only(report).code == "source"
 
 

@@ -28,7 +28,7 @@ from ptxwcet.commands.check.cached_answers import answer_keyed
 from ptxwcet.commands.check.study import read_plan
 from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
-from ptxwcet.opened import inputs, recent
+from ptxwcet.opened import inputs, opening
 from ptxwcet.opened.inputs import ChangedFile, Inputs, read_unchanged
 from ptxwcet.opened.request import Request
 from ptxwcet.support import input_files
@@ -342,11 +342,11 @@ def test_a_module_is_parsed_of_what_is_there_when_it_is_asked_for(
 
     with monkeypatch.context() as patched:
         patched.setattr(input_files, "open_input", changing)
-        recent.recent_module(plain())
+        opening.recent_module(plain())
     file.write_text(one)
-    assert recent.recent_module(plain()).source.text == one
-    assert recent.recent_module(plain()) is recent.recent_module(plain())
-    assert recent.recent_module(replace(plain(), text=two)).source.text == two
+    assert opening.recent_module(plain()).source.text == one
+    assert opening.recent_module(plain()) is opening.recent_module(plain())
+    assert opening.recent_module(replace(plain(), text=two)).source.text == two
 
 
 @pytest.mark.parametrize("name", ["plugged_in_here.py", "plugged_in_here/part.py"])

@@ -10,8 +10,8 @@ from parsing import parse_kernel, parse_text, places_of
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.flow.facts.arrays import resolve_arrays
 from ptxwcet.flow.facts.fewer import fewer_facts
+from ptxwcet.flow.facts.parameters import resolve_arrays
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, ArrayRange, Launch

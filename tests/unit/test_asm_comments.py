@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 from answers import only_answer, only_refusal
-from flow_graphs import loops_in
 from parsing import parse_text
 from places import FLOW
 from refusals import refusal_of
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.flow.facts.asm_comments import find_marks
+from ptxwcet.flow.facts.asm_comments import find_marks, marked_bounds
 from ptxwcet.flow.facts.cuda_loops import CudaSource
-from ptxwcet.flow.facts.marked_loops import marked_bounds
-from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.walk.path import loop_entries
@@ -125,9 +123,7 @@ mov.u32 %r1, %tid.x;
 def bounds(body: str) -> list[tuple[int, bool]]:
     module = parse_text(f"{HEAD}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    found = marked_bounds(kernel, cfg, forest, find_marks(module)[0])
+    found = marked_bounds(ControlFlow.of(kernel), find_marks(module)[0])
     return [(found[loop].most, found[loop].is_total) for loop in sorted(found)]
 
 
@@ -267,9 +263,9 @@ def inlined(body: str) -> list[int]:
     text = HEAD.replace(".visible", g + ".visible") + f"{body}\nret;\n}}\n"
     module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    return [one.most for one in marked_bounds(kernel, cfg, forest, find_marks(module)[0]).values()]
+    return [
+        one.most for one in marked_bounds(ControlFlow.of(kernel), find_marks(module)[0]).values()
+    ]
 
 
 # --- with the CUDA source -------------------------------------------------------------------------
@@ -285,10 +281,8 @@ def placed(
     body = f"L:\n{mark(8, line, kind)}{STEP}.loc {jump}\n@%p1 bra L;"
     module = parse_text(f"{HEAD}.loc 1 3 1\n{body}\nret;\n}}\n")
     (kernel,) = module.kernels
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
     marks, _ = find_marks(module, CudaSource(name, source))
-    return [one.most for one in marked_bounds(kernel, cfg, forest, marks).values()]
+    return [one.most for one in marked_bounds(ControlFlow.of(kernel), marks).values()]
 
 
 INLINED = "1 9 1, function_name $L__info_string0, inlined_at 1 3 1"
@@ -310,10 +304,8 @@ def test_a_break_inside_does_not_hide_that_the_loop_is_another() -> None:
     body = f".loc 1 5 1\nsetp.ne.s32 %p2, %r1, 7;\n@%p2 bra M;\n{STEP}.loc 1 2 1\n@%p1 bra L;\nM:"
     module = parse_text(f"{HEAD}L:\n{mark(8, 4)}{body}\nret;\n}}\n")
     (kernel,) = module.kernels
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
     with pytest.raises(PtxwcetError):
-        marked_bounds(kernel, cfg, forest, find_marks(module, CudaSource("x.cu", NESTED))[0])
+        marked_bounds(ControlFlow.of(kernel), find_marks(module, CudaSource("x.cu", NESTED))[0])
 
 
 def test_two_loops_on_one_line_are_not_told_apart() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from flow_graphs import loops_in
 from parsing import parse_kernel, parse_text
 from refusals import refusal_of
 
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.call_variables import with_variable_registers
@@ -47,11 +45,8 @@ def kernel_of(body: str) -> Kernel:
 
 def iterations(body: str, bounds: dict[int, int] | None = None) -> list[int]:
     """Body executions of every loop entered, warp by warp. Raises PtxwcetError."""
-    kernel = kernel_of(body)
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    joins = tuple(compute_postdominators(cfg).immediate)
-    pieces = extract_paths(kernel, cfg, forest, joins, LAUNCH, PlacedFacts(bounds or {}))
+    flow = ControlFlow.of(kernel_of(body))
+    pieces = extract_paths(flow, LAUNCH, PlacedFacts(bounds or {}))
     return [
         entry.iterations.base
         for piece in pieces

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from flow_graphs import loops_in
 from parsing import parse_kernel
 
 from ptxwcet.flow.certificates.certificate import Bound, Certificate, Part, Reading, Step, Sum
@@ -11,8 +10,8 @@ from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check
 from ptxwcet.flow.certificates.passage import NotFollowed, iteration_of, way_from
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.cfg import BlockId, build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths.extraction import flow_graph
@@ -33,12 +32,10 @@ TO_FIFTEEN = Bound(Sum((Part("%r1"),)), 0, 15)
 
 def graph_of(body: str) -> tuple[FlowGraph, Loop]:
     """The graph of a kernel, and its outermost loop."""
-    kernel = parse_kernel(HEAD + body + BACK)
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    launch = Launch((32, 1, 1), (1, 1, 1))
-    return flow_graph(kernel, cfg, forest, meetings, launch), forest.loops[0]
+    graph = flow_graph(
+        ControlFlow.of(parse_kernel(HEAD + body + BACK)), Launch((32, 1, 1), (1, 1, 1))
+    )
+    return graph, graph.forest.loops[0]
 
 
 def falling(by: int, *invariant: Bound, high: int = 15) -> Certificate:

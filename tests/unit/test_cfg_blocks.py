@@ -7,8 +7,11 @@ from flow_graphs import loops_in
 from parsing import parse_kernel
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
-from ptxwcet.flow.graph.loops import endless_diagnostics, irreducible_diagnostics
+from ptxwcet.flow.graph.control_flow import (
+    ControlFlow,
+    endless_diagnostics,
+    irreducible_diagnostics,
+)
 from ptxwcet.ir.kernel import Kernel
 
 pytestmark = pytest.mark.fast
@@ -54,10 +57,10 @@ def test_a_guarded_branch_has_its_taken_successor_first() -> None:
     graph = cfg("mov.u32 %r1, 1;\n@%p1 bra L;\nmov.u32 %r2, 2;\nL:\nret;")
     assert ranges(graph) == [(0, 2), (2, 3), (3, 4), (4, 4)]
     assert graph.successors == ((2, 1), (2,), (3,), ())
-    assert graph.taken_successor(BlockId(0)) == 2
-    assert graph.fallthrough_successor(BlockId(0)) == 1
-    assert graph.taken_successor(BlockId(1)) is None
-    assert graph.fallthrough_successor(BlockId(1)) == 2
+    assert graph.taken[0] == 2
+    assert graph.fallthrough[0] == 1
+    assert graph.taken[1] is None
+    assert graph.fallthrough[1] == 2
     assert [graph.name(block.id) for block in graph.blocks] == ["entry", "block 1", "L", "exit"]
 
 
@@ -137,9 +140,7 @@ IRREDUCIBLE = "@%p1 bra B;\nA:\nmov.u32 %r1, 1;\nB:\nmov.u32 %r2, 2;\n@%p2 bra A
 
 def test_an_irreducible_loop_is_named_with_its_entries() -> None:
     one = kernel(IRREDUCIBLE)
-    graph = build_cfg(one)
-    forest = loops_in(graph)
-    (diagnostic,) = irreducible_diagnostics(one, graph, forest)
+    (diagnostic,) = irreducible_diagnostics(ControlFlow.of(one))
     assert diagnostic.code == "PW201"
     assert "entered at A and B" in diagnostic.message
     assert diagnostic.span is not None
@@ -151,11 +152,10 @@ def test_an_irreducible_loop_is_named_with_its_entries() -> None:
 
 def test_a_kernel_that_never_ends_is_named() -> None:
     one = kernel("@%p1 bra L;\nret;\nL:\nmov.u32 %r1, 1;\nbra L;")
-    graph = build_cfg(one)
-    postdominators = compute_postdominators(graph)
-    assert postdominators.immediate[2] is None
-    assert postdominators.immediate[0] == 1
-    (diagnostic,) = endless_diagnostics(one, graph, postdominators)
+    flow = ControlFlow.of(one)
+    assert flow.meeting(2) is None
+    assert flow.meeting(0) == 1
+    (diagnostic,) = endless_diagnostics(flow)
     assert diagnostic.code == "PW230"
     assert "L cannot reach its end" in diagnostic.message
     assert diagnostic.span is not None
@@ -163,7 +163,6 @@ def test_a_kernel_that_never_ends_is_named() -> None:
 
 
 def test_a_kernel_that_ends_gives_no_diagnostic() -> None:
-    one = kernel("L:\n@%p1 bra L;\nret;")
-    graph = build_cfg(one)
-    assert endless_diagnostics(one, graph, compute_postdominators(graph)) == ()
-    assert irreducible_diagnostics(one, graph, loops_in(graph)) == ()
+    flow = ControlFlow.of(kernel("L:\n@%p1 bra L;\nret;"))
+    assert endless_diagnostics(flow) == ()
+    assert irreducible_diagnostics(flow) == ()

@@ -12,7 +12,7 @@ from parsing import parse_kernel
 
 from ptxwcet.commands.cfg.command import cfg as command
 from ptxwcet.flow.graph.cfg import BlockId
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, EdgeStanding
+from ptxwcet.flow.graph.divergence import DivergentSet, EdgeStanding
 from ptxwcet.flow.paths.dot import draw_cfg
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError

@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ptxwcet.commands.bound.command import bound
+from ptxwcet.commands.bound.report import READINGS
 from ptxwcet.commands.certificates.command import check_certificates
+from ptxwcet.flow.certificates.certificate import Reading
 
 pytestmark = pytest.mark.fast
 
@@ -152,3 +154,7 @@ def test_reports_of_another_shape_are_refused_or_checked(file: Path, data: dict[
             assert found.return_value in (0, 1) or isinstance(found.exception, click.UsageError)
             if found.return_value == 0 and is_of_loops:
                 assert other["kernels"][0]["loops"][0]["iterations"] >= 32
+
+
+def test_a_report_knows_all_readings() -> None:
+    assert tuple(one.value for one in Reading) == READINGS

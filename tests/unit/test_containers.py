@@ -12,7 +12,8 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.opened.containers import Compilation, needs_tool, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
+from ptxwcet.opened.request import needs_tool
 from ptxwcet.support.diagnostics import PtxwcetError
 
 CUDA = 'extern "C" __global__ void add(float* a, int n) { if (threadIdx.x < n) *a = 1; }'

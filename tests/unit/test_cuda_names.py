@@ -1,6 +1,6 @@
 import pytest
 
-from ptxwcet.flow.facts.cuda_names import parameter_names, source_name
+from ptxwcet.flow.facts.cuda_loops import parameter_names, source_name
 
 pytestmark = pytest.mark.fast
 

@@ -22,7 +22,7 @@ from ptxwcet.methods.instrument.buffers import (
     written_part,
 )
 from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
-from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel, read_sidecar, sidecar_text
+from ptxwcet.methods.instrument.rewriting import Sidecar, SidecarKernel, read_sidecar, sidecar_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 

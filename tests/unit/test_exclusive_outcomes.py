@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from flow_graphs import loops_in
 from parsing import parse_kernel
 from refusals import refusal_of
 
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, Outcome, PlacedFacts
 from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.walk.path import Path, PathChoice, Visit
@@ -45,11 +43,9 @@ def walked(
     monkeypatch.setattr(extraction, "Walk", StubbedWalk)
     monkeypatch.setattr(extraction, "_require_used", lambda *_: None)
     kernel = parse_kernel(TEXT)
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    joins = tuple(compute_postdominators(cfg).immediate)
+    flow = ControlFlow.of(kernel)
     facts = PlacedFacts(exclusive=pairs)
-    (piece,) = extraction.extract_paths(kernel, cfg, forest, joins, Launch((32, 1, 1)), facts)
+    (piece,) = extraction.extract_paths(flow, Launch((32, 1, 1)), facts)
     (warp,) = piece.warps
     return warp.nodes, excluded
 

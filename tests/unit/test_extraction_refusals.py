@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from flow_graphs import loops_in
 from parsing import parse_kernel, parse_text
 from refusals import refusal_of, refusals_of
 
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
@@ -40,12 +38,10 @@ def paths(
     body: str, bound: int | None = None, launch: Launch | None = None
 ) -> tuple[BlockPaths, ...]:
     kernel = parse_kernel(f"{HEAD}{body}\nret;\n}}\n")
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    joins = tuple(compute_postdominators(cfg).immediate)
-    facts = PlacedFacts({} if bound is None else {forest.loops[0].id: bound})
+    flow = ControlFlow.of(kernel)
+    facts = PlacedFacts({} if bound is None else {flow.forest.loops[0].id: bound})
     launch = launch or Launch((32, 1, 1), (4, 1, 1), {})
-    return extract_paths(kernel, cfg, forest, joins, launch, facts)
+    return extract_paths(flow, launch, facts)
 
 
 def refusal(body: str, bound: int | None = None, launch: Launch | None = None) -> Diagnostic:
@@ -254,12 +250,8 @@ def test_calls() -> None:
         ".visible .entry k() { call f; ret; }\n"
     )
     kernel = parse_kernel(text)
-    cfg = build_cfg(kernel)
-    forest = loops_in(cfg)
-    joins = tuple(compute_postdominators(cfg).immediate)
-    diagnostic = refusal_of(
-        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), PlacedFacts()
-    )
+    flow = ControlFlow.of(kernel)
+    diagnostic = refusal_of(extract_paths, flow, Launch((32, 1, 1)), PlacedFacts())
     assert diagnostic.code == "PW220"
     assert "call of f" in diagnostic.message
 
@@ -273,12 +265,8 @@ def test_functions_that_call_each_other_name_the_circle() -> None:
     )
     module = parse_text(text)
     kernel = inline_calls(module.kernels[0], module)
-    cfg = build_cfg(kernel)
-    joins = tuple(compute_postdominators(cfg).immediate)
-    forest = loops_in(cfg)
-    (found,) = refusals_of(
-        extract_paths, kernel, cfg, forest, joins, Launch((32, 1, 1)), NO_PLACED_FACTS
-    )
+    flow = ControlFlow.of(kernel)
+    (found,) = refusals_of(extract_paths, flow, Launch((32, 1, 1)), NO_PLACED_FACTS)
     assert found.code == "PW220"
     assert "f -> g -> f" in found.message
 

@@ -14,8 +14,8 @@ from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.facts.study import facts_template
 from ptxwcet.emulator.layout import constant_bytes
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.values.fixed_memory import FixedMemory
 from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.lane_state import FixedMemory
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.ir.kernel import Space
 from ptxwcet.opened.request import Request

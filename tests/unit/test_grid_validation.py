@@ -41,15 +41,15 @@ def analysed(
 
 
 def bound_of(analysis: KernelAnalysis) -> LaunchBound:
-    assert isinstance(analysis.launched, LaunchBound)
-    return analysis.launched
+    assert isinstance(analysis.launch_bound, LaunchBound)
+    return analysis.launch_bound
 
 
 def with_cycles(analysis: KernelAnalysis, cycles: int) -> KernelAnalysis:
     """The analysis with another bound of its launch."""
     launched = bound_of(analysis)
     return replace(
-        analysis, launched=replace(launched, claim=replace(launched.claim, cycles=cycles))
+        analysis, launch_bound=replace(launched, claim=replace(launched.claim, cycles=cycles))
     )
 
 
@@ -66,12 +66,12 @@ def test_every_possible_residency_is_run() -> None:
     analysis, execution = analysed()
     launched = bound_of(analysis)
     wide = replace(launched, residency=replace(launched.residency, least=1, most=16))
-    found = validate_grid(replace(analysis, launched=wide), execution, 0)
+    found = validate_grid(replace(analysis, launch_bound=wide), execution, 0)
     assert found.residents == (1, 2, 3, 4)  # more than four blocks there are not
     assert found.runs == 4 * len(list(plan(0)))
     # one block at a time takes longest, and is found
     alone = replace(launched, residency=replace(launched.residency, least=1, most=1))
-    slowest = validate_grid(replace(analysis, launched=alone), execution, 0)
+    slowest = validate_grid(replace(analysis, launch_bound=alone), execution, 0)
     assert found.longest_cycles == slowest.longest_cycles
     assert "1 resident block an SM" in found.by
 
@@ -86,7 +86,7 @@ def test_of_a_large_grid_the_ends_are_run(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(grid_validation, "_FOR_ENDS_ALONE", 100)
     analysis, execution = analysed()
     residency = replace(bound_of(analysis).residency, least=1, most=16)
-    wide = replace(analysis, launched=replace(bound_of(analysis), residency=residency))
+    wide = replace(analysis, launch_bound=replace(bound_of(analysis), residency=residency))
     found = validate_grid(wide, execution, 0)
     assert (found.residents, found.possible) == ((1, 4), 4)
 
@@ -96,9 +96,9 @@ def test_a_run_above_the_bound_is_a_contradiction(overhead: int) -> None:
     analysis, execution = analysed(gpu=GridWishes(resident_blocks=2))
     longest = validate_grid(analysis, execution, 0).longest_cycles
     exact = with_cycles(analysis, longest + overhead)
-    exact = replace(exact, launched=replace(bound_of(exact), overhead_cycles=overhead))
+    exact = replace(exact, launch_bound=replace(bound_of(exact), overhead_cycles=overhead))
     assert validate_grid(exact, execution, 0).diagnostics == ()
-    below = replace(exact, launched=bound_of(with_cycles(exact, longest + overhead - 1)))
+    below = replace(exact, launch_bound=bound_of(with_cycles(exact, longest + overhead - 1)))
     (problem,) = validate_grid(below, execution, 0).diagnostics
     assert problem.code == "PW535"
     assert f"{longest} cycles executed" in problem.message
@@ -108,7 +108,7 @@ def test_a_run_above_the_bound_is_a_contradiction(overhead: int) -> None:
 
 def test_launches_without_a_bound_say_so() -> None:
     analysis, execution = analysed("ampere-realistic")
-    assert isinstance(analysis.launched, Refusal)
+    assert isinstance(analysis.launch_bound, Refusal)
     found = validate_grid(analysis, execution, 0)
     assert found.skipped.startswith("the launch has no bound: ")
     assert found.runs == 0
@@ -128,7 +128,7 @@ def test_an_input_whose_paths_are_contradicted_has_no_grid(
     request = Request(sample, launch_file=file, loop_bounds=("$L__BB15_2=1",))  # it runs longer
     module = read_module(request)
     launch, analysis = analysed_launch(request, module, load_machine(), "a test")
-    assert isinstance(analysis.launched, LaunchBound)
+    assert isinstance(analysis.launch_bound, LaunchBound)
     monkeypatch.setattr(input_validation, "validate_grid", lambda *_: pytest.fail("it was run"))
     found = validate_input(analysis, module, emulated(launch), 0)
     assert [one.code for one in found.diagnostics] == ["PW538"]

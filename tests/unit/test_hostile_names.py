@@ -14,7 +14,7 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.cli.main import _COMMANDS, commands
-from ptxwcet.opened.containers import Compilation, ptx_text
+from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 
 pytestmark = pytest.mark.fast

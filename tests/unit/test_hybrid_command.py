@@ -21,9 +21,8 @@ from ptxwcet.cli.output import json_text
 from ptxwcet.commands.schema.report import schema_of
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.methods.hybrid.claims import Contradiction, claim_estimates
 from ptxwcet.methods.hybrid.command import hybrid
-from ptxwcet.methods.hybrid.estimate import estimate_kernel
+from ptxwcet.methods.hybrid.estimate import Contradiction, claim_estimates, estimate_kernel
 from ptxwcet.methods.hybrid.picture import draw_ipg
 from ptxwcet.methods.hybrid.report import build_hybrid_report
 from ptxwcet.methods.hybrid.study import HybridRequest, plan_waves, study_trace

@@ -6,10 +6,9 @@ import pytest
 from hybrid_graphs import graph, ipg_of, trace_of
 
 from ptxwcet.claims import Refusal
-from ptxwcet.methods.hybrid.coverage import measure_coverage
-from ptxwcet.methods.hybrid.observations import LoopCounts, observe
+from ptxwcet.methods.hybrid.ipet import tree_wcet
+from ptxwcet.methods.hybrid.observations import LoopCounts, measure_coverage, observe
 from ptxwcet.methods.hybrid.slicing import slice_trace
-from ptxwcet.methods.hybrid.tree import tree_wcet
 
 pytestmark = pytest.mark.fast
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 
 from ptxwcet.methods.hybrid.ipg import Ipg
-from ptxwcet.methods.hybrid.slicing import slice_trace
-from ptxwcet.methods.hybrid.sorting import group_starts, stable_order
+from ptxwcet.methods.hybrid.slicing import group_starts, slice_trace, stable_order
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.csv_format import write_csv
 from ptxwcet.trace.files import read_trace

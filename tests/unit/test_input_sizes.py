@@ -292,7 +292,7 @@ def test_arrays_are_read_whole(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptxwcet.trace.columns_format._MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("ptxwcet.trace.files._MOST_UNPACKED", 1 << 20)
     path = tmp_path / "t.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.npy", b"\0" * (2 << 20))

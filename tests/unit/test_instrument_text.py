@@ -16,8 +16,7 @@ from refusals import refusals_of
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import verify_kernel
 from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
-from ptxwcet.methods.instrument.rewriting import InstrumentedModule, instrument_module
-from ptxwcet.methods.instrument.sidecar import text_digest
+from ptxwcet.methods.instrument.rewriting import InstrumentedModule, instrument_module, text_digest
 
 FILES = sorted(
     [
@@ -69,7 +68,7 @@ def test_nothing_but_insertions(path: Path) -> None:
         assert control == more
     counts = [len(k.instructions) for k in again.kernels]
     plain = [len(k.instructions) for k in module.kernels]
-    added = [row.added_instructions for row in done.kernels]
+    added = [INSTRUCTIONS_AT_ENTRY + INSTRUCTIONS_AT_POINT * row.inserted for row in done.kernels]
     assert counts == [old + new for old, new in zip(plain, added, strict=True)]
 
 
@@ -188,7 +187,7 @@ exit; M: ret; }
 )
 def test_places(places: tuple[str, ...], labels: list[list[str]]) -> None:
     done = instrument(TWO, places)
-    found = [[p.ipoint.label for p in row.points.blocks] for row in done.kernels]
+    found = [[p.ipoint.label for p in row.blocks] for row in done.kernels]
     assert found == labels
 
 

@@ -53,8 +53,8 @@ SHARED = """
 def launched(path: Path | str, **said: Any) -> LaunchBound:
     """The bound of the launch of the only kernel that is asked for."""
     row = only_answer(Request(str(path), **said))
-    assert isinstance(row.launched, LaunchBound)
-    return row.launched
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.launch_bound
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -191,15 +191,15 @@ def test_blocks_that_do_not_fit_say_why(tmp_path: Path) -> None:
 def test_machines_that_do_not_say_how_blocks_start(machine: str, reason: str) -> None:
     request = Request(str(SAMPLES / "vector_add.ptx"), block="256", grid="64", machine=machine)
     row = only_answer(request)
-    assert isinstance(row.launched, Refusal)
-    assert reason in row.launched.reason
+    assert isinstance(row.launch_bound, Refusal)
+    assert reason in row.launch_bound.reason
 
 
 def test_kernels_whose_grids_are_not_bounded_keep_the_bound_of_a_block(tmp_path: Path) -> None:
     text = UNEVEN.replace("(.param .u64 p) {", "(.param .u64 p) .reqnctapercluster 2 {")
     row = only_answer(Request(str(written(tmp_path, text)), block="64", grid="8"))
-    assert isinstance(row.launched, Refusal)
-    assert ".reqnctapercluster" in row.launched.reason
+    assert isinstance(row.launch_bound, Refusal)
+    assert ".reqnctapercluster" in row.launch_bound.reason
 
 
 def test_estimates_stay_estimates() -> None:

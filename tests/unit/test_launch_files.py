@@ -14,7 +14,7 @@ from refusals import refusals_of
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
-from ptxwcet.opened.opening import cuda_parameter_names
+from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.request import Request
 
 pytestmark = pytest.mark.fast

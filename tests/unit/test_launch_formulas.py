@@ -23,8 +23,7 @@ from ptxwcet.bounds.grid import (
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula, SymbolicBound
+from ptxwcet.commands.bound.formula import LaunchFormula, SymbolicBound, bound_symbolic
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 
@@ -38,8 +37,8 @@ def symbolic(name: str, what: str, **said: Any) -> SymbolicBound:
 
 def single(name: str, **said: Any) -> int:
     row = only_answer(Request(str(SAMPLES / f"{name}.ptx"), **said))
-    assert isinstance(row.launched, LaunchBound)
-    return row.launched.claim.cycles
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.launch_bound.claim.cycles
 
 
 @pytest.mark.every(4)
@@ -68,17 +67,17 @@ def test_the_formula_holds_at_single_values(
     sizes = ("M=1024", "N=1024") if name == "sgemm_naive" else ()
     range_of = f"{parameter}={values[0]}..{values[-1]}"
     row = symbolic(name, range_of, parameters=sizes, **said)
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for value in values:
         exact = single(name, parameters=(*sizes, f"{parameter}={value}"), **said)
-        assert row.launched.formula.at(value) >= exact
+        assert row.launch_formula.formula.at(value) >= exact
         # all blocks alike, one form, and accesses that are aligned at no value or not charged
         if name == "sgemm_naive" and (machine != MANY or value == 33):
-            assert row.launched.formula.at(value) == exact
-    largest = row.launched.claim.cycles
-    assert largest == row.launched.formula.at(row.launched.largest_at)
-    assert largest >= max(map(row.launched.formula.at, values))
-    keys = {one.key for one in row.launched.claim.assumptions}
+            assert row.launch_formula.formula.at(value) == exact
+    largest = row.launch_formula.claim.cycles
+    assert largest == row.launch_formula.formula.at(row.launch_formula.largest_at)
+    assert largest >= max(map(row.launch_formula.formula.at, values))
+    keys = {one.key for one in row.launch_formula.claim.assumptions}
     assert "alone-on-its-sm" not in keys
     assert {"parameter-in-range", "no-other-kernels"} <= keys
 
@@ -87,13 +86,13 @@ def test_the_formula_in_blocks_holds_for_every_grid() -> None:
     said: dict[str, Any] = {"block": "32x8", "machine": MANY, "gpu": GridWishes(registers=40)}
     said["parameters"] = ("width=1024", "height=1024")
     row = symbolic("transpose_tiled", "blocks=1..1000000000", **said)
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     assert row.formula.at(5) == 1_769
     for grid in ("1", "7", "16", "97", "8x12", "31x7x2", "1000000000"):
         blocks = 1
         for size in grid.split("x"):
             blocks *= int(size)
-        assert row.launched.formula.at(blocks) >= single("transpose_tiled", grid=grid, **said)
+        assert row.launch_formula.formula.at(blocks) >= single("transpose_tiled", grid=grid, **said)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -130,8 +129,8 @@ def test_simple_forms_hold_for_every_residency(seed: int) -> None:
 
 def test_what_has_no_formula_says_so() -> None:
     row = symbolic("vector_add", "n=1..100", block="256", grid="4", machine="ampere-realistic")
-    assert isinstance(row.launched, Refusal)
-    assert symbolic("sgemm_naive", "K=1..100", block="32x32").launched is None
+    assert isinstance(row.launch_formula, Refusal)
+    assert symbolic("sgemm_naive", "K=1..100", block="32x32").launch_formula is None
     for what, grid, code in (
         ("blocks=1..100", "4", "PW542"),
         ("blocks=0..100", None, "PW213"),

@@ -14,8 +14,7 @@ from refusals import refusal_of
 
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.methods.makespan.programs import sections_of
-from ptxwcet.methods.makespan.strings import unrolled
+from ptxwcet.methods.makespan.strings import sections_of, unrolled
 from ptxwcet.opened.request import Request
 from ptxwcet.warp.program import (
     Barrier,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from refusals import refusal_of, refusals_of
 
-from ptxwcet.trace.measurement_files import ReadOptions, read_measurements
-from ptxwcet.trace.measurements import Measurements, TimeUnit
+from ptxwcet.trace.measurements import Measurements, ReadOptions, TimeUnit, read_measurements
 
 pytestmark = pytest.mark.fast
 

@@ -74,7 +74,7 @@ def test_the_path_is_charged_for_each_access(machine: Made) -> None:
     plain, charged = launch(machine()), launch(machine(path_request_cycles=3))
     # two accesses of 8 warps, and each is as much later for the warp that determines the bound
     assert charged.cycles == plain.cycles + 2 * 8 * 3 + 2 * 3
-    bounds = [one.analysis.launched for one in (plain, charged)]
+    bounds = [one.analysis.launch_bound for one in (plain, charged)]
     works = [one.bound.work_cycles for one in bounds if isinstance(one, LaunchBound)]
     assert works[1] - works[0] == 4096 * 2 * 8 * 3
 
@@ -85,7 +85,7 @@ def test_the_memory_is_charged_for_all_sectors(machine: Made) -> None:
     own = -(-each * 4 // 1024) + -(-each * 32 // 1024)  # of the two accesses: later results
     assert charged.cycles == plain.cycles + own - (-each * SECTORS // 1024)
     assert "alone-on-the-memory" in charged.assumptions
-    found = charged.analysis.launched
+    found = charged.analysis.launch_bound
     assert isinstance(found, LaunchBound)
     assert found.bound.memory_cycles == -(-each * SECTORS * 4096 // 1024)
 
@@ -95,7 +95,7 @@ def test_each_cycle_is_paid_by_a_line(machine: Made) -> None:
     analysis = launch(machine(**figures)).analysis
     explained = explain_safe(analysis.worst.analysis)
     assert sum(one.total for one in explained.paid.values()) == explained.cycles
-    found = analysis.launched
+    found = analysis.launch_bound
     assert isinstance(found, LaunchBound)
     paid = explain_launch(found, [(one.analysis, one.count) for one in analysis.pieces])
     assert sum(one.total for one in paid.values()) == found.bound.cycles

@@ -17,7 +17,8 @@ from refusals import refusal_of
 from ptxwcet.cli.main import commands
 from ptxwcet.ir.kernel import SourceLocation
 from ptxwcet.library.functions import analyse
-from ptxwcet.opened.opening import cuda_parameter_names, file_digest, select_kernels
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.opening import file_digest, select_kernels
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError, render_all
 from ptxwcet.support.source import readable_paths

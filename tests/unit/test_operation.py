@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from parsing import parse_kernel
 
-from ptxwcet.flow.shapes.rules import result_shapes
+from ptxwcet.flow.shapes.domain import result_shapes
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, uniform
 from ptxwcet.flow.values.operands import instruction_type
 from ptxwcet.flow.values.transfer import compile_transfer

@@ -15,9 +15,9 @@ import pytest
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.output import json_text
 from ptxwcet.commands.schema.report import schema_of
-from ptxwcet.methods.pwcet.curves import draw_exceedance
 from ptxwcet.methods.pwcet.distributions import Family, Floats
 from ptxwcet.methods.pwcet.page import render_pwcet_html
+from ptxwcet.methods.pwcet.pictures import draw_exceedance
 from ptxwcet.methods.pwcet.report import build_pwcet_report
 from ptxwcet.methods.pwcet.sample_study import Study, make_sample, study_sample
 from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
@@ -28,8 +28,9 @@ from ptxwcet.methods.pwcet.study import (
     study_measurements,
     with_stated_bounds,
 )
-from ptxwcet.methods.pwcet.text import aligned, format_time, render_pwcet_text
+from ptxwcet.methods.pwcet.text import format_time, render_pwcet_text
 from ptxwcet.report.page.parts import Made
+from ptxwcet.support.printable import aligned
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
 SCHEMA = schema_of("pwcet")
@@ -142,7 +143,9 @@ def test_the_laws_tested_and_printed_are_named(light: PwcetAnswer) -> None:
     (study,) = light.studies
     assert study.fits[Family.GPD].tail.law.shape < 0
     for k, point in enumerate(study.curve):
-        largest = max(study.settings.families, key=lambda one, k=k: study.fits[one].levels[k])
+        largest = max(
+            study.settings.families, key=lambda one, k=k: study.levels(study.fits[one])[k]
+        )
         assert point.estimate_law is largest
     assert study.curve[-1].estimate_law is Family.EXPONENTIAL
     report = build_pwcet_report(light, force=False)

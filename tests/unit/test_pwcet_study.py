@@ -15,16 +15,14 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.commands.trace.study import TraceOptions, trace_launch
-from ptxwcet.methods.pwcet.comparison import Order, compare, compare_all, envelope
+from ptxwcet.methods.pwcet.dependence import independent_gap
 from ptxwcet.methods.pwcet.distributions import Floats
 from ptxwcet.methods.pwcet.estimation import Estimator
-from ptxwcet.methods.pwcet.hypotheses import halves_test
-from ptxwcet.methods.pwcet.outcomes import Gate, GateState
+from ptxwcet.methods.pwcet.hypotheses import Gate, GateState, halves_test
 from ptxwcet.methods.pwcet.runs import DrawOptions, draw_runs
 from ptxwcet.methods.pwcet.sample_study import Study, make_sample, study_sample
-from ptxwcet.methods.pwcet.series import independent_gap
 from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
-from ptxwcet.methods.pwcet.study import study_measurements
+from ptxwcet.methods.pwcet.study import Order, compare, compare_all, envelope, study_measurements
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.measurements import Condition, Measurements, TimeUnit
 
@@ -57,7 +55,7 @@ def test_independent_times_have_a_probabilistic_curve(light: Study) -> None:
 
 
 def test_the_curve_is_the_larger_of_both_laws(light: Study) -> None:
-    free, zero = (fit.levels[0] for fit in light.used)
+    free, zero = (light.levels(fit)[0] for fit in light.used)
     assert light.curve[0].estimate == pytest.approx(max(free, zero))
     single = [
         study(light.sample.times, settings=Settings(shape=shape, probabilities=(1e-6,)))

@@ -107,8 +107,8 @@ def launch(**said: Any) -> LaunchBound:
     (row,) = bound_file(request).kernels
     if isinstance(row, RefusedKernel):
         raise PtxwcetError(row.diagnostics)
-    assert isinstance(row.launched, LaunchBound)
-    return row.launched
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.launch_bound
 
 
 def test_bounds_take_what_ptxas_says() -> None:

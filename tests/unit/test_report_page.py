@@ -18,8 +18,7 @@ from programs import run_program
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.page.graph import GraphData, Region
-from ptxwcet.commands.page.layout import lay_out
+from ptxwcet.commands.page.graph import GraphData, Region, lay_out
 from ptxwcet.commands.page.render import render_page
 from ptxwcet.commands.page.report import KernelPage, Page, build_page
 from ptxwcet.commands.page.study import study_kernels
@@ -27,7 +26,6 @@ from ptxwcet.opened.files_read import files_of
 from ptxwcet.opened.request import Request
 from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.parts import Made
-from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import PACKAGES_OF_EXTRAS
 
 HISTOGRAM = Request(
@@ -42,10 +40,9 @@ NEST = Request(str(SAMPLES / "bitonic_sort.ptx"), block="1024")
 
 def page_of(request: Request, *, draws_runs: bool = False) -> Page:
     answer = study_kernels(request, draws_runs=draws_runs)
-    failures: list[Diagnostic] = []
     made = Made("ptxwcet report", datetime(2026, 1, 2, tzinfo=UTC), files_of(request, answer))
-    page = build_page(answer, request.source, made, failures)
-    assert failures == []
+    page = build_page(answer, request.source, made)
+    assert page.failures == ()
     return page
 
 

@@ -67,8 +67,8 @@ def test_the_sum_of_the_sample() -> None:
         gpu=GridWishes(registers=8),
     )
     (alone,) = bound_file(request).answered
-    assert isinstance(alone.launched, LaunchBound)
-    assert alone.launched.claim.cycles == histogram.bound.claim.cycles
+    assert isinstance(alone.launch_bound, LaunchBound)
+    assert alone.launch_bound.claim.cycles == histogram.bound.claim.cycles
 
 
 def test_many_repetitions_cost_nothing(tmp_path: Path) -> None:

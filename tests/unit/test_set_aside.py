@@ -14,8 +14,7 @@ from programs import run_program
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState
-from ptxwcet.commands.bound.formula import bound_symbolic
-from ptxwcet.commands.bound.formula_search import LaunchFormula
+from ptxwcet.commands.bound.formula import LaunchFormula, bound_symbolic
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.memory.arrays import accesses_kept, require_accessed
@@ -55,7 +54,7 @@ def request(machine: str, *said: str, size: int = 512) -> Request:
 
 
 def launched(asked: Request) -> LaunchBound:
-    found = only_answer(asked).launched
+    found = only_answer(asked).launch_bound
     assert isinstance(found, LaunchBound)
     return found
 
@@ -88,15 +87,15 @@ def test_formulas_follow(tmp_path: Path) -> None:
     asked = replace(asked, grid="4x3", gpu=GridWishes(sms=1, resident_blocks=1))
     opened = replace(asked, parameters=tuple(p for p in asked.parameters if p[0] != "K"))
     (row,) = bound_symbolic(opened, "K=33..100001").answered
-    assert isinstance(row.launched, LaunchFormula)
+    assert isinstance(row.launch_formula, LaunchFormula)
     for number in (33, 65, 1001, 99_999):
         single = launched(replace(opened, parameters=(*opened.parameters, f"K={number}")))
-        assert row.launched.formula.at(number) == single.claim.cycles
+        assert row.launch_formula.formula.at(number) == single.claim.cycles
     plain = replace(opened, parameters=("M=512", "N=512"))
     (without,) = bound_symbolic(plain, "K=33..100001").answered
     assert without.formula == row.formula  # a block fetches all that it asks for
-    assert isinstance(without.launched, LaunchFormula)
-    assert without.launched.claim.cycles > row.launched.claim.cycles
+    assert isinstance(without.launch_formula, LaunchFormula)
+    assert without.launch_formula.claim.cycles > row.launch_formula.claim.cycles
 
 
 def test_without_the_machine_or_the_room(tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ def is_bounded(variant: build.Variant, folder: Path) -> None:
         ptxas_info=str(folder / f"{stem}.sm_75.txt"),
     )
     (row,) = bound_file(request).answered
-    assert row.launched is not None
-    assert row.launched.residency.least == row.launched.residency.most > 1
+    assert row.launch_bound is not None
+    assert row.launch_bound.residency.least == row.launch_bound.residency.most > 1
 
 
 def block_of(variant: build.Variant) -> str:

@@ -161,7 +161,7 @@ sms = [1, 2]
                 registers=int(row["set.registers"]),
             ),
         )
-        (kernel,) = build_report(bound_file(request), [], source=None).kernels
+        (kernel,) = build_report(bound_file(request), source=None).kernels
         seen.add((row["outcome"], row["of"], row["method"], row["cycles"]))
         if isinstance(kernel, Refused):
             assert (row["outcome"], row["code"]) == ("refused", kernel.diagnostics[0].code)

@@ -11,7 +11,7 @@ from places import FLOW
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.flow.facts.path_counts import count_visits
+from ptxwcet.flow.facts.totals import count_visits
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 from thoroughness import drawn
 
-import ptxwcet.trace.csv_reader as csv_reader
+import ptxwcet.trace.csv_format as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.trace.columns_format import write_columns
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
-from ptxwcet.trace.files import read_trace, write_trace
+from ptxwcet.trace.files import read_trace, write_columns, write_trace
 
 pytestmark = pytest.mark.fast
 

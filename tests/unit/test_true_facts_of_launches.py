@@ -31,13 +31,13 @@ NESTED = Request(
 def bounds(request: Request) -> tuple[int, int]:
     """Of a block, and of the launch."""
     row = only_answer(request)
-    assert isinstance(row.launched, LaunchBound)
-    return row.worst.bound.cycles, row.launched.claim.cycles
+    assert isinstance(row.launch_bound, LaunchBound)
+    return row.worst.bound.cycles, row.launch_bound.claim.cycles
 
 
 def said(request: Request) -> list[str]:
     """What the report says of values that facts exclude."""
-    text = render_text(build_report(bound_file(request)))
+    text = render_text(build_report(bound_file(request))).text
     return [line for line in text.splitlines() if "PW253" in line]
 
 

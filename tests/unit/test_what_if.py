@@ -67,10 +67,10 @@ def test_a_memory_latency_is_that_of_the_option() -> None:
     (row,) = bound_variants(SGEMM, ["memory.latency=50..350:150"]).answered
     for one, latency in zip(row.variants, (50, 200, 350), strict=True):
         known = only_answer(replace(SGEMM, memory_latency_cycles=latency))
-        assert isinstance(known.launched, LaunchBound)
+        assert isinstance(known.launch_bound, LaunchBound)
         assert one.variant == f"memory.latency={latency}"
         assert one.cycles == known.worst.bound.claim.cycles
-        assert one.launch_cycles == known.launched.claim.cycles
+        assert one.launch_cycles == known.launch_bound.claim.cycles
     assert row.variants[1].launch_cycles == row.launch_cycles
 
 

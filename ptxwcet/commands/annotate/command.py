@@ -13,7 +13,7 @@ from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
 from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import refusals
 
 
 @click.command(
@@ -35,11 +35,9 @@ def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
     """
     request = request_from(**given)
     answer = explain_file(request)
-    failures: list[Diagnostic] = []
-    report = build_annotation(answer, failures, source=request.source, wants_ptx=wants_ptx)
+    report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx)
     if form == "json":
         echo_json(report)
     else:
         echo(render_annotation_text(report), nl=False)
-    failures += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(failures, is_partial=bool(answer.answered))
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

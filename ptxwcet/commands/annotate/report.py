@@ -22,9 +22,7 @@ from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
 from ptxwcet.report.listing import CodeFile, build_listing
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.source_lines import SourceLines, place
 
 SOURCE: Literal["source"] = "source"
 PTX: Literal["ptx"] = "ptx"
@@ -108,7 +106,6 @@ class AnnotationReport(MachineHead):
 
 def build_annotation(
     answer: Answer[ExplainedKernel],
-    failures: list[Diagnostic],
     *,
     source: str | None = None,
     wants_ptx: bool = False,
@@ -116,11 +113,10 @@ def build_annotation(
     """The annotated code of each kernel; deterministic for equal input.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file. An internal
-    error in a kernel's row makes a refusal of it, and is added to ``failures``. Cost: linear in the
-    lines.
+    error in a kernel's row makes a refusal of it. Cost: linear in the lines.
     """
     row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of, failures)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
     return AnnotationReport(*machine_head(answer), rows)
 
 
@@ -165,7 +161,7 @@ def _rest(sums: _Sums, indices: Iterable[int]) -> list[AnnotatedLine]:
 
 def _of_launch_alone(bounded: ExplainedKernel) -> Iterator[AnnotatedLine]:
     """Cycles of the launch's bound that belong to no instruction."""
-    launched = bounded.analysis.launched
+    launched = bounded.analysis.launch_bound
     if not isinstance(launched, LaunchBound) or bounded.launch is None:
         return
     own = {

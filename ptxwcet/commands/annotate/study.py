@@ -55,9 +55,9 @@ def explain_file(request: Request) -> Answer[ExplainedKernel]:
     def explained(kernel: Kernel) -> ExplainedKernel:
         analysis = bounded_on(opened, kernel, machine, wishes)
         launch = None
-        if isinstance(analysis.launched, LaunchBound):
+        if isinstance(analysis.launch_bound, LaunchBound):
             pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
-            launch = explain_launch(analysis.launched, pieces)
+            launch = explain_launch(analysis.launch_bound, pieces)
         return ExplainedKernel(analysis, explain_safe(analysis.worst.analysis), launch)
 
     return Answer(request.path, opened.sha256, machine, opened.each(explained))

@@ -13,7 +13,7 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.opened.recent import recent_module
+from ptxwcet.opened.opening import recent_module
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused, diagnostic_row
 from ptxwcet.report.reading import NotAReport, read_as
@@ -86,8 +86,7 @@ def answer_kernel(request: Request) -> KeptAnswer:
     """
     try:
         found = bound_file(request, recent_module(request))
-        failures: list[Diagnostic] = []
-        (kernel,) = build_report(found, failures, source=request.source).kernels
+        (kernel,) = build_report(found, source=request.source).kernels
     except PtxwcetError as error:
         return KeptAnswer(refused(request, *error.diagnostics))
     except Exception as error:

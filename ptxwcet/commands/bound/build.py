@@ -1,9 +1,16 @@
-"""From the analysis to the report: gathers, counts and names, computes no bound."""
+"""From the analysis to the report: gathers, counts and names, computes no bound.
+
+A row has all that a verdict rests on: cycles, guarantees, assumptions. So bounds that were kept are
+judged as those that were just found.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
@@ -11,12 +18,15 @@ from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
-from ptxwcet.claims import Refusal
-from ptxwcet.commands.bound.certificate_rows import CertificateRow, certificate_row
+from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
+from ptxwcet.commands.bound.loop_text import reason_text, total_texts
 from ptxwcet.commands.bound.report import (
+    AssumptionRow,
     BoundedKernel,
     BoundRow,
+    BudgetRow,
+    CertificateRow,
     LaunchRow,
     LineRow,
     LoopRow,
@@ -27,15 +37,12 @@ from ptxwcet.commands.bound.report import (
     citation_texts,
 )
 from ptxwcet.commands.bound.study import FileAnswer
-from ptxwcet.commands.bound.verdicts import with_verdict
 from ptxwcet.flow.facts.places import loop_control
-from ptxwcet.flow.launch import BoundOrigin
-from ptxwcet.flow.walk.path import PathLoop, loop_entries
+from ptxwcet.flow.walk.path import PathLoop, largest_bounds, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
-from ptxwcet.report.head import kernel_rows, machine_head, name_rows
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.report.head import kernel_head, kernel_rows, machine_head
+from ptxwcet.report.source_lines import SourceLines, place
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.rounding import microseconds_of, percent_of
 from ptxwcet.timing.demand import initiations_by_instruction
@@ -51,7 +58,6 @@ _LARGEST_STEP = 1024
 
 def build_report(
     answer: FileAnswer,
-    failures: list[Diagnostic] | None = None,
     *,
     explain: bool = False,
     source: str | None = None,
@@ -61,12 +67,11 @@ def build_report(
 
     ``explain``: with the lines that pay the bound. ``source`` is the path of the CUDA source if it
     does not lie beside the PTX file, ``checks`` has the budget that bounds are held against. An
-    internal error in a kernel's row makes a refusal of the row
-    and is added to ``failures``.
+    internal error in a kernel's row makes a refusal of the row.
     """
     sources = SourceLines(answer.path, source) if explain else None
     row_of = partial(bounded_row, sources, checks)
-    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of, failures)
+    kernels = kernel_rows(answer, lambda bounded: bounded.kernel, row_of)
     return Report(*machine_head(answer), kernels)
 
 
@@ -84,13 +89,8 @@ def bounded_row(
     lower = next((bound.cycles for bound in bounds if bound.method == "lower"), None)
     pessimism = percent_of(claim.cycles - lower, lower) if lower else None
     row = BoundedKernel(
-        kernel=analysis.kernel.name,
-        readable=analysis.kernel.readable,
-        block=analysis.launch.block,
-        grid=analysis.launch.grid,
-        parameters=tuple(sorted(analysis.launch.parameters.items())),
-        parameter_names=name_rows(analysis.launch),
-        warp_count=analysis.launch.warps,
+        *kernel_head(analysis.kernel, analysis.launch),
+        analysis.launch.warps,
         bound_cycles=claim.cycles,
         microseconds=microseconds_of(claim.cycles, analysis.machine.clock_mhz),
         guarantee=claim.guarantee.value,
@@ -109,11 +109,11 @@ def bounded_row(
         if sources is None or isinstance(explained, Refusal)
         else explanation_row(analysis, explained, sources),
         not_explained=explained.reason if isinstance(explained, Refusal) else "",
-        launch=_launch_row(analysis, analysis.launched, sources)
-        if isinstance(analysis.launched, LaunchBound)
+        launch=_launch_row(analysis, analysis.launch_bound, sources)
+        if isinstance(analysis.launch_bound, LaunchBound)
         else None,
-        launch_not_bounded=analysis.launched.reason
-        if isinstance(analysis.launched, Refusal)
+        launch_not_bounded=analysis.launch_bound.reason
+        if isinstance(analysis.launch_bound, Refusal)
         else "",
     )
     return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)
@@ -189,24 +189,23 @@ def _section_row(kernel: Kernel, section: SectionBound) -> SectionRow:
 
 
 def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
-    most: dict[int, PathLoop] = {}
+    paths = [warp.nodes for piece in analysis.pieces for warp in piece.paths.warps]
+    most = largest_bounds(paths)
     certificates: dict[int, dict[CertificateRow, None]] = {}
-    for piece in analysis.pieces:
-        for warp in piece.paths.warps:
-            for entry in loop_entries(warp.nodes):
-                if entry.proof is not None:
-                    reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
-                    certificates.setdefault(entry.loop, {})[reported] = None
-                earlier = most.get(entry.loop)
-                if earlier is None or entry.iterations.base > earlier.iterations.base:
-                    most[entry.loop] = entry
+    for entry in chain.from_iterable(map(loop_entries, paths)):
+        if entry.proof is not None:
+            # here: few loops have one
+            from ptxwcet.commands.bound.certificate_rows import certificate_row
+
+            reported = certificate_row(entry.proof, entry.iterations.base, analysis.cfg)
+            certificates.setdefault(entry.loop, {})[reported] = None
     loop_rows = []
     for loop in analysis.forest.loops:
         entry_or_none = most.get(loop.id)
         if entry_or_none is None:
             continue
         start = analysis.cfg.blocks[loop.header].start
-        control = loop_control(analysis.kernel, analysis.cfg, analysis.forest, loop)
+        control = loop_control(analysis.flow, loop)
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
@@ -222,16 +221,11 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
 
 def _reason(row: KernelAnalysis, entry: PathLoop) -> str:
     """Why a loop's bound holds, or who states it, and what is stated of a warp's whole run."""
-    reason = " ".join(entry.reason.split())
-    if entry.origin is BoundOrigin.USER:
-        reason = row.facts.loop_sources.get(entry.loop, reason)
+    reason = reason_text(entry, row.facts)
     if entry.proof is not None and _is_all_of_a_type(entry.iterations.base):
         block = row.cfg.name(row.forest.loops[entry.loop].header)
         reason += f"; no more than a type limits: if data say less, --loop-bound {block}=ITERATIONS"
-    for total in row.facts.totals:
-        if total.loop == entry.loop:
-            reason += f"; {total.most:,} in a run of a warp ({total.source})"
-    return reason
+    return "; ".join((reason, *total_texts(entry.loop, row.facts)))
 
 
 def _is_all_of_a_type(count: int) -> bool:
@@ -255,3 +249,34 @@ def _line_rows(row: KernelAnalysis) -> tuple[LineRow, ...]:
         LineRow(where, cycles, round(100 * cycles / total, 2))
         for where, cycles in ordered[:_COSTLIEST_LINES]
     )
+
+
+def with_verdict(row: BoundedKernel, checks: Checks, clock_mhz: int) -> BoundedKernel:
+    """The row with what it says of the budget, if there is one, at the clock of its machine."""
+    judged = checks.judge(*_claims(row), clock_mhz)
+    if judged is None:
+        return row
+    guarantee = None if judged.claim is None else judged.claim.guarantee.value
+    of, verdict = judged.of, judged.verdict.value
+    return replace(row, budget=BudgetRow(judged.budget.text, judged.cycles, of, verdict, guarantee))
+
+
+def failed_of(row: BoundedKernel, checks: Checks, clock_mhz: int) -> list[Diagnostic]:
+    """PW520, PW521 and PW522 for a row, without a place: a row does not know its kernel's."""
+    return checks.failed(row.readable, None, *_claims(row), clock_mhz)
+
+
+def _claims(row: BoundedKernel) -> tuple[TimingClaim, TimingClaim | Refusal | None]:
+    """The claims of block and launch; a refusal where that has no bound, None without a launch."""
+    block = _claim(row.bound_cycles, row.guarantee, row.bounds[0].method, row.assumptions)
+    launch = row.launch
+    if launch is not None:
+        return block, _claim(launch.cycles, launch.guarantee, launch.form, launch.assumptions)
+    return block, Refusal(row.launch_not_bounded) if row.launch_not_bounded else None
+
+
+def _claim(
+    cycles: int, guarantee: str, method: str, assumptions: Iterable[AssumptionRow]
+) -> TimingClaim:
+    stated = (Assumption(a.key, a.text, AssumptionState(a.state), a.source) for a in assumptions)
+    return TimingClaim(cycles, Guarantee(guarantee), method, tuple(stated))

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
+from ptxwcet.commands.bound.report import (
+    CertificateRow,
+    PartRow,
+    RangeRow,
+    RemaindersRow,
+    StepRow,
+    SumRow,
+)
 from ptxwcet.flow.certificates.certificate import (
     Bound,
     Certificate,
@@ -17,75 +24,6 @@ from ptxwcet.flow.certificates.certificate import (
 )
 from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-
-
-@dataclass(frozen=True, slots=True)
-class PartRow:
-    """A multiple of a register, or of its quotient by another one, read as a number in some way."""
-
-    register: str
-    coefficient: int
-    reading: Annotated[str, Reading]
-    divisor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SumRow:
-    """A sum of multiples of registers and a constant, as an integer without a wrap."""
-
-    parts: tuple[PartRow, ...]
-    constant: int
-
-
-@dataclass(frozen=True, slots=True)
-class RangeRow:
-    """A sum is at least ``low`` and at most ``high``, and a multiple of ``divisor``."""
-
-    sum: SumRow
-    low: int
-    high: int
-    divisor: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """An iteration leaves ``divisor * measure`` at most ``factor * measure + constant``."""
-
-    factor: int
-    constant: int
-    divisor: int
-
-
-@dataclass(frozen=True, slots=True)
-class RemaindersRow:
-    """An iteration of Euclid's algorithm, on two registers."""
-
-    dividend: str
-    divisor: str
-    signed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateRow:
-    """Why an entry of a loop goes back at most ``back_edges`` times, and executes its body at most
-    ``iterations`` times.
-
-    ``facts`` are what the walk knows of registers at the entry, ``way`` the block before it from
-    which on the checker looks at what is executed, if it does. ``invariant`` holds at each arrival
-    at the header; ``measure`` is at most ``high`` at the entry, and after an iteration at least
-    ``low`` and smaller by each of ``steps``.
-    """
-
-    iterations: int
-    back_edges: int
-    measure: SumRow
-    high: int
-    low: int
-    steps: tuple[StepRow, ...]
-    remainders: RemaindersRow | None
-    invariant: tuple[RangeRow, ...]
-    facts: tuple[RangeRow, ...]
-    way: str | None
 
 
 def certificate_row(proof: Proof, iterations: int, cfg: ControlFlowGraph) -> CertificateRow:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ptxwcet.commands.bound.report import Report
     from ptxwcet.commands.bound.study import FileAnswer
     from ptxwcet.commands.bound.symbolic import SymbolicReport
-    from ptxwcet.commands.bound.text import Extent
+    from ptxwcet.commands.bound.text import Extent, Rendered
 
 
 def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
@@ -163,23 +163,23 @@ def _bounded(
     from ptxwcet.commands.bound.build import build_report
     from ptxwcet.commands.bound.study import bound_file
     from ptxwcet.commands.bound.text import Extent
+    from ptxwcet.report.head import refusals
 
     answer = _bound_executed(request) if executed else bound_file(request)
-    failures: list[Diagnostic] = []
-    report = build_report(answer, failures, explain=explain, source=request.source, checks=checks)
-    text = _text_of(answer, report, failures, Extent.LINE if is_quiet() else extent)
-    diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
+    report = build_report(answer, explain=explain, source=request.source, checks=checks)
+    shown = _text_of(answer, report, Extent.LINE if is_quiet() else extent)
+    diagnostics = [*refusals(answer, report.kernels), *shown.failures]
     for analysis in answer.answered:
         diagnostics += checks.failed_row(analysis)
-    return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
+    return _Shown(report, shown.text, diagnostics, is_partial=bool(answer.answered))
 
 
-def _text_of(answer: FileAnswer, report: Report, failures: list[Diagnostic], extent: Extent) -> str:
+def _text_of(answer: FileAnswer, report: Report, extent: Extent) -> Rendered:
     """The text; nothing for one kernel that is refused, of which the diagnostics say all."""
-    from ptxwcet.commands.bound.text import Extent, render_text
+    from ptxwcet.commands.bound.text import Extent, Rendered, render_text
 
     is_refusal = len(answer.kernels) == 1 and answer.refused and extent is not Extent.LINE
-    return "" if is_refusal else render_text(report, failures, extent)
+    return Rendered("") if is_refusal else render_text(report, extent)
 
 
 def _refuse_beside_symbolic(names: Iterable[str]) -> None:
@@ -193,19 +193,20 @@ def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:
     from ptxwcet.commands.bound.formula import bound_symbolic
     from ptxwcet.commands.bound.symbolic import build_symbolic_report
     from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
+    from ptxwcet.commands.bound.text import Rendered
+    from ptxwcet.report.head import refusals
 
     answer = bound_symbolic(request, symbolic)
-    failures: list[Diagnostic] = []
-    report = build_symbolic_report(answer, failures)
+    report = build_symbolic_report(answer)
     is_refusal = len(answer.kernels) == 1 and answer.refused
-    text = "" if is_refusal else render_symbolic_text(report, failures)
-    diagnostics = [one for row in answer.refused for one in row.diagnostics] + failures
+    shown = Rendered("") if is_refusal else render_symbolic_text(report)
+    diagnostics = [*refusals(answer, report.kernels), *shown.failures]
     for formula in answer.answered:
-        launched = formula.launched
+        launched = formula.launch_formula
         launch = launched if launched is None or isinstance(launched, Refusal) else launched.claim
         kernel, clock_mhz = formula.kernel, answer.machine.clock_mhz
         diagnostics += checks.failed(kernel.readable, kernel.span, formula.claim, launch, clock_mhz)
-    return _Shown(report, text, diagnostics, is_partial=bool(answer.answered))
+    return _Shown(report, shown.text, diagnostics, is_partial=bool(answer.answered))
 
 
 def _bound_executed(request: Request) -> FileAnswer:

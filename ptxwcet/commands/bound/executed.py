@@ -33,7 +33,7 @@ def bound_executed(request: Request, progress: Progress | None = None) -> FileAn
     try:
         prepared = prepare_launch(request, module, machine, progress)
         bounded = analyse_prepared(prepared, policy=policy, method=request.method)
-        launched = open_request(request, module).launched
+        launched = open_request(request, module).said_by_file
         bounded = with_launch_bound(bounded, module, launched, Wishes(request))
     except RefusedLaunch as refused:
         bounded = RefusedKernel(refused.kernel, refused.diagnostics)

@@ -23,8 +23,7 @@ from ptxwcet.commands.bound.report import (
 )
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.access_rows import access_rows
-from ptxwcet.report.places import place
-from ptxwcet.report.source_lines import SourceLines, ptx_text
+from ptxwcet.report.source_lines import SourceLines, place, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import kernel_accesses
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow
+from ptxwcet.support.printable import plural
 from ptxwcet.support.rounding import text_above
 
 _MARGIN = " " * 11
@@ -68,8 +69,3 @@ def time_text(microseconds: float) -> str:
     if microseconds < 1_000:
         return f"{microseconds:,} us"
     return f"{text_above(math.ceil(microseconds) / 1000, 3)} ms"
-
-
-def plural(count: int, noun: str, many: str = "") -> str:
-    """A number of things."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
-from ptxwcet.commands.bound.certificate_rows import CertificateRow
 from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
 from ptxwcet.report.access_rows import AccessRow
-from ptxwcet.report.head import MachineHead, Refused
+from ptxwcet.report.head import BlockHead, MachineHead, Refused
 
+READINGS = (
+    *("unsigned", "signed", "magnitude", "ones"),
+    *("length", "lowest", "odd", "wrapping"),
+)
+"""How the bits of a register are read as a number."""
 ORIGINS = ("analysis", "certificate", "user")
 """Who says how often a loop's body is executed."""
 
@@ -57,6 +61,75 @@ class SectionRow:
     multiplicity: int
     cycles: int
     ends_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A multiple of a register, or of its quotient by another one, read as a number in some way."""
+
+    register: str
+    coefficient: int
+    reading: Annotated[str, READINGS]
+    divisor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SumRow:
+    """A sum of multiples of registers and a constant, as an integer without a wrap."""
+
+    parts: tuple[PartRow, ...]
+    constant: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRow:
+    """A sum is at least ``low`` and at most ``high``, and a multiple of ``divisor``."""
+
+    sum: SumRow
+    low: int
+    high: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """An iteration leaves ``divisor * measure`` at most ``factor * measure + constant``."""
+
+    factor: int
+    constant: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemaindersRow:
+    """An iteration of Euclid's algorithm, on two registers."""
+
+    dividend: str
+    divisor: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRow:
+    """Why an entry of a loop goes back at most ``back_edges`` times, and executes its body at most
+    ``iterations`` times.
+
+    ``facts`` are what the walk knows of registers at the entry, ``way`` the block before it from
+    which on the checker looks at what is executed, if it does. ``invariant`` holds at each arrival
+    at the header; ``measure`` is at most ``high`` at the entry, and after an iteration at least
+    ``low`` and smaller by each of ``steps``.
+    """
+
+    iterations: int
+    back_edges: int
+    measure: SumRow
+    high: int
+    low: int
+    steps: tuple[StepRow, ...]
+    remainders: RemaindersRow | None
+    invariant: tuple[RangeRow, ...]
+    facts: tuple[RangeRow, ...]
+    way: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +317,7 @@ class BudgetRow:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedKernel:
+class BoundedKernel(BlockHead):
     """A bounded kernel. ``bounds[0]`` is what is reported; ``microseconds`` at the machine's clock.
 
     ``kernel`` and ``parameters`` are of the PTX, ``readable`` and ``parameter_names`` (by PTX name)
@@ -257,13 +330,6 @@ class BoundedKernel:
     ``budget`` is None unless one is given.
     """
 
-    kernel: str
-    readable: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int] | None
-    parameters: tuple[tuple[str, int | float], ...]
-    parameter_names: tuple[tuple[str, str], ...]
-    warp_count: int
     bound_cycles: int
     microseconds: float
     guarantee: Annotated[str, Guarantee]

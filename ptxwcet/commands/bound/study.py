@@ -57,4 +57,4 @@ def bounded_on(
         policy=policy,
         method=request.method,
     )
-    return with_launch_bound(analysis, opened.module, opened.launched, wishes)
+    return with_launch_bound(analysis, opened.module, opened.said_by_file, wishes)

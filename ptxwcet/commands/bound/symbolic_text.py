@@ -6,31 +6,24 @@ from collections.abc import Sequence
 
 from ptxwcet.commands.bound.launch_text import rests_on
 from ptxwcet.commands.bound.symbolic import FormulaRowData, SymbolicKernel, SymbolicReport
-from ptxwcet.commands.bound.text import kernel_texts
-from ptxwcet.report.head import head_text
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.commands.bound.text import Rendered, rendered
+from ptxwcet.report.head import launch_text
 
 _MOST_ROWS = 40
 
 
-def render_symbolic_text(report: SymbolicReport, failures: list[Diagnostic] | None = None) -> str:
+def render_symbolic_text(report: SymbolicReport) -> Rendered:
     """The whole report; see :func:`ptxwcet.commands.bound.text.render_text`."""
-    texts = kernel_texts(report.kernels, _bounded, failures)
-    return "\n\n".join([head_text(report), *texts]) + "\n"
+    return rendered(report, report.kernels, _bounded)
 
 
 def _bounded(kernel: SymbolicKernel) -> str:
-    block = "x".join(map(str, kernel.block))
-    grid = "any grid" if kernel.grid is None else f"grid {'x'.join(map(str, kernel.grid))}"
-    plural = "" if kernel.warp_count == 1 else "s"
-    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
     is_plain = kernel.name == kernel.parameter or kernel.parameter.startswith("_Z")
     name = kernel.name if is_plain else f"{kernel.name} ({kernel.parameter})"
     stated = f"{name} in {kernel.low:,}..{kernel.high:,}"
     lines = [
         f"kernel     {kernel.kernel}",
-        f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"
-        + (f"; {values}" if values else ""),
+        f"launch     {launch_text(kernel)}",
         "",
         *_launch(kernel, stated),
         f"BOUND      cycles for any one block alone on its SM, for each {stated}   "

@@ -2,18 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
-from ptxwcet.commands.bound.explanation_text import explanation_lines, launch_explanation_lines
 from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
-from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, LoopRow, Report
-from ptxwcet.report.head import Refused, as_people_know, head_text, row_or_refusal
-from ptxwcet.report.places import number_ranges
+from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
+from ptxwcet.commands.bound.report import (
+    WITHOUT_WAITING,
+    BoundedKernel,
+    Explanation,
+    LaunchRow,
+    LoopRow,
+    PaidByLaunchRow,
+    PaidRow,
+    PaidSectionRow,
+    Report,
+)
+from ptxwcet.report.access_rows import access_lines
+from ptxwcet.report.head import (
+    KernelHead,
+    MachineHead,
+    Refused,
+    as_people_know,
+    head_text,
+    launch_text,
+    row_or_refusal,
+    said_in,
+)
+from ptxwcet.report.source_lines import number_ranges
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.rounding import percent_of
+
+_MOST_LINES = 20
+_MOST_OTHERS = 5
+_MOST_ACCESSES = 10
+_MOST_SECTIONS = 8
+_MOST_TEXT = 48  # characters of a source line: the table then fits 120 columns
+
+_LINE_HEAD = ("line", "issue", "result", "unit", "other warps", "total", "share", "text")
+_LINE_LEFT = (True, False, False, False, False, False, False, True)
+_LAUNCH_PARTS = ("work", "latency", "tail", "memory", "total")
+_SECTION_HEAD = ("times", "cycles", "alone", "other warps", "up to", "of warp", "paid most by")
+_SECTION_LEFT = (False, False, False, False, True, True, True)
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """The lines that pay most with their parts, and the sections if there are several."""
+    cycles = explanation.cycles
+    lines = [
+        "",
+        f"which lines pay the {cycles:,} cycles of method {explanation.method}, each cycle once",
+        "  the slowest warp issues the line (issue), waits for its result (result), waits while it "
+        "queues for its unit (unit),",
+        "  or stands back while the other warps execute it (other warps)",
+    ]
+    table = [_line_cells(row) for row in explanation.lines[:_MOST_LINES]]
+    rest = explanation.lines[_MOST_LINES:]
+    if rest:
+        table.append(_line_cells(_sum(f"{len(rest)} more lines", rest, cycles)))
+    whole = _sum("all lines", explanation.lines, cycles)
+    table += [_line_cells(whole), _shares(whole)]
+    lines += _columns(_LINE_HEAD, table, _LINE_LEFT)
+    lines += _most("opcodes that pay most", ("opcode", ""), explanation.opcodes)
+    if explanation.lines != explanation.ptx_lines:
+        lines += _most("PTX lines that pay most", ("line", "text"), explanation.ptx_lines)
+    if len(explanation.sections) > 1:
+        lines += _sections(explanation)
+    if explanation.accesses:
+        lines += ["", "accesses to memory: what one execution takes of a warp, and why"]
+        lines += [f"  {line}" for line in access_lines(explanation.accesses, _MOST_ACCESSES)]
+    return lines
+
+
+def launch_explanation_lines(launch: LaunchRow) -> list[str]:
+    """The lines that pay most of the bound of a launch; none unless that was asked for."""
+    if not launch.lines:
+        return []
+    parts = [part for part in _LAUNCH_PARTS if part != "memory" or launch.memory_cycles]
+    shown, rest = list(launch.lines[:_MOST_LINES]), launch.lines[_MOST_LINES:]
+    if rest:
+        shown.append(_launch_sum(f"{len(rest)} more lines", rest, launch.cycles))
+    shown.append(_launch_sum("all lines", launch.lines, launch.cycles))
+    table = [
+        (
+            line.place,
+            *(f"{getattr(line, part):,}" for part in parts),
+            f"{line.share_percent:.1f} %",
+            _text(line.text),
+        )
+        for line in shown
+    ]
+    memory = ", sectors (memory)" if launch.memory_cycles else ""
+    return [
+        "",
+        f"which lines pay the {launch.cycles:,} cycles of the launch, in proportion",
+        f"  to what all blocks initiate (work, tail){memory}, and to what the slowest warp of a "
+        "block waits for (latency)",
+        *_columns(
+            ("line", *parts, "share", "text"), table, (True, *[False] * len(parts), False, True)
+        ),
+    ]
+
+
+def _launch_sum(name: str, rows: Sequence[PaidByLaunchRow], cycles: int) -> PaidByLaunchRow:
+    work, latency, tail, memory, total = (
+        sum(getattr(row, part) for row in rows) for part in _LAUNCH_PARTS
+    )
+    share = round(100 * total / cycles, 2) if cycles else 0.0
+    return PaidByLaunchRow(name, None, work, latency, tail, memory, total, share)
+
+
+def _most(title: str, ends: tuple[str, str], rows: Sequence[PaidRow]) -> list[str]:
+    """The first rows of a longer table, whose first and last column are ``ends``."""
+    shown = [_line_cells(row) for row in rows[:_MOST_OTHERS]]
+    return ["", title, *_columns((ends[0], *_LINE_HEAD[1:-1], ends[1]), shown, _LINE_LEFT)]
+
+
+def _sections(explanation: Explanation) -> list[str]:
+    """Sections with the same content as one row, by what they add to the bound."""
+    merged: dict[PaidSectionRow, int] = {}
+    for section in explanation.sections:
+        content = replace(section, multiplicity=1)
+        merged[content] = merged.get(content, 0) + section.multiplicity
+    ordered = sorted(merged.items(), key=lambda item: -item[1] * item[0].cycles)
+    cells = [_section_cells(section, times) for section, times in ordered[:_MOST_SECTIONS]]
+    lines = ["", "sections between barriers (alone: the slowest warp without the others)"]
+    lines += _columns(_SECTION_HEAD, cells, _SECTION_LEFT)
+    if len(ordered) > _MOST_SECTIONS:
+        lines.append(f"  and {len(ordered) - _MOST_SECTIONS} more (--format json lists all)")
+    return lines
+
+
+def _sum(name: str, lines: Sequence[PaidRow], cycles: int) -> PaidRow:
+    total = sum(row.total for row in lines)
+    return PaidRow(
+        name,
+        None,
+        sum(row.issue for row in lines),
+        sum(row.waiting_for_result for row in lines),
+        sum(row.waiting_for_unit for row in lines),
+        sum(row.interference for row in lines),
+        total,
+        round(100 * total / cycles, 2) if cycles else 0.0,
+    )
+
+
+def _shares(whole: PaidRow) -> tuple[str, ...]:
+    """A row with each column's share of the total."""
+    parts = (whole.issue, whole.waiting_for_result, whole.waiting_for_unit, whole.interference)
+    shares = [f"{100 * part / (whole.total or 1):.1f} %" for part in parts]
+    return ("share", *shares, "", "", "")
+
+
+def _line_cells(row: PaidRow) -> tuple[str, ...]:
+    return (
+        row.place,
+        f"{row.issue:,}",
+        f"{row.waiting_for_result:,}",
+        f"{row.waiting_for_unit:,}",
+        f"{row.interference:,}",
+        f"{row.total:,}",
+        f"{row.share_percent:.1f} %",
+        _text(row.text),
+    )
+
+
+def _text(line: str | None) -> str:
+    """A source line, cut to the width of the column."""
+    words = " ".join((line or "").split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
+
+
+def _section_cells(section: PaidSectionRow, times: int) -> tuple[str, ...]:
+    most = section.lines[0] if section.lines else None
+    return (
+        f"{times:,} x",
+        f"{section.cycles:,}",
+        f"{section.alone_cycles:,}",
+        f"{section.interference_cycles:,}",
+        section.ends_at,
+        number_ranges(section.warps),
+        "" if most is None else f"{most.place} {most.share_percent:.1f} %",
+    )
+
+
+def _columns(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: tuple[bool, ...]
+) -> list[str]:
+    table = [head, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
 
 _MOST_ROWS = 8
 _MOST_BLOCKS = 16
@@ -30,28 +220,25 @@ class Extent(Enum):
     DETAILS = "all that is known"
 
 
-class _Named(Protocol):
-    @property
-    def kernel(self) -> str: ...
-
-
-Named = TypeVar("Named", bound=_Named)
+Named = TypeVar("Named", bound=KernelHead)
 """The row of a kernel that is bounded."""
+
+
+class Rendered(NamedTuple):
+    """A report as text, and the internal errors that cost kernels their part of it."""
+
+    text: str
+    failures: tuple[Diagnostic, ...] = ()
 
 
 def render_text(
     report: Report,
-    failures: list[Diagnostic] | None = None,
     extent: Extent = Extent.DETAILS,
-) -> str:
-    """The whole report; refused kernels get one row each (their diagnostics are printed apart).
-
-    An internal error costs the text of its kernel alone, and is added to ``failures``.
-    """
+) -> Rendered:
+    """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
     if extent is Extent.LINE:
-        return "".join(map(_line, report.kernels))
-    text_of = partial(_bounded, extent=extent)
-    return "\n\n".join([head_text(report), *kernel_texts(report.kernels, text_of, failures)]) + "\n"
+        return Rendered("".join(map(_line, report.kernels)))
+    return rendered(report, report.kernels, partial(_bounded, extent=extent))
 
 
 def _line(kernel: BoundedKernel | Refused) -> str:
@@ -64,19 +251,21 @@ def _line(kernel: BoundedKernel | Refused) -> str:
     return f"{line}\n"
 
 
-def kernel_texts(
-    kernels: Iterable[Named | Refused],
-    text_of: Callable[[Named], str],
-    failures: list[Diagnostic] | None,
-) -> Iterator[str]:
-    """The text of each kernel; of one that is refused, or costs an internal error, a row."""
-    for kernel in map(as_people_know, kernels):
-        shown: str | Refused = (
-            kernel
-            if isinstance(kernel, Refused)
-            else row_or_refusal(kernel.kernel, partial(text_of, kernel), failures)
-        )
-        yield shown if isinstance(shown, str) else _refused(shown)
+def rendered(
+    head: MachineHead, kernels: Iterable[Named | Refused], text_of: Callable[[Named], str]
+) -> Rendered:
+    """A report as text; of a kernel that is refused, or costs an internal error, there is a row."""
+    texts, failures = [head_text(head)], []
+    for row in kernels:
+        kernel = as_people_know(row)
+        shown: str | Refused
+        if isinstance(kernel, Refused):
+            shown = kernel
+        else:
+            shown = row_or_refusal(kernel.kernel, partial(text_of, kernel))
+            failures += [] if isinstance(shown, str) else said_in(shown)
+        texts.append(shown if isinstance(shown, str) else _refused(shown))
+    return Rendered("\n\n".join(texts) + "\n", tuple(failures))
 
 
 def _refused(kernel: Refused) -> str:
@@ -86,7 +275,11 @@ def _refused(kernel: Refused) -> str:
 
 def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     is_whole = extent is Extent.DETAILS
-    lines = [f"kernel     {kernel.kernel}", f"launch     {launch_text(kernel)}", ""]
+    lines = [
+        f"kernel     {kernel.kernel}",
+        f"launch     {launch_text(kernel)}",
+        "",
+    ]
     lines += launch_lines(kernel)
     lines.append(bound_line(kernel))
     lines += _budget(kernel)
@@ -107,10 +300,15 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
             [(f"{s.multiplicity:,} x", f"{s.cycles:,}", s.ends_at) for s in kernel.sections],
         )
     lines += _table(
-        "loops (block, line, body executions an entry, origin)",
+        f"loops (block, line, {PER_ENTRY}, origin)",
         [
-            (loop.block, loop.source_line, f"{loop.iterations:,}", f"{loop.origin}: {loop.reason}")
-            for loop in (kernel.loops if is_whole else _by_weight(kernel))
+            (
+                one.block,
+                one.source_line,
+                iterations_text(one.iterations),
+                f"{one.origin}: {one.reason}",
+            )
+            for one in (kernel.loops if is_whole else _by_weight(kernel))
         ],
         _MOST_ROWS if is_whole else _MOST_LOOPS,
     )
@@ -177,19 +375,6 @@ def _worst_path(kernel: BoundedKernel) -> list[str]:
         ],
         _MOST_BLOCKS,
     )
-
-
-def launch_text(kernel: BoundedKernel) -> str:
-    """The launch that a bound is for: block, grid, parameters."""
-
-    def dims(sizes: tuple[int, int, int]) -> str:
-        return "x".join(map(str, sizes))
-
-    grid = "any grid" if kernel.grid is None else f"grid {dims(kernel.grid)}"
-    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
-    plural = "" if kernel.warp_count == 1 else "s"
-    text = f"block {dims(kernel.block)} ({kernel.warp_count} warp{plural}), {grid}"
-    return f"{text}; {values}" if values else text
 
 
 def _budget(kernel: BoundedKernel) -> list[str]:

@@ -12,10 +12,9 @@ from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.certificates.proof import verdict_of
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_PROOF_STEPS, FlowGraph
-from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.walk.iterations import is_rotated
 from ptxwcet.ir.kernel import Kernel, Module
@@ -66,9 +65,7 @@ def recheck(report: Mapping[str, Any], module: Module) -> Iterator[Rechecked]:
 def _graph(kernel: Kernel, module: Module) -> FlowGraph:
     whole = inline_calls(kernel, module)
     launch = Launch((1, 1, 1), (1, 1, 1))
-    cfg, forest = build_flow(whole, launch)
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    return flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
+    return flow_graph(followed(build_flow(whole, launch)), launch)
 
 
 def _certificates(loop: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
 from ptxwcet.commands.cfg.text import render_flow_text
-from ptxwcet.flow.graph.divergent_sets import DivergentSet
+from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine

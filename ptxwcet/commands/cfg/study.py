@@ -11,39 +11,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ptxwcet.commands.bound.loop_text import bound_text, reason_text, total_texts
 from ptxwcet.flow.facts.placing import place_facts
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.loops import LoopForest
-from ptxwcet.flow.launch import BoundOrigin, Launch, PlacedFacts
+from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import OpenDecision
 from ptxwcet.flow.paths.dot import LoopNote, Notes
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
-from ptxwcet.flow.walk.path import BlockPaths, PathLoop, loop_entries
+from ptxwcet.flow.walk.path import BlockPaths, largest_bounds
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.opened.opening import (
-    Opened,
-    RefusedKernel,
-    open_request,
-)
+from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedKernel:
+class DescribedKernel(OnFlow):
     """A kernel with calls replaced, its graph, and what is known of branches and loops.
 
     ``refusals`` say why there are no paths; then bounds of loops are not known.
     """
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     notes: Notes
     names: Mapping[str, str]
     refusals: tuple[Diagnostic, ...] = ()
@@ -64,10 +59,9 @@ def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ..
 def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> DescribedKernel:
     """What is known of a requested kernel. Raises PtxwcetError for a launch that does not fit."""
     whole = opened.whole(kernel)
-    cfg, forest = build_flow(whole, launch)
-    placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
-    meetings = tuple(compute_postdominators(cfg).immediate)
-    graph = flow_graph(with_variable_registers(whole), cfg, forest, meetings, launch)
+    flow = build_flow(whole, launch)
+    placed = place_facts(flow, opened.facts_of(kernel))
+    graph = flow_graph(followed(flow), launch)
     pieces: tuple[BlockPaths, ...] | None = None
     refusals: tuple[Diagnostic, ...] = ()
     asked: int | None = None
@@ -83,35 +77,23 @@ def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> Described
     if pieces is None:
         loops = {
             loop.id: LoopNote("not bounded: it asks for a bound" if loop.id == asked else "open")
-            for loop in forest.loops
+            for loop in flow.forest.loops
         }
     else:
-        loops = loop_notes(forest, pieces, placed)
+        loops = loop_notes(flow.forest, pieces, placed)
     notes = Notes(branches, loops)
-    return DescribedKernel(whole, cfg, forest, notes, opened.names_of(kernel), refusals)
+    return DescribedKernel(flow, notes, opened.names_of(kernel), refusals)
 
 
 def loop_notes(
     forest: LoopForest, pieces: Iterable[BlockPaths], facts: PlacedFacts
 ) -> dict[int, LoopNote]:
     """The largest bound of each loop over all warps, its origin and its reason."""
-    most: dict[int, PathLoop] = {}
-    for piece in pieces:
-        for warp in piece.warps:
-            for entry in loop_entries(warp.nodes):
-                earlier = most.get(entry.loop)
-                if earlier is None or entry.iterations.base > earlier.iterations.base:
-                    most[entry.loop] = entry
+    most = largest_bounds(warp.nodes for piece in pieces for warp in piece.warps)
     notes: dict[int, LoopNote] = {loop.id: LoopNote("never entered") for loop in forest.loops}
     for loop, entry in most.items():
-        reason = " ".join(entry.reason.split())
-        if entry.origin is BoundOrigin.USER:
-            reason = facts.loop_sources.get(loop, reason)
-        bound = f"at most {entry.iterations.base:,} ({entry.obtained})"
-        for total in facts.totals:
-            if total.loop == loop:
-                bound += f", {total.most:,} in a run of a warp ({total.source})"
-        notes[loop] = LoopNote(bound, reason)
+        bound = ", ".join((bound_text(entry), *total_texts(loop, facts)))
+        notes[loop] = LoopNote(bound, reason_text(entry, facts))
     return notes
 
 

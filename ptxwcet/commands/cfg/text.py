@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptxwcet.commands.bound.loop_text import PER_ENTRY
 from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, select_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.flow.graph.divergence import DivergentSet, select_divergent_edges
 from ptxwcet.flow.values.condition_text import place_of
+from ptxwcet.support.printable import aligned
 
 
 def render_flow_text(described: DescribedKernel, shown: DivergentSet) -> str:
@@ -27,7 +28,7 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
     branches = branch_rows(described)
     yield from _table("branches (block, line, who goes the same way, how; taken if)", branches)
     yield ""
-    yield from _table("loops (block, line, body executions an entry, why)", _loops(described))
+    yield from _table(f"loops (block, line, {PER_ENTRY}, why)", _loops(described))
     if shown is not DivergentSet.NONE:
         yield ""
         yield from _table("divergent edges (from, to, which kind)", _edges(described, shown))
@@ -35,7 +36,7 @@ def _kernel(described: DescribedKernel, shown: DivergentSet) -> Iterator[str]:
 
 def _edges(described: DescribedKernel, shown: DivergentSet) -> list[tuple[str, ...]]:
     cfg = described.cfg
-    found = select_divergent_edges(cfg, described.forest, compute_postdominators(cfg), shown)
+    found = select_divergent_edges(described.flow, shown)
     return [(cfg.name(p), cfg.name(s), one.value) for (p, s), one in found.edges.items()]
 
 
@@ -52,9 +53,5 @@ def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
 
 def _table(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield title if rows else f"no {title.partition(' (')[0]}"
-    if not rows:
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield ("  " + "  ".join(cells)).rstrip()
+    for line in aligned(rows, range(5)):
+        yield f"  {line}"

@@ -26,9 +26,8 @@ from ptxwcet.opened.launch_tables import (
     launch_request,
     value_problem,
 )
-from ptxwcet.opened.opening import file_digest
+from ptxwcet.opened.opening import file_digest, recent_module
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
-from ptxwcet.opened.recent import recent_module
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.source import SourceFile

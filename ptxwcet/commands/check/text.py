@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxwcet.commands.bound.launch_text import plural, time_text
+from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
 from ptxwcet.report.head import DiagnosticRow, Refused
-from ptxwcet.support.printable import printable_line
+from ptxwcet.support.printable import plural, printable_line
 
 _HEADS = ("", "kernel", "launch", "machine", "bound", "", "budget", "claim")
 _NUMBERS = (4, 5)  # columns to the right

@@ -17,6 +17,7 @@ from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.compare.report import Result, results_of
 from ptxwcet.commands.compare.report import compare as compare_results
 from ptxwcet.commands.compare.text import render_difference
+from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic
 
 
@@ -42,23 +43,23 @@ def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: An
         raise click.UsageError("standard input can be read once: give a file for the other version")
     if all(split_kernel(one)[1] for one in (old, new)):
         options.refuse_idle("names kernels, and so do OLD and NEW: leave one out", "kernels")
-    diagnostics: list[Diagnostic] = []
-    before, now = (_results(one, kernels, given, diagnostics) for one in (old, new))
+    (before, old_said), (now, new_said) = (_results(one, kernels, given) for one in (old, new))
     report = compare_results((old, new), before, now, are_versions=True)
     if form == "json":
         echo_json(report)
     else:
         echo(render_difference(report), nl=False)
-    return finish(diagnostics, is_partial=any(row.paid is not None for row in report.kernels))
+    return finish(
+        [*old_said, *new_said], is_partial=any(row.paid is not None for row in report.kernels)
+    )
 
 
 def _results(
-    version: str, kernels: tuple[str, ...], given: dict[str, Any], diagnostics: list[Diagnostic]
-) -> Sequence[Result]:
-    """The bounds of a version; why kernels are refused is added to ``diagnostics``."""
+    version: str, kernels: tuple[str, ...], given: dict[str, Any]
+) -> tuple[Sequence[Result], list[Diagnostic]]:
+    """The bounds of a version, and why kernels are refused."""
     path, kernel = split_kernel(version)
     request = request_from(path, kernels if kernel is None else (kernel,), **given)
     answer = bound_file(request)
-    report = build_report(answer, diagnostics, explain=True, source=request.source)
-    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return tuple(results_of(report))
+    report = build_report(answer, explain=True, source=request.source)
+    return tuple(results_of(report)), refusals(answer, report.kernels)

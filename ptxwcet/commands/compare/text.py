@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxwcet.commands.bound.launch_text import plural
 from ptxwcet.commands.compare.payment import Change, LineChange, Payment, difference_of
 from ptxwcet.commands.compare.report import DiffReport, KernelChange
-from ptxwcet.support.printable import printable_line
+from ptxwcet.support.printable import plural, printable_line
 
 _KINDS = (
     ("about", ""),

@@ -19,15 +19,22 @@ from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.files import OPEN
 from ptxwcet.flow.facts.places import loop_control, unrolled_by
 from ptxwcet.flow.facts.placing import place_facts
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.paths.advice import with_grid
-from ptxwcet.flow.paths.question_search import OpenLoop
-from ptxwcet.flow.paths.questions import OpenAgreement, OpenParameter, Questions, find_questions
+from ptxwcet.flow.paths.questions import (
+    OpenAgreement,
+    OpenLoop,
+    OpenParameter,
+    Questions,
+    find_questions,
+)
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.opened.opening import Opened, RefusedKernel, cuda_source, open_request, refuse
+from ptxwcet.opened.cuda_text import cuda_source
+from ptxwcet.opened.opening import Opened, RefusedKernel, open_request, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow, refusals_behind
 from ptxwcet.support.diagnostics import Diagnostic
@@ -86,9 +93,9 @@ def _head(opened: Opened, count: int) -> list[str]:
 
 def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
     launch, whole = opened.launch_of_paths(kernel), opened.whole(kernel)
-    cfg, forest = build_flow(whole, launch)
-    placed = place_facts(whole, cfg, forest, opened.facts_of(kernel))
-    questions = find_questions(whole, cfg, forest, launch, placed)
+    flow = build_flow(whole, launch)
+    placed = place_facts(flow, opened.facts_of(kernel))
+    questions = find_questions(flow, launch, placed)
     if questions.answered is not None and not questions.refusals:
         machine = load_machine(opened.request.machine, opened.request.memory_latency_cycles)
         answered, facts = questions.answered
@@ -96,16 +103,14 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
         if not questions.count or all(one.code in _WHATEVER for one in behind):
             questions = replace(questions, refusals=behind)
     names, source = opened.names_of(kernel), cuda_source(opened.request)
-    return _Page(whole, cfg, forest, names, source, questions, with_grid(questions, launch))
+    return _Page(flow, names, source, questions, with_grid(questions, launch))
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(OnFlow):
     """The questions of one kernel, and what it takes to put them into words."""
 
-    kernel: Kernel
-    cfg: ControlFlowGraph
-    forest: LoopForest
+    flow: ControlFlow
     names: Mapping[str, str]
     source: CudaSource | None
     questions: Questions
@@ -174,14 +179,13 @@ class _Page:
 
     def _unrolled(self, loop: Loop) -> Iterator[str]:
         """That a loop does several iterations of the source at once, or is the rest of one."""
-        place = loop_control(self.kernel, self.cfg, self.forest, loop)
+        place = loop_control(self.flow, loop)
         alike = [
             other.id
             for other in self.forest.loops
-            if place is not None
-            and loop_control(self.kernel, self.cfg, self.forest, other) == place
+            if place is not None and loop_control(self.flow, other) == place
         ]
-        steps = unrolled_by(self.kernel, self.cfg, self.forest, alike)
+        steps = unrolled_by(self.flow, alike)
         most, own = max(steps.values(), default=1), steps.get(loop.id, 1)
         if own == most > 1:
             yield f"# It seems to be unrolled by {own}: then an iteration is {own} of the source"
@@ -214,7 +218,7 @@ class _Page:
             return
         holds, what = True, "it is taken if"
         if loop is not None:
-            holds = self.cfg.taken_successor(self._block(index)) in loop.body
+            holds = self.cfg.taken[self._block(index)] in loop.body
             what = "it goes on while"
         reader = ConditionReader(self.kernel, self.names)
         condition, registers = reader.condition(guard, holds=holds)

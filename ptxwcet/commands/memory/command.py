@@ -12,7 +12,7 @@ from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.memory.report import build_memory_report, render_memory_text
 from ptxwcet.commands.memory.study import study_accesses
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import refusals
 
 
 @click.command(cls=Command, example="ptxwcet memory kernel.ptx --block 32x8 --param n=1024")
@@ -26,11 +26,9 @@ def memory(form: str, **given: Any) -> int:
     """
     request = request_from(**given)
     answer = study_accesses(request)
-    diagnostics: list[Diagnostic] = []
-    report = build_memory_report(answer, request.source, diagnostics)
+    report = build_memory_report(answer, request.source)
     if form == "json":
         echo_json(report)
     else:
         echo(render_memory_text(report), nl=False)
-    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics, is_partial=bool(answer.answered))
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

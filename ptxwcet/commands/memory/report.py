@@ -10,21 +10,21 @@ from ptxwcet.commands.memory.study import StudiedAccesses
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.access_rows import AccessRow, access_lines, access_rows
 from ptxwcet.report.head import (
+    KernelHead,
     MachineHead,
     Refused,
     head_text,
+    kernel_head,
     kernel_rows,
     machine_head,
-    name_rows,
 )
 from ptxwcet.report.source_lines import SourceLines
-from ptxwcet.support.diagnostics import Diagnostic
 
 _MOST_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class KernelAccessesRow:
+class KernelAccessesRow(KernelHead):
     """The accesses of a kernel, by its instructions.
 
     ``aligned_pointers`` are assumed to be multiples of 256 bytes, and ``stated`` is what else is
@@ -32,12 +32,6 @@ class KernelAccessesRow:
     is none.
     """
 
-    kernel: str
-    readable: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int] | None
-    parameters: tuple[tuple[str, int | float], ...]
-    parameter_names: tuple[tuple[str, str], ...]
     bound_cycles: int | None
     aligned_pointers: tuple[str, ...]
     stated: tuple[str, ...]
@@ -52,26 +46,17 @@ class MemoryReport(MachineHead):
     kernels: tuple[KernelAccessesRow | Refused, ...]
 
 
-def build_memory_report(
-    answer: Answer[StudiedAccesses],
-    source: str | None,
-    failures: list[Diagnostic] | None = None,
-) -> MemoryReport:
+def build_memory_report(answer: Answer[StudiedAccesses], source: str | None) -> MemoryReport:
     """The report of an answer; ``source`` is the path of the CUDA source if it is known."""
     lines = SourceLines(answer.path, source)
-    rows = kernel_rows(answer, lambda one: one.kernel, lambda one: _row(one, lines), failures)
+    rows = kernel_rows(answer, lambda one: one.kernel, lambda one: _row(one, lines))
     return MemoryReport(*machine_head(answer), rows)
 
 
 def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
     kernel, launch = studied.kernel, studied.launch
     return KernelAccessesRow(
-        kernel.name,
-        kernel.readable,
-        launch.block,
-        launch.grid,
-        tuple(sorted(launch.parameters.items())),
-        name_rows(launch),
+        *kernel_head(kernel, launch),
         studied.bound_cycles,
         tuple(map(launch.name_of, studied.accesses.pointers)),
         tuple(_stated(studied)),

@@ -12,7 +12,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.requests import request_from
-from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
@@ -50,12 +49,11 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
         require_extra("sim", "ptxwcet report without --no-simulate")
     request = request_from(**given)
     answer = study_kernels(request, draws_runs=draws_runs)
-    failures: list[Diagnostic] = []
     made = Made(command_line(), page_time(), files_of(request, answer))
-    page = build_page(answer, request.source, made, failures)
+    page = build_page(answer, request.source, made)
     write_text(output, render_page(page), "PW233")
     refused = [one for row in answer.answered for one in reasons(row)]
     refused += [one for row in answer.refused for one in row.diagnostics]
     bounded = sum(one.bounded is not None for one in page.kernels)
     echo(f"{output}: {bounded} of {len(answer.kernels)} kernels bounded")
-    return finish([*refused, *failures], is_partial=bool(bounded))
+    return finish([*refused, *page.failures], is_partial=bool(bounded))

@@ -122,9 +122,7 @@ def simulate_analysed(
     run = PreparedPiece(
         piece.paths, workload or piece.analysis.workload, (), piece.analysis.is_nominal
     )
-    prepared = PreparedKernel(
-        bound.kernel, bound.cfg, bound.forest, bound.launch, bound.machine, (run,), bound.facts
-    )
+    prepared = PreparedKernel(bound.flow, bound.launch, bound.machine, (run,), bound.facts)
     options = SimulationOptions(policy, events=events, limit=_MOST_STEPS)
     return simulate_piece(prepared, run, find_policy(policy), Jitter(0, 0), options)
 

@@ -10,20 +10,13 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
-from ptxwcet.commands.bound.certificate_rows import CertificateRow
-from ptxwcet.commands.bound.report import merged_assumptions
-from ptxwcet.commands.bound.text import launch_text
+from ptxwcet.commands.bound import loop_text
+from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
-from ptxwcet.commands.page.report import (
-    LAUNCH_PARTS,
-    PARTS,
-    KernelPage,
-    Page,
-    plain_name,
-)
+from ptxwcet.commands.page.report import LAUNCH_PARTS, PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses
-from ptxwcet.report.page.parts import page_file
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.head import launch_text
+from ptxwcet.report.page.parts import fill, page_file
 
 _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (
@@ -62,6 +55,7 @@ def render_page(page: Page) -> str:
         launch_text=launch_text,
         grouped=grouped_accesses,
         loop_rows=_loop_rows,
+        loop_text=loop_text,
         certificate_text=_certificate_text,
         graph_data=_graph_data,
         phases_svg=lambda warp: Markup(phases_svg(warp)),
@@ -93,7 +87,8 @@ def _loop_rows(kernel: KernelPage) -> list[_LoopLine]:
     if kernel.bounded is not None:
         return [
             _LoopLine(
-                *(loop.block, loop.source_line, f"{loop.iterations:,}", loop.origin, loop.reason),
+                *(loop.block, loop.source_line, loop_text.iterations_text(loop.iterations)),
+                *(loop.origin, loop.reason),
                 loop.certificates,
             )
             for loop in kernel.bounded.loops

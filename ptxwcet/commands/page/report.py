@@ -18,10 +18,10 @@ from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.commands.page.study import KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.divergent_sets import StandingEdges
+from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.report.access_rows import AccessRow, access_rows
-from ptxwcet.report.head import MachineHead, Refused, as_people_know
+from ptxwcet.report.head import MachineHead, Refused, as_people_know, internal_errors
 from ptxwcet.report.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.source_lines import SourceLines
@@ -102,22 +102,19 @@ class KernelPage:
 class Page:
     """The page about a file: ``head`` of the report, its kernels, how it was made.
 
-    ``by_definition`` are assumptions that the machine makes true: key, text, evidence.
+    ``by_definition`` are assumptions that the machine makes true: key, text, evidence. ``failures``
+    are internal errors, each of which costs a kernel its row.
     """
 
     head: MachineHead
     kernels: tuple[KernelPage, ...]
     by_definition: tuple[tuple[str, str, str], ...]
     made: Made
+    failures: tuple[Diagnostic, ...]
 
 
-def build_page(
-    answer: Answer[KernelStudy],
-    source: str | None,
-    made: Made,
-    failures: list[Diagnostic],
-) -> Page:
-    """The data of the page; internal errors in a kernel's row are added to ``failures``.
+def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> Page:
+    """The data of the page.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
     """
@@ -126,7 +123,7 @@ def build_page(
         for study in answer.answered
     )
     analyses = Answer(answer.path, answer.sha256, answer.machine, bounded)
-    report = build_report(analyses, failures, explain=True, source=source)
+    report = build_report(analyses, explain=True, source=source)
     lines = SourceLines(answer.path, source)
     made_true = tuple(
         (assumption.key, assumption.text, assumption.source)
@@ -137,7 +134,8 @@ def build_page(
         _kernel(f"k{number}", study, as_people_know(kernel), lines)
         for number, (study, kernel) in enumerate(zip(answer.answered, report.kernels, strict=True))
     )
-    return Page(report, kernels, made_true, made)
+    failures = internal_errors(analyses, report.kernels)
+    return Page(report, kernels, made_true, made, tuple(failures))
 
 
 def _refusal(study: KernelStudy) -> RefusedKernel:

@@ -26,22 +26,15 @@ from ptxwcet.commands.page.curves import (
     simulate_analysed,
 )
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, build_cfg
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import find_loops
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.divergence import DivergentSet, StandingEdges, select_divergent_edges
 from ptxwcet.flow.paths.dot import NO_NOTES
 from ptxwcet.flow.walk.path import visits
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    Answer,
-    Opened,
-    find_named_policy,
-    open_request,
-    refuse,
-)
+from ptxwcet.opened.opening import Answer, Opened, find_named_policy, open_request, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel
@@ -153,7 +146,7 @@ class _Study:
             policy=find_named_policy(opened.request),
             method=opened.request.method,
         )
-        return with_launch_bound(analysis, opened.module, opened.launched, self.wishes)
+        return with_launch_bound(analysis, opened.module, opened.said_by_file, self.wishes)
 
     def _accesses(
         self,
@@ -190,14 +183,12 @@ def _followers(cfg: ControlFlowGraph, block: BlockId, jumps: bool | None) -> set
 
 def _plain_graph(kernel: Kernel) -> DescribedKernel:
     """The graph of a kernel without a launch. Raises PtxwcetError (PW231)."""
-    cfg = build_cfg(kernel)
-    return DescribedKernel(kernel, cfg, find_loops(cfg, compute_dominators(cfg)), NO_NOTES, {})
+    return DescribedKernel(ControlFlow.of(kernel), NO_NOTES, {})
 
 
 def _divergent(flow: DescribedKernel) -> StandingEdges:
     """The divergent edges of a graph. Raises PtxwcetError (PW234) if they are too many."""
-    postdominators = compute_postdominators(flow.cfg)
-    return select_divergent_edges(flow.cfg, flow.forest, postdominators, DivergentSet.COMPLETE)
+    return select_divergent_edges(flow.flow, DivergentSet.COMPLETE)
 
 
 def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:

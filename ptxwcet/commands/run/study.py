@@ -13,32 +13,61 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptxwcet.bounds.analysed import PreparedKernel
-from ptxwcet.commands.run.paths import prepare_executed
+from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import (
-    EmulatedLaunch,
-    EmulatorOptions,
-    Execution,
-    Progress,
-)
+from ptxwcet.emulator.executed_paths import executed_blocks
+from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution, Progress
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
 from ptxwcet.emulator.path_lines import path_lines
 from ptxwcet.emulator.result_files import write_arrays, write_lines
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import (
-    cuda_parameter_names,
-    digest_of,
-    open_request,
-    read_module,
-    refuse,
-)
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.opening import digest_of, open_request, read_module, refuse
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.launch_costs import LaunchCosts
+from ptxwcet.timing.programs import build_workload
+
+EXECUTED_PATHS = Assumption(
+    "executed-paths",
+    "every run takes the paths that the emulator saw for this launch; other inputs may take others",
+    AssumptionState.DOUBTFUL,
+    "--executed",
+)
+"""What bounds of executed paths rest on: they are estimates."""
+
+
+def prepare_executed(
+    execution: Execution,
+    launch: Launch,
+    machine: Machine,
+    *,
+    unknown_at_worst: bool = False,
+) -> PreparedKernel:
+    """What the warps of a launch have executed, as if it were known for every input.
+
+    The workloads rest on :data:`EXECUTED_PATHS`, which makes estimates of all bounds. Raises
+    PtxwcetError (PW402, PW403) as :func:`ptxwcet.pipeline.prepare_kernel` does. Cost: linear in the
+    folded paths.
+    """
+    assert launch.grid is not None, "an executed launch has a grid"
+    flow = ControlFlow.of(execution.kernel)
+    costs = LaunchCosts(execution.kernel, launch, machine, unknown_at_worst=unknown_at_worst)
+    pieces = []
+    for kind in executed_blocks(execution, flow.cfg, flow.postdominators.immediate, launch.grid):
+        workload = build_workload(
+            kind.paths.warps, execution.kernel, flow.cfg, costs, machine.scoreboard
+        )
+        assumptions = (EXECUTED_PATHS, *costs.assumptions)
+        nominal = costs.is_nominal
+        pieces.append(PreparedPiece(kind.paths, workload, assumptions, nominal, kind.count))
+    return PreparedKernel(flow, launch, machine, tuple(pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +184,11 @@ def open_launch(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
     if request.launch_file is None or request.loop_bounds or request.facts_file is not None:
         option = "--loop-bound" if request.loop_bounds else "--facts"
         option = option if request.launch_file else "no launch file"
-        raise PtxwcetError(
-            Diagnostic(
-                "PW427",
-                f"executed paths with {option}",
-                help="executed paths come from the inputs of a launch file: give --launch, and no "
-                "loop bounds or facts",
-            )
+        raise PtxwcetError.of(
+            "PW427",
+            f"executed paths with {option}",
+            help="executed paths come from the inputs of a launch file: give --launch, and no "
+            "loop bounds or facts",
         )
     launch = read_launch(request.launch_file, module, request)
     return launch, open_request(request, module).launch_of(launch.kernel)
@@ -192,12 +219,12 @@ def execute_launch(module: Module, launch: LaunchFile, options: EmulatorOptions)
     return execute(launch.kernel, module, emulated(launch), options=options)
 
 
-def emulated(launch: LaunchFile) -> EmulatedLaunch:
-    """The launch with its arrays built. Raises PtxwcetError (PW420, PW425)."""
+def emulated(launch: LaunchFile, values: tuple[Argument, ...] | None = None) -> EmulatedLaunch:
+    """The launch with its arrays built, or these values. Raises PtxwcetError (PW420, PW425)."""
     return EmulatedLaunch(
         launch.block,
         launch.grid,
-        launch.values(),
+        launch.values() if values is None else values,
         tuple(launch.variable_bytes().items()),
         launch.dynamic_shared_bytes,
     )

@@ -24,7 +24,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "symbolic": ("ptxwcet.commands.bound.symbolic", "SymbolicReport"),
     "annotation": ("ptxwcet.commands.annotate.report", "AnnotationReport"),
     "memory": ("ptxwcet.commands.memory.report", "MemoryReport"),
-    "hybrid": ("ptxwcet.methods.hybrid.rows", "HybridReport"),
+    "hybrid": ("ptxwcet.methods.hybrid.report", "HybridReport"),
     "pwcet": ("ptxwcet.methods.pwcet.report", "PwcetReport"),
     "sequence": ("ptxwcet.commands.sequence.report", "SequenceReport"),
     "selftest": ("ptxwcet.validate.selftest_report", "SelfTestReport"),

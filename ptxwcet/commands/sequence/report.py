@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.commands.bound.launch_text import plural, rests_on, time_text
+from ptxwcet.commands.bound.launch_text import rests_on, time_text
 from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.head import MachineHead, head_text, machine_head
+from ptxwcet.support.printable import aligned, plural
 from ptxwcet.support.rounding import microseconds_of
 
 _MOST_ROWS = 40
@@ -89,11 +90,7 @@ def render_sequence_text(report: SequenceReport) -> str:
         for launch in report.launches[:_MOST_ROWS]
     ]
     table = [("times", "cycles each", "total", "share", "launch"), *launches]
-    widths = [max(len(row[i]) for row in table) for i in range(4)]
-    lines = [
-        "  ".join([*(cell.rjust(widths[i]) for i, cell in enumerate(row[:4])), row[4]])
-        for row in table
-    ]
+    lines = list(aligned(table, left=(4,)))
     hidden = len(report.launches) - _MOST_ROWS
     if hidden > 0:
         lines.append(f"and {hidden:,} more (--format json lists all)")

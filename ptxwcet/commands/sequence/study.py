@@ -121,12 +121,12 @@ def _bounded(request: Request, times: int, reader: _Reader, number: int) -> Boun
     (bounded,) = answer.kernels
     if isinstance(bounded, RefusedKernel):
         raise PtxwcetError(bounded.diagnostics)
-    if bounded.launched is None:
+    if bounded.launch_bound is None:
         reader.fail(number, "grid", f"the grid of kernel {bounded.kernel.readable} is not known")
-    if isinstance(bounded.launched, Refusal):
-        why = bounded.launched.reason
+    if isinstance(bounded.launch_bound, Refusal):
+        why = bounded.launch_bound.reason
         reader.fail(number, "file", f"kernel {bounded.kernel.readable} is not bounded: {why}")
-    return BoundedLaunch(request.path, bounded, bounded.launched, times)
+    return BoundedLaunch(request.path, bounded, bounded.launch_bound, times)
 
 
 def _read(path: str) -> SourceFile:
@@ -135,7 +135,7 @@ def _read(path: str) -> SourceFile:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         message = f"cannot read sequence file '{path}': {reason}"
-        raise PtxwcetError(Diagnostic("PW550", message)) from None
+        raise PtxwcetError.of("PW550", message) from None
 
 
 class _Reader:
@@ -154,22 +154,18 @@ class _Reader:
             data = parse_toml(self._file)
         except NotToml as problem:
             message = f"not TOML: {problem.message}"
-            raise PtxwcetError(Diagnostic("PW550", message, problem.span)) from None
+            raise PtxwcetError.of("PW550", message, problem.span) from None
         unknown = [key for key in data if key != "launch"]
         if unknown:
             message = f"unknown key {unknown[0]}"
             span = locate_key(self._file, "", unknown[0]) or locate_table(self._file, unknown[0])
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW550", message, span, help=f"{nearest(unknown[0], ['launch'])}known: launch"
-                )
+            raise PtxwcetError.of(
+                "PW550", message, span, help=f"{nearest(unknown[0], ['launch'])}known: launch"
             )
         tables = data.get("launch")
         if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
             message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
-            raise PtxwcetError(
-                Diagnostic("PW550", message, help="write a table [[launch]] for each launch")
-            )
+            raise PtxwcetError.of("PW550", message, help="write a table [[launch]] for each launch")
         self._require_one_stream(tables)
         return [self._launch(number, row) for number, row in enumerate(tables)]
 
@@ -178,14 +174,12 @@ class _Reader:
         span = locate_key(self._file, "launch", key, number)
         span = span or locate_table(self._file, "launch", number)
         where = f"launch {number + 1}"
-        raise PtxwcetError(
-            Diagnostic(
-                "PW550",
-                f"{where}: {message}",
-                span,
-                help='for example file = "kernel.ptx", kernel = "scale", block = "256", '
-                'grid = "64", params = { n = 16384 }; or launch = "launch.toml"',
-            )
+        raise PtxwcetError.of(
+            "PW550",
+            f"{where}: {message}",
+            span,
+            help='for example file = "kernel.ptx", kernel = "scale", block = "256", '
+            'grid = "64", params = { n = 16384 }; or launch = "launch.toml"',
         )
 
     def _require_one_stream(self, tables: list[Any]) -> None:
@@ -198,14 +192,12 @@ class _Reader:
                 for n, row in enumerate(tables)
                 if str(row.get("stream", "")) != next(iter(streams))
             )
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW551",
-                    f"launches of {len(streams)} streams may overlap: their bounds do not add up",
-                    locate_key(self._file, "launch", "stream", number)
-                    or locate_table(self._file, "launch", number),
-                    help="bound a sequence of one stream that has the GPU to itself",
-                )
+            raise PtxwcetError.of(
+                "PW551",
+                f"launches of {len(streams)} streams may overlap: their bounds do not add up",
+                locate_key(self._file, "launch", "stream", number)
+                or locate_table(self._file, "launch", number),
+                help="bound a sequence of one stream that has the GPU to itself",
             )
 
     def _launch(self, number: int, table: object) -> tuple[Request, int]:

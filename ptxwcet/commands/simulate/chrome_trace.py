@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.report.places import place
+from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import IssueEvent
 
 _UNITS = 1000

@@ -17,7 +17,7 @@ from ptxwcet.commands.simulate.picture import draw_gantt
 from ptxwcet.commands.simulate.report import build_run_report
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationOptions, simulate_file
 from ptxwcet.commands.simulate.text import render_run_text
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import refusals
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
@@ -97,8 +97,7 @@ def simulate(
     if recorded and len(answer.answered) > 1:
         names = ", ".join(row.prepared.kernel.readable for row in answer.answered)
         raise click.UsageError(f"a timeline shows one kernel: choose with -k among {names}")
-    failures: list[Diagnostic] = []
-    report = build_run_report(answer, failures)
+    report = build_run_report(answer)
     single = len(answer.kernels) == 1 and answer.refused
     if form == "json":
         echo_json(report)
@@ -106,8 +105,7 @@ def simulate(
         echo(render_run_text(report), nl=False)
     for simulation in answer.answered:
         _write_pictures(simulation, timeline, gantt, events or _GANTT_EVENTS)
-    diagnostics = [one for refused in answer.refused for one in refused.diagnostics] + failures
-    return finish(diagnostics, is_partial=bool(answer.answered))
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
 
 
 def _write_pictures(

@@ -9,10 +9,18 @@ from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.commands.simulate.study import KernelSimulation, SimulationAnswer
-from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head, name_rows
-from ptxwcet.report.places import place
+from ptxwcet.report.head import (
+    BlockHead,
+    KernelHead,
+    MachineHead,
+    Refused,
+    kernel_head,
+    kernel_rows,
+    machine_head,
+    row_like,
+)
+from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import Stalls, WarpRun
-from ptxwcet.support.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +56,13 @@ class SectionStalls:
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedKernel:
+class SimulatedKernel(BlockHead):
     """The run of a block. Cycles; ``issue_utilisation_percent`` of the SM's issue slots.
 
     ``stepped`` of the ``instructions`` were simulated one by one, the others skipped as exact
     repetitions. ``is_resolved``: the analysis left decisions open, which were taken for this run.
     """
 
-    kernel: str
-    readable: str
-    block: tuple[int, int, int]
-    grid: tuple[int, int, int] | None
-    parameters: tuple[tuple[str, int | float], ...]
-    parameter_names: tuple[tuple[str, str], ...]
-    warp_count: int
     policy: str
     seed: int
     jitter_percent: int
@@ -86,37 +87,25 @@ class RunReport(MachineHead):
     kernels: tuple[SimulatedKernel | Refused, ...]
 
 
-def build_run_report(
-    answer: SimulationAnswer, failures: list[Diagnostic] | None = None
-) -> RunReport:
+def build_run_report(answer: SimulationAnswer) -> RunReport:
     """The report of a simulation; deterministic for equal input.
 
-    An internal error in a kernel's row makes a refusal of the row and is added to ``failures``.
+    An internal error in a kernel's row makes a refusal of the row.
     """
     row_of = partial(_simulated, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.prepared.kernel, row_of, failures)
+    rows = kernel_rows(answer, lambda row: row.prepared.kernel, row_of)
     return RunReport(*machine_head(answer), rows)
 
 
 def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     run, launch = simulation.run, simulation.prepared.launch
-    return SimulatedKernel(
-        kernel=simulation.prepared.kernel.name,
-        readable=simulation.prepared.kernel.readable,
-        block=launch.block,
-        grid=launch.grid,
-        parameters=tuple(sorted(launch.parameters.items())),
-        parameter_names=name_rows(launch),
+    return row_like(
+        SimulatedKernel,
+        *(KernelHead(*kernel_head(simulation.prepared.kernel, launch)), run, simulation),
         warp_count=len(run.warps),
-        policy=run.policy.value,
-        seed=run.seed,
         jitter_percent=run.jitter.percent,
-        is_resolved=simulation.is_resolved,
-        cycles=run.cycles,
         microseconds=round(run.cycles / clock_mhz, 3),
-        guarantee=Guarantee.OBSERVED.value,
-        instructions=run.instructions,
-        stepped=run.stepped,
+        guarantee=Guarantee.OBSERVED,
         issue_utilisation_percent=round(100 * run.issue_utilisation, 2),
         block_ranges=len(simulation.prepared.pieces),
         all_warps=_total(run.warps),
@@ -125,24 +114,12 @@ def _simulated(clock_mhz: int, simulation: KernelSimulation) -> SimulatedKernel:
     )
 
 
-def _row(stalls: Stalls, drain: int = 0, finished: int = 0) -> StallRow:
-    return StallRow(
-        stalls.issued,
-        stalls.dependency,
-        stalls.unit_busy,
-        stalls.issue_slot,
-        stalls.barrier,
-        stalls.branch,
-        drain,
-        finished,
-    )
-
-
 def _total(warps: Iterable[WarpRun]) -> StallRow:
     warps = list(warps)
     stalls = sum((warp.stalls for warp in warps), Stalls())
     drain = sum(warp.drain_cycles for warp in warps)
-    return _row(stalls, drain, sum(warp.finished_cycles for warp in warps))
+    finished = sum(warp.finished_cycles for warp in warps)
+    return row_like(StallRow, stalls, drain=drain, finished=finished)
 
 
 def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
@@ -158,7 +135,7 @@ def _sections(simulation: KernelSimulation) -> tuple[SectionStalls, ...]:
         SectionStalls(
             "start" if after is None else place(kernel, after),
             executions[after],
-            _row(stalls[after]),
+            row_like(StallRow, stalls[after]),
         )
         for after in ordered
     )

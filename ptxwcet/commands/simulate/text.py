@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import astuple, fields
 
-from ptxwcet.commands.bound.text import kernel_texts
+from ptxwcet.commands.bound.text import rendered
 from ptxwcet.commands.simulate.report import RunReport, SimulatedKernel, StallRow
-from ptxwcet.report.head import head_text
+from ptxwcet.report.head import launch_text
 
 _MOST_ROWS = 8
 _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
@@ -14,22 +14,16 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 def render_run_text(report: RunReport) -> str:
     """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
-    texts = kernel_texts(report.kernels, _simulated, None)
-    return "\n\n".join([head_text(report), *texts]) + "\n"
+    return rendered(report, report.kernels, _simulated).text
 
 
 def _simulated(kernel: SimulatedKernel) -> str:
-    block = "x".join(map(str, kernel.block))
-    grid = "any grid" if kernel.grid is None else f"grid {'x'.join(map(str, kernel.grid))}"
-    plural = "" if kernel.warp_count == 1 else "s"
     how = kernel.policy if kernel.policy != "random" else f"random, seed {kernel.seed}"
     if kernel.jitter_percent:
         how += f", timings shortened by up to {kernel.jitter_percent} %, seed {kernel.seed}"
-    values = ", ".join(f"{name}={value}" for name, value in kernel.parameters)
     lines = [
         f"kernel     {kernel.kernel}",
-        f"launch     block {block} ({kernel.warp_count} warp{plural}), {grid}"
-        + (f"; {values}" if values else ""),
+        f"launch     {launch_text(kernel)}",
         "",
         f"RUN        {kernel.cycles:,} cycles under {how} ({kernel.microseconds:,} us)   "
         f"{kernel.guarantee}",

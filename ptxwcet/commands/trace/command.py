@@ -15,6 +15,7 @@ from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.opened.request import Request
+from ptxwcet.support.printable import plural
 
 _SUFFIXES = (".csv", ".npz")
 
@@ -128,30 +129,26 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
     block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
     yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
     recorder = traced.trace.origin.recorder
-    yield f"machine    {traced.machine.name}, {_count(shape.sms, 'SM')}; {recorder}"
+    yield f"machine    {traced.machine.name}, {plural(shape.sms, 'SM')}; {recorder}"
     occupancy = plan.occupancy
     held = (
-        f"{_count(occupancy.resident_blocks, 'block')}, {_count(occupancy.resident_warps, 'warp')}"
+        f"{plural(occupancy.resident_blocks, 'block')}, {plural(occupancy.resident_warps, 'warp')}"
     )
     limits = ", ".join(
         f"{row.resource} {'any' if row.blocks is None else row.blocks}" for row in occupancy.limits
     )
     yield f"an SM      holds {held}, limited by {' and '.join(occupancy.limited_by)} ({limits})"
     yield (
-        f"waves      {waves.waves} of at most {_count(waves.blocks_per_wave, 'block')} and "
-        f"{_count(waves.warps_per_wave, 'warp')} an SM"
+        f"waves      {waves.waves} of at most {plural(waves.blocks_per_wave, 'block')} and "
+        f"{plural(waves.warps_per_wave, 'warp')} an SM"
     )
     seen = "executed" if traced.is_executed else "known without execution, the same for every input"
     yield f"paths      {seen}"
     longest = max(run.cycles for run in traced.runs)
-    runs = _count(len(traced.runs), "run")
+    runs = plural(len(traced.runs), "run")
     yield f"trace      {len(traced.trace):,} events of {runs} in {out}; longest {longest:,} cycles"
     for assumption in plan.assumptions:
         yield f"assumed    {assumption.text} [{assumption.source}]"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:

@@ -28,13 +28,14 @@ from ptxwcet.bounds.occupancy import WaveSchedule
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.commands.run.study import execute_recorded, open_launch
 from ptxwcet.emulator.executed_paths import executed_warps
+from ptxwcet.emulator.launch import Progress
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.paths.call_variables import with_variable_registers
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
@@ -44,7 +45,7 @@ from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
@@ -116,7 +117,7 @@ def trace_launch(
     _require_variety(launch, policy, options)
     _require_instructions(launch.kernel)
     plan = plan_grid(launch, module, machine, options.grid)
-    paths = _Paths(request, module, launch, facts, machine, options.max_instructions)
+    paths = LaunchPaths(request, module, launch, facts, machine, options.max_instructions)
     if not options.execute:
         paths.analyse()
     report = _Report(progress, options.runs, math.prod(launch.grid))
@@ -146,23 +147,26 @@ def _varies(policy: Policy, options: TraceOptions) -> bool:
 def _require_variety(launch: LaunchFile, policy: Policy, options: TraceOptions) -> None:
     if options.runs == 1 or _varies(policy, options) or any(map(is_random, launch.arguments)):
         return
-    raise PtxwcetError(
-        Diagnostic(
-            "PW691",
-            f"{options.runs} runs of {launch.file.name} would all be the same",
-            help='give the launch file an array with a seed (init = "uniform" or "integers"), '
-            "or trace with --jitter or --policy random",
-        )
+    raise same_runs(launch, options.runs, "trace with --jitter or --policy random")
+
+
+def same_runs(launch: LaunchFile, runs: int, otherwise: str) -> PtxwcetError:
+    """PW691: nothing in the runs of a launch is random."""
+    return PtxwcetError.of(
+        "PW691",
+        f"{runs} runs of {launch.file.name} would all be the same",
+        help='give the launch file an array with a seed (init = "uniform" or "integers"), '
+        f"or {otherwise}",
     )
 
 
 def _require_instructions(kernel: Kernel) -> None:
     if not kernel.instructions:
         message = f"kernel {kernel.readable} has no instructions, so there is nothing to trace"
-        raise PtxwcetError(Diagnostic("PW692", message, kernel.span, help="trace another kernel"))
+        raise PtxwcetError.of("PW692", message, kernel.span, help="trace another kernel")
 
 
-class _Paths:
+class LaunchPaths:
     """Where the workload of each run comes from: an execution, or path analysis for all runs."""
 
     def __init__(
@@ -172,7 +176,7 @@ class _Paths:
         launch: LaunchFile,
         facts: Launch,
         machine: Machine,
-        max_instructions: int,
+        max_instructions: int = MOST_INSTRUCTIONS,
     ) -> None:
         self._request, self._module, self._launch = request, module, launch
         self._facts, self._machine = facts, machine
@@ -186,31 +190,26 @@ class _Paths:
         kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
-            cfg, forest = build_flow(kernel, launch)
-            placed = place_facts(kernel, cfg, forest, stated)
-            followed = with_variable_registers(kernel)
-            meetings = tuple(self._meetings)
-            ranges = extract_ranges(followed, cfg, forest, meetings, launch, placed)
+            flow = build_flow(kernel, launch)
+            ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
-        launched = known_paths(ranges, self._launch.grid)
-        if launched is not None:
-            self.known = build_grid_workload(launched, self.traced)
+        paths = known_paths(ranges, self._launch.grid)
+        if paths is not None:
+            self.known = build_grid_workload(paths, self.traced)
 
-    def run(self, number: int, shape: GridShape, options: GridOptions, report: _Report) -> GridRun:
-        """One run on the inputs of that number."""
-        # here: its compiled code is loaded only when something is simulated
-        from ptxwcet.simulator.grid_engine import simulate_grid
-
-        workload = self.known
-        if workload is None:
-            launch = self._launch.reseeded(number)
-            execution = execute_recorded(
-                self._module, launch, report.executing, max_instructions=self._max_instructions
-            )
-            launched = executed_warps(execution, self.traced.cfg, self._meetings)
-            workload = build_grid_workload(launched, self.traced)
-        return simulate_grid(workload, shape, options)
+    def workload(self, number: int, progress: Progress | None = None) -> GridWorkload:
+        """What warps execute on the inputs of that number. Raises PtxwcetError: of its run."""
+        if self.known is not None:
+            return self.known
+        execution = execute_recorded(
+            self._module,
+            self._launch.reseeded(number),
+            progress,
+            max_instructions=self._max_instructions,
+        )
+        launched = executed_warps(execution, self.traced.cfg, self._meetings)
+        return build_grid_workload(launched, self.traced)
 
     def _timed(self, kernel: Kernel) -> TracedKernel:
         at_worst = self._request.unknown_at_worst
@@ -218,26 +217,23 @@ class _Paths:
         return TracedKernel(kernel, build_cfg(kernel), costs, self._machine.scoreboard)
 
 
-def _again(run: GridRun, most_events: int) -> GridRun:
-    """A run counted once more; refused if its events exceed those that are left."""
-    # here: it is loaded when something has been simulated
-    from ptxwcet.simulator.grid_engine import require_room
-
-    require_room(len(run.cycle), most_events)
-    return run
-
-
 def _trace_runs(
-    paths: _Paths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
+    paths: LaunchPaths, shape: GridShape, policy: Policy, options: TraceOptions, report: _Report
 ) -> tuple[GridRun, ...]:
+    # here: its compiled code is loaded only when something is simulated
+    from ptxwcet.simulator.grid_engine import require_room, simulate_grid
+
     runs: list[GridRun] = []
     left = options.most_events
     for number in range(options.runs):
         seed = options.seed + number
         jitter = Jitter(options.jitter_percent, seed)
         how = GridOptions(policy, seed, jitter, left, report.simulating)
-        same = runs and paths.known is not None and not _varies(policy, options)
-        runs.append(_again(runs[0], left) if same else paths.run(number, shape, how, report))
+        if runs and paths.known is not None and not _varies(policy, options):
+            require_room(len(runs[0].cycle), left)
+            runs.append(runs[0])
+        else:
+            runs.append(simulate_grid(paths.workload(number, report.executing), shape, how))
         left -= len(runs[-1].cycle)
         report.next_run(runs[-1].instructions)
     return tuple(runs)

@@ -12,7 +12,7 @@ from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.what_if.report import build_what_if_report, render_what_if_text
 from ptxwcet.commands.what_if.study import bound_variants
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import refusals
 
 
 @click.command(
@@ -43,11 +43,9 @@ def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
     Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
     answer = bound_variants(request_from(**given), changes)
-    diagnostics: list[Diagnostic] = []
-    report = build_what_if_report(answer, diagnostics)
+    report = build_what_if_report(answer)
     if form == "json":
         echo_json(report)
     else:
         echo(render_what_if_text(report), nl=False)
-    diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
-    return finish(diagnostics, is_partial=bool(answer.answered))
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

@@ -8,8 +8,8 @@ from typing import Literal
 
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
-from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head, row_like
+from ptxwcet.support.printable import aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,19 @@ class WhatIfReport(MachineHead):
     kernels: tuple[VariantsRow | Refused, ...]
 
 
-def build_what_if_report(
-    answer: Answer[BoundVariants], failures: list[Diagnostic] | None = None
-) -> WhatIfReport:
+def build_what_if_report(answer: Answer[BoundVariants]) -> WhatIfReport:
     """The report of bounds on machines that differ in one figure."""
-    rows = kernel_rows(answer, lambda one: one.kernel, _row, failures)
+    rows = kernel_rows(answer, lambda one: one.kernel, _row)
     return WhatIfReport(*machine_head(answer), rows)
 
 
 def _row(bound: BoundVariants) -> VariantsRow:
     variants = tuple(
-        VariantRow(
-            each.variant,
-            each.cycles,
-            _growth(bound.cycles, each.cycles),
-            each.launch_cycles,
-            _growth(bound.launch_cycles, each.launch_cycles),
-            each.reason,
+        row_like(
+            VariantRow,
+            each,
+            growth_percent=_growth(bound.cycles, each.cycles),
+            launch_growth_percent=_growth(bound.launch_cycles, each.launch_cycles),
         )
         for each in bound.variants
     )
@@ -94,14 +90,11 @@ def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
     for case in kernel.variants:
         grown = (case.cycles, case.growth_percent, case.launch_cycles, case.launch_growth_percent)
         table.append(_cells((case.variant, *grown), has_launch))
-    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
     yield ""
     yield f"kernel     {kernel.readable}"
-    reasons = ["", "", *(one.reason for one in kernel.variants)]
-    for line, reason in zip(table, reasons, strict=True):
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        yield ("  ".join(cells) + (f"  no bound: {reason}" if reason else "")).rstrip()
+    reasons = ["", "", *(one.reason and f"no bound: {one.reason}" for one in kernel.variants)]
+    rows = [(*line, reason) for line, reason in zip(table, reasons, strict=True)]
+    yield from aligned(rows, left=(0, len(heads)))
 
 
 def _cells(

@@ -25,7 +25,7 @@ from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.opened.opening import Answer, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 
 _CHANGE = re.compile(
     r"(\w+)\.(latency|initiation)=(\d{1,9})(?:\.\.(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII
@@ -89,7 +89,7 @@ def bound_variants(request: Request, changes: Sequence[str]) -> Answer[BoundVari
 
 
 def _cycles(row: KernelAnalysis) -> tuple[int, int | None]:
-    launched = row.launched
+    launched = row.launch_bound
     whole = launched.claim.cycles if isinstance(launched, LaunchBound) else None
     return row.worst.bound.claim.cycles, whole
 
@@ -141,4 +141,4 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
 
 def _refused(message: str) -> PtxwcetError:
     remedy = "for example fp32_fma.latency=2, load.initiation=1..4 or memory.latency=100..400:50"
-    return PtxwcetError(Diagnostic("PW325", message, help=remedy))
+    return PtxwcetError.of("PW325", message, help=remedy)

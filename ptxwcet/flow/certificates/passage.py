@@ -25,6 +25,7 @@ from ptxwcet.ir.operands import Operand, Register, SpecialRegister
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, Term, const, fold, source, term
+from ptxwcet.support.graph import reachable
 
 MOST_INSTRUCTIONS = 3_000
 _MOST_WIDTH = 64
@@ -96,11 +97,14 @@ def steady_steps(graph: FlowGraph, loop: Loop) -> Mapping[str, int]:
 
     None are known of a loop that is not followed. Cost: that of :func:`iteration_of`, once.
     """
-    key = (loop.id, steady_steps.__name__)
-    if key not in graph.work.passages:
-        graph.work.passages[key] = _steady(graph, loop)
-    found: Mapping[str, int] = graph.work.passages[key]
-    return found
+    found = graph.work.of_kernel[_SteadySteps]
+    if loop.id not in found:
+        found[loop.id] = _steady(graph, loop)
+    return found[loop.id]
+
+
+class _SteadySteps(dict[int, Mapping[str, int]]):
+    """Those of the loops that were asked for."""
 
 
 def _steady(graph: FlowGraph, loop: Loop) -> dict[str, int]:
@@ -145,39 +149,20 @@ def blocks_before(
     """The blocks on ways from a block to a loop's header, and the loops around that are entered on
     them, by header. Raises NotFollowed.
     """
-    if start in loop.body or not _dominates(graph, start, loop.header):
+    if start in loop.body or not graph.dominators.dominates(start, loop.header):
         raise NotFollowed
     around = [one for one in graph.forest.around(loop.header) if start not in one.body]
     blocks: set[BlockId] = set()
     for place, end in enumerate(around):  # from one header to the next inside
         begin = around[place + 1].header if place + 1 < len(around) else start
-        after = _reached(graph.cfg.successors, begin, end.header)
-        before = _reached(graph.cfg.predecessors, end.header, begin)
+        ends, edges = (begin, end.header), graph.cfg
+        after = reachable(edges.successors, edges.successors[begin], ends)
+        before = reachable(edges.predecessors, edges.predecessors[end.header], ends)
         part = (after & before) | {begin}
         if not part.isdisjoint(end.body - {end.header}):
             raise NotFollowed
         blocks |= part
     return blocks - {loop.header}, {one.header: one for one in around[1:]}
-
-
-def _dominates(graph: FlowGraph, above: BlockId, block: BlockId) -> bool:
-    one: BlockId | None = block
-    while one is not None and one != above:
-        one = graph.dominators[one]
-    return one == above
-
-
-def _reached(edges: tuple[tuple[BlockId, ...], ...], first: BlockId, last: BlockId) -> set[BlockId]:
-    """Blocks that edges lead to from ``first``, without going on from ``last``."""
-    found: set[BlockId] = set()
-    pending = list(edges[first])
-    while pending:
-        block = pending.pop()
-        if block not in found:
-            found.add(block)
-            if block not in (last, first):
-                pending += edges[block]
-    return found
 
 
 @dataclass(slots=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptxwcet.flow.certificates.behind import Result, check_result
 from ptxwcet.flow.certificates.certificate import Bound, Certificate
-from ptxwcet.flow.certificates.checker import EntryFacts, Verdict, check_entry, check_iteration
+from ptxwcet.flow.certificates.checker import (
+    EntryFacts,
+    Verdict,
+    check_entry,
+    check_iteration,
+)
 from ptxwcet.flow.certificates.passage import (
     OUTSIDE,
     NotFollowed,
@@ -16,6 +21,7 @@ from ptxwcet.flow.certificates.passage import (
     iteration_of,
     way_from,
 )
+from ptxwcet.flow.certificates.solving import State
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
@@ -35,22 +41,34 @@ class Proof:
     way: BlockId | None = None
 
 
+@dataclass(slots=True)
+class _Asked:
+    """What was asked about the loops of a kernel: ``passages`` by loop and start, verdicts, and the
+    states that contradicted certificates of a loop.
+    """
+
+    passages: dict[tuple[int, BlockId | None], Passage | None] = field(default_factory=dict)
+    iterations: dict[tuple[int, Certificate], Verdict] = field(default_factory=dict)
+    results: dict[tuple[int, Result], Verdict] = field(default_factory=dict)
+    states: dict[int, list[State]] = field(default_factory=dict)
+
+
 def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Verdict:
     """What the checker says of a proof. Raises TooMuchEffort.
 
     Cost: two questions to the solver; what belongs to the loop alone is asked once a graph.
     """
-    verdicts = graph.work.passages
+    asked = graph.work.of_kernel[_Asked]
     iteration = _passage(graph, loop, None)
     way = None if proof.way is None else _passage(graph, loop, proof.way)
     if iteration is None or (way is None and proof.way is not None):
         return Verdict.NOT_SETTLED
     key = (loop.id, proof.certificate)
-    if key not in verdicts:  # what iterations do is the same for all entries
-        states = graph.work.states.setdefault(loop.id, [])
-        verdicts[key] = check_iteration(proof.certificate, iteration, effort, states)
-    if verdicts[key] is not Verdict.CONFIRMED:
-        return Verdict(verdicts[key])
+    if key not in asked.iterations:  # what iterations do is the same for all entries
+        states = asked.states.setdefault(loop.id, [])
+        asked.iterations[key] = check_iteration(proof.certificate, iteration, effort, states)
+    if asked.iterations[key] is not Verdict.CONFIRMED:
+        return asked.iterations[key]
     return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
 
 
@@ -59,7 +77,7 @@ def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> 
 
     Cost: two questions to the solver, once a graph.
     """
-    verdicts = graph.work.passages
+    verdicts = graph.work.of_kernel[_Asked].results
     key = (loop.id, result)
     if key not in verdicts:
         verdicts[key] = Verdict.NOT_SETTLED
@@ -75,15 +93,12 @@ def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
     iteration = _passage(graph, loop, None)
     if iteration is None:
         return ()
-    found: dict[int, None] = {}
-    for by in iteration.divisors():
-        found[by] = None
-    return tuple(found)
+    return tuple(iteration.divisors())
 
 
 def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | None:
     """An iteration, the ways out, or those from a block; None if it is not followed."""
-    passages = graph.work.passages
+    passages = graph.work.of_kernel[_Asked].passages
     key = (loop.id, start)
     if key not in passages:
         try:
@@ -95,5 +110,4 @@ def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | N
                 passages[key] = way_from(graph, start, loop)
         except NotFollowed:
             passages[key] = None
-    passage: Passage | None = passages[key]
-    return passage
+    return passages[key]

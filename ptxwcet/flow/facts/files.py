@@ -296,7 +296,7 @@ class _Entry:
             remedy = f'for example {name} = 1024 or {name} = "1..4096"'
             self.report("PW243", f"{name} must be a number or a range", name, remedy)
         else:
-            return [ParameterFact(name, str(value), self.source(name), kernel)]
+            return [ParameterFact(name, value, self.source(name), kernel)]
         return []
 
     def array(self, name: str, value: object, kernel: str | None) -> list[ParameterFact]:

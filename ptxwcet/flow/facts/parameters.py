@@ -1,7 +1,7 @@
 """Values and ranges of scalar kernel parameters, from every source that states one.
 
 Parameters are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when
-the source is at hand (:mod:`ptxwcet.flow.facts.cuda_names`). Every statement is checked against the
+the source is at hand (:mod:`ptxwcet.flow.facts.cuda_loops`). Every statement is checked against the
 kernel, and those of several sources against one another.
 """
 
@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
+from ptxwcet.flow.launch import ArrayRange
+from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -178,20 +180,22 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     if parameter.is_array:
         message = f"{fact.name} is an aggregate"
         raise _refused(fact, message, "only scalar parameters can be given a value")
-    prefix, separator, number = fact.text.partition(":")
+    if not isinstance(fact.stated, str):
+        return _number(parameter, fact, fact.stated)
+    prefix, separator, number = fact.stated.partition(":")
     if separator and prefix.strip() == _ALIGN:
         return _alignment(parameter, fact, number.strip())
     if separator and prefix.strip() == ARRAY_SIZE:
         return _array_size(parameter, fact, number.strip())
-    low, separator, high = fact.text.partition("..")
+    low, separator, high = fact.stated.partition("..")
     if not separator:
-        return _number(parameter, fact, fact.text)
+        return _number(parameter, fact, fact.stated)
     if kind[0] == "f":
         raise _refused(fact, "a range is of integers", f"the type is .{kind}: give its value")
     ends = _number(parameter, fact, low.strip()), _number(parameter, fact, high.strip())
     least, most = int(ends[0]), int(ends[1])
     if least > most:
-        raise _refused(fact, f"the range {fact.text} is empty", "write LEAST..MOST")
+        raise _refused(fact, f"the range {fact.stated} is empty", "write LEAST..MOST")
     return least if least == most else (least, most)
 
 
@@ -207,7 +211,7 @@ def _alignment(parameter: Parameter, fact: ParameterFact, text: str) -> Alignmen
 
 def refuse_alignment(fact: ParameterFact) -> None:
     """Raises PtxwcetError (PW214) for an alignment, where accesses to memory are not counted."""
-    prefix, separator, _ = fact.text.partition(":")
+    prefix, separator, _ = str(fact.stated).partition(":")
     if separator and prefix.strip() == _ALIGN:
         message = "how a pointer is aligned says how many sectors accesses take: none are counted"
         raise _refused(fact, message, "leave it out here")
@@ -230,11 +234,12 @@ def _require_pointer(parameter: Parameter, fact: ParameterFact) -> None:
         raise _refused(fact, message, f"its type is .{parameter.type}")
 
 
-def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float:
-    kind = parameter.type
+def _number(parameter: Parameter, fact: ParameterFact, stated: str | int | float) -> int | float:
+    """A value, checked against the type of its parameter."""
+    kind, text = parameter.type, str(stated)
     if kind[0] == "f":
         try:
-            number = float(text)
+            number = float(stated)
             struct.pack(_FLOATS.get(kind, "<d"), number)
         except ValueError:
             raise _refused(fact, f"{text!r} is not a number", f"the type is .{kind}") from None
@@ -246,7 +251,7 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
     try:
         if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length
             raise ValueError(text)
-        value = int(text, 0)
+        value = stated if isinstance(stated, int) else int(text, 0)
     except ValueError:
         raise _refused(fact, f"{text!r} is not an integer", f"the type is .{kind}") from None
     # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
@@ -254,3 +259,52 @@ def _number(parameter: Parameter, fact: ParameterFact, text: str) -> int | float
         message = f"{value} does not fit the type .{kind} of {fact.name}"
         raise _refused(fact, message, f"give a value of at most {bits} bits")
     return value
+
+
+_FORM = re.compile(r"([us](?:8|16|32|64))\s+(-?[0-9]{1,20})\s*\.\.\s*(-?[0-9]{1,20})", re.ASCII)
+
+
+def resolve_arrays(
+    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Sequence[str] | None
+) -> Mapping[str, ArrayRange]:
+    """What is said of the integers in arrays, by the PTX name of the pointer to them.
+
+    Parameters are named as in :func:`~ptxwcet.flow.facts.parameters.resolve_parameters`. Raises
+    PtxwcetError (PW213 no such parameter, PW214 no pointer or no such range, PW215 two different
+    ranges). Cost: linear.
+    """
+    ranges: dict[str, tuple[ArrayRange, FactSource]] = {}
+    for fact in facts:
+        parameter = find_parameter(kernel, fact, cuda_names)
+        if parameter.is_array or parameter.size_bytes != _POINTER_BYTES:
+            message = f"{fact.name} is no pointer"
+            raise _refused_array(fact, message, "only pointers of 64 bits lead to arrays")
+        array_range = _parsed(fact)
+        earlier, by = ranges.setdefault(parameter.name, (array_range, fact.source))
+        if str(earlier) != str(array_range):
+            texts = (str(earlier), by), (str(array_range), fact.source)
+            raise PtxwcetError(conflict(f"the range of array {fact.name}", *texts))
+    return {name: row for name, (row, _) in ranges.items()}
+
+
+def _parsed(fact: ParameterFact) -> ArrayRange:
+    match = _FORM.fullmatch(str(fact.stated).strip())
+    if match is None:
+        message = f"{str(fact.stated)!r} is no type and range"
+        raise _refused_array(
+            fact, message, 'write "s32 LEAST..MOST": a type of PTX, s or u, 8 to 64'
+        )
+    name, low, high = match[1], int(match[2]), int(match[3])
+    kind = integer_type(name)
+    assert kind is not None
+    if not kind.low <= low <= high <= kind.high:
+        message = f"{low}..{high} is no range of {name}"
+        raise _refused_array(
+            fact, message, f"the least and the most, within {kind.low}..{kind.high}"
+        )
+    return ArrayRange(name, low, high, fact.source.name)
+
+
+def _refused_array(fact: ParameterFact, message: str, remedy: str) -> PtxwcetError:
+    text = f"{fact.source.name}: {message}"
+    return PtxwcetError(Diagnostic("PW214", text, fact.source.span, help=remedy))

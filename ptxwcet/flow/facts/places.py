@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ptxwcet.flow.facts.stated import Place
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.ir.kernel import Kernel, SourceLocation
 
 _MOST_UNROLLED = 64
@@ -21,11 +22,11 @@ Frames = tuple[SourceLocation, ...]
 """The calls that the compiler has put a function in the place of, outermost first."""
 
 
-def has_label(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, label: str) -> bool:
+def has_label(flow: ControlFlow, block: BlockId, label: str) -> bool:
     """Whether a block begins with a label, or with a copy of it."""
-    first = cfg.blocks[block].start
-    labels = [name for name, index in kernel.labels.items() if index == first]
-    return label in {cfg.name(block), *labels, *(name.partition("@")[0] for name in labels)}
+    first = flow.cfg.blocks[block].start
+    labels = [name for name, index in flow.kernel.labels.items() if index == first]
+    return label in {flow.cfg.name(block), *labels, *(name.partition("@")[0] for name in labels)}
 
 
 def is_on_line(kernel: Kernel, index: int, place: Place) -> bool:
@@ -62,18 +63,16 @@ def main_file(kernel: Kernel) -> str | None:
     return None
 
 
-def branch_places(kernel: Kernel, cfg: ControlFlowGraph, blocks: Iterable[BlockId]) -> str:
+def branch_places(flow: ControlFlow, blocks: Iterable[BlockId]) -> str:
     """Blocks with a branch at their end and where it stands, for people."""
-    shown = [_shown(cfg.name(block), _branch_location(kernel, cfg, block)) for block in blocks]
+    shown = [_shown(flow.cfg.name(block), _branch_location(flow, block)) for block in blocks]
     return ", ".join(shown) or "none"
 
 
-def loop_places(kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> str:
+def loop_places(flow: ControlFlow) -> str:
     """Loops by their label, and where their control stands, for people."""
-    shown = [
-        _shown(cfg.name(loop.header), loop_control(kernel, cfg, forest, loop))
-        for loop in forest.loops
-    ]
+    loops = flow.forest.loops
+    shown = [_shown(flow.cfg.name(loop.header), loop_control(flow, loop)) for loop in loops]
     return ", ".join(shown) or "none"
 
 
@@ -82,9 +81,7 @@ def _shown(name: str, location: SourceLocation | None) -> str:
     return f"{name} ({where})"
 
 
-def loop_control(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, loop: Loop
-) -> SourceLocation | None:
+def loop_control(flow: ControlFlow, loop: Loop) -> SourceLocation | None:
     """Where the branch stands that decides whether a loop goes round again; None if not sure.
 
     It is the branch that jumps back, if it has another way to go; else the only branch that leaves
@@ -98,24 +95,24 @@ def loop_control(
 
     Cost: linear in the loop.
     """
-    block = _control_block(cfg, forest, loop)
-    location = None if block is None else _branch_location(kernel, cfg, block)
+    block = _control_block(flow, loop)
+    location = None if block is None else _branch_location(flow, block)
     if location is None or block is None:
         return None
     for source, _ in loop.exits:
-        exit_location = _branch_location(kernel, cfg, source)
+        exit_location = _branch_location(flow, source)
         if source != block and exit_location is not None and exit_location[:2] == location[:2]:
             return None
-    return location if _common_frames(kernel, cfg, loop) == _frames(location) else None
+    return location if _common_frames(flow, loop) == _frames(location) else None
 
 
-def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> BlockId | None:
+def _control_block(flow: ControlFlow, loop: Loop) -> BlockId | None:
     """The block whose branch decides whether a loop goes round again."""
     if len(loop.latches) != 1:
         return None
     (latch,) = loop.latches
     leaving = {source for source, _ in loop.exits}
-    if _has_two_ways(cfg, latch):
+    if flow.cfg.has_two_ways(latch):
         block = latch
     elif loop.header in leaving:
         block = loop.header
@@ -123,25 +120,24 @@ def _control_block(cfg: ControlFlowGraph, forest: LoopForest, loop: Loop) -> Blo
         (block,) = leaving
     else:
         return None
-    innermost = forest.innermost(block)
+    innermost = flow.forest.innermost(block)
     return block if innermost is not None and innermost.id == loop.id else None
 
 
-def unrolled_by(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest, loops: Collection[int]
-) -> dict[int, int]:
+def unrolled_by(flow: ControlFlow, loops: Collection[int]) -> dict[int, int]:
     """How many iterations of the source one of each loop seems to do, of loops at one place.
 
     How often the least step of their counters is in its own: a loop of the source may count in
     twos. A guess, for people, which loops of the source on one line mislead. Cost: linear in them.
     """
-    steps = {number: _step(kernel, cfg, forest.loops[number]) for number in loops}
+    steps = {number: _step(flow, flow.forest.loops[number]) for number in loops}
     least = min(steps.values(), default=1)
     return {number: step // least if step % least == 0 else 1 for number, step in steps.items()}
 
 
-def _step(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> int:
+def _step(flow: ControlFlow, loop: Loop) -> int:
     """The step of the counter that a loop's jumps back compare; 1 if there is no one such step."""
+    kernel, cfg = flow.kernel, flow.cfg
     body = [
         kernel.instructions[index]
         for block in loop.body
@@ -162,25 +158,18 @@ def _step(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> int:
     return step if 1 < step <= _MOST_UNROLLED else 1
 
 
-def _has_two_ways(cfg: ControlFlowGraph, block: BlockId) -> bool:
-    taken, following = cfg.taken[block], cfg.fallthrough[block]
-    return taken is not None and following is not None and taken != following
-
-
-def _branch_location(
-    kernel: Kernel, cfg: ControlFlowGraph, block: BlockId
-) -> SourceLocation | None:
+def _branch_location(flow: ControlFlow, block: BlockId) -> SourceLocation | None:
     """Where the last instruction of a block stands, if that is known."""
-    location = kernel.instructions[cfg.blocks[block].end - 1].location
+    location = flow.kernel.instructions[flow.cfg.blocks[block].end - 1].location
     return location if location is not None and location.line else None
 
 
-def _common_frames(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> Frames:
+def _common_frames(flow: ControlFlow, loop: Loop) -> Frames:
     """The calls in whose place all of a loop stands, as far as its instructions have a line."""
     common: Frames | None = None
     for block in loop.body:
-        for index in range(cfg.blocks[block].start, cfg.blocks[block].end):
-            location = kernel.instructions[index].location
+        for index in range(flow.cfg.blocks[block].start, flow.cfg.blocks[block].end):
+            location = flow.kernel.instructions[index].location
             if location is None or not location.line:
                 continue
             frames = _frames(location)

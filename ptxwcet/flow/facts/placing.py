@@ -6,9 +6,9 @@ What fits nothing is an error, and so are two sources that contradict each other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ptxwcet.flow.facts.marked_loops import marked_bounds
+from ptxwcet.flow.facts.asm_comments import marked_bounds
 from ptxwcet.flow.facts.places import (
     branch_places,
     files_of,
@@ -19,9 +19,9 @@ from ptxwcet.flow.facts.places import (
     loop_places,
     unrolled_by,
 )
-from ptxwcet.flow.facts.placing_totals import PlacingTotals
 from ptxwcet.flow.facts.stated import (
     BranchFact,
+    CallFact,
     ExclusiveFact,
     FactSource,
     LoopFact,
@@ -29,43 +29,106 @@ from ptxwcet.flow.facts.stated import (
     StatedFacts,
     conflict,
 )
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
-from ptxwcet.flow.launch import Outcome, PlacedFacts
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.flow.facts.totals import copies_of, loop_visits
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.launch import Outcome, PlacedFacts, PlacedTotal
+from ptxwcet.support.demangling import names_meant, readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
-def place_facts(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    facts: StatedFacts,
-) -> PlacedFacts:
+class PlacingTotals:
+    """Totals placed so far, by what they count, with who states them."""
+
+    def __init__(self, flow: ControlFlow) -> None:
+        self._flow = flow
+        self._kernel = flow.kernel
+        self._found: dict[str, tuple[PlacedTotal, FactSource]] = {}
+
+    @property
+    def rows(self) -> tuple[PlacedTotal, ...]:
+        """All totals; those that no visits count are left out."""
+        return tuple(total for total, _ in self._found.values() if total.visits)
+
+    def loop(self, loop: Loop, fact: LoopFact) -> None:
+        """Adds the total of a loop, if the fact has one. Raises PtxwcetError (PW215)."""
+        if fact.total is not None:
+            what = f"iterations of the loop at {self._flow.label(loop.id)}"
+            visits = loop_visits(self._flow, loop)
+            source = fact.total_source or fact.source
+            self._add(PlacedTotal(what, source.name, fact.total, visits, loop.id), source)
+
+    def calls(self, facts: Iterable[CallFact]) -> None:
+        """Adds the totals of functions. Raises PtxwcetError (PW215, PW250)."""
+        copies = tuple(copies_of(self._flow))
+        functions = {function for function, _, _ in copies}
+        for fact in facts:
+            meant = names_meant(fact.function, functions)
+            here = [
+                visits
+                for function, caller, visits in copies
+                if meant == (function,) and self._calls_at(caller, fact)
+            ]
+            if not here:
+                raise PtxwcetError(self._no_call(fact, functions))
+            where = "" if fact.place is None else f" at {fact.place}"
+            counted = f"calls of {readable_names(functions)[meant[0]]}{where}"
+            visits = frozenset[Outcome]().union(*here)
+            self._add(PlacedTotal(counted, fact.source.name, fact.total, visits), fact.source)
+
+    def _add(self, row: PlacedTotal, source: FactSource) -> None:
+        known, by = self._found.setdefault(row.what, (row, source))
+        if known.most != row.most:
+            both = (str(known.most), by), (str(row.most), source)
+            raise PtxwcetError(conflict(f"the total of {row.what}", *both))
+
+    def _calls_at(self, caller: BlockId, fact: CallFact) -> bool:
+        if fact.place is None:
+            return True
+        if fact.place.label:
+            return has_label(self._flow, caller, fact.place.label)
+        return is_on_line(self._kernel, self._flow.cfg.blocks[caller].end - 1, fact.place)
+
+    def _no_call(self, fact: CallFact, called: set[str]) -> Diagnostic:
+        where = "" if fact.place is None else f" at {fact.place}"
+        names = ", ".join(sorted(readable_names(called).values())) or "none"
+        return Diagnostic(
+            "PW250",
+            f"{fact.source.name}: kernel {self._kernel.readable} has no call of "
+            f"{fact.function}{where}",
+            fact.source.span or self._kernel.span,
+            (f"functions that it calls, or that these call: {names}",),
+            "name one function with a body, as here or as the PTX does; a compiler may have put it "
+            "in the place of its calls",
+        )
+
+
+def place_facts(flow: ControlFlow, facts: StatedFacts) -> PlacedFacts:
     """All facts about one kernel, each at its block or loop.
 
     Raises PtxwcetError: PW219 (not exactly one loop), PW246 (not exactly one branch), PW249 (a
     comment that bounds nothing), PW250 (no such call), PW215 (two sources contradict each other),
     PW901 (an internal error kept one from being read). Cost: linear in the kernel for each fact.
     """
-    unread = [one.failure for one in facts.unread if one.concerns(kernel)]
+    unread = [one.failure for one in facts.unread if one.concerns(flow.kernel)]
     if unread:
         raise PtxwcetError(unread)
-    placing = _Placing(kernel, cfg, forest)
-    marked = marked_bounds(kernel, cfg, forest, facts.marks)
+    placing = _Placing(flow)
+    marked = marked_bounds(flow, facts.marks)
     for loop, marked_bound in marked.items():
         if marked_bound.is_total:
             placing.limit(loop, marked_bound.most, marked_bound.source)
         else:
             placing.bound(loop, marked_bound.most, marked_bound.source)
-    totals = PlacingTotals(kernel, cfg, forest)
+    totals = PlacingTotals(flow)
     for bound in facts.loops:
         loop = placing.loop(bound)
         if bound.bound is not None:
             placing.bound(loop, bound.bound, bound.source)
         if bound.total is not None:
             placing.limit(loop, bound.total, bound.total_source or bound.source)
-        totals.loop(forest.loops[loop], bound)
+        totals.loop(flow.forest.loops[loop], bound)
     totals.calls(facts.calls)
     for branch in facts.branches:
         placing.branch(branch)
@@ -93,10 +156,10 @@ def place_facts(
 class _Placing:
     """Facts placed so far, with who states them."""
 
-    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest) -> None:
-        self._kernel = kernel
-        self._cfg = cfg
-        self._forest = forest
+    def __init__(self, flow: ControlFlow) -> None:
+        self._flow = flow
+        self._kernel = flow.kernel
+        self._cfg = flow.cfg
         self._bounds: dict[int, tuple[int, FactSource]] = {}
         self._limits: dict[int, tuple[int, FactSource]] = {}
         self.never: dict[Outcome, FactSource] = {}
@@ -106,7 +169,7 @@ class _Placing:
         """Adds a loop bound. Raises PtxwcetError (PW215)."""
         known, by = self._bounds.setdefault(loop, (most, source))
         if known != most:
-            what = f"the bound of the loop at {self._cfg.name(self._forest.loops[loop].header)}"
+            what = f"the bound of the loop at {self._flow.label(loop)}"
             raise PtxwcetError(conflict(what, (str(known), by), (str(most), source)))
 
     def limit(self, loop: int, most: int, source: FactSource) -> None:
@@ -126,12 +189,12 @@ class _Placing:
     def loop(self, fact: LoopFact) -> int:
         """The loop of a fact. Raises PtxwcetError (PW219)."""
         place = fact.place
-        loops = [loop.id for loop in self._forest.loops if self._is_loop_at(loop, place)]
+        loops = [loop.id for loop in self._flow.forest.loops if self._is_loop_at(loop, place)]
         if len(loops) == 1 and self._is_one_file(place):
             return loops[0]
         problem = "no loop is" if not loops else f"{len(loops)} loops are"
-        names = [self._cfg.name(self._forest.loops[loop].header) for loop in loops]
-        all_places = loop_places(self._kernel, self._cfg, self._forest)
+        names = [self._flow.label(loop) for loop in loops]
+        all_places = loop_places(self._flow)
         raise PtxwcetError(
             Diagnostic(
                 "PW219",
@@ -150,17 +213,16 @@ class _Placing:
         if len(loops) < 2 or fact.bound is None:
             return ""
         said = []
-        for number, times in unrolled_by(self._kernel, self._cfg, self._forest, loops).items():
-            label = self._cfg.name(self._forest.loops[number].header)
+        for number, times in unrolled_by(self._flow, loops).items():
+            label = self._flow.label(number)
             less = f" (or {fact.bound // times}, if {times} iterations of the source are one of it)"
             said.append(f"--loop-bound '{label}={fact.bound}'{less * (times > 1)}")
         return f"give a bound for each: {' and '.join(said)}"
 
     def _is_loop_at(self, loop: Loop, place: Place) -> bool:
         if place.label:
-            return has_label(self._kernel, self._cfg, loop.header, place.label)
-        control = loop_control(self._kernel, self._cfg, self._forest, loop)
-        return is_line_of(self._kernel, control, place)
+            return has_label(self._flow, loop.header, place.label)
+        return is_line_of(self._kernel, loop_control(self._flow, loop), place)
 
     def _is_one_file(self, place: Place) -> bool:
         return not place.file or len(files_of(self._kernel, place.file)) == 1
@@ -201,12 +263,12 @@ class _Placing:
         return outcomes
 
     def _branch(self, place: Place, source: FactSource) -> int:
-        branches = list(self._branches())
+        branches = [one.id for one in self._cfg.blocks if self._cfg.has_two_ways(one.id)]
         blocks = [block for block in branches if self._is_branch_at(block, place)]
         if len(blocks) == 1 and self._is_one_file(place):
             return blocks[0]
         names = [self._cfg.name(block) for block in blocks]
-        all_places = branch_places(self._kernel, self._cfg, branches)
+        all_places = branch_places(self._flow, branches)
         problem = "no block ends" if not blocks else f"{len(blocks)} blocks end"
         raise PtxwcetError(
             Diagnostic(
@@ -219,15 +281,7 @@ class _Placing:
             )
         )
 
-    def _branches(self) -> Iterator[BlockId]:
-        """The blocks that go on in one of two ways."""
-        cfg = self._cfg
-        for block in cfg.blocks:
-            taken, following = cfg.taken[block.id], cfg.fallthrough[block.id]
-            if taken is not None and following is not None and taken != following:
-                yield block.id
-
     def _is_branch_at(self, block: BlockId, place: Place) -> bool:
         if place.label:
-            return has_label(self._kernel, self._cfg, block, place.label)
+            return has_label(self._flow, block, place.label)
         return is_on_line(self._kernel, self._cfg.blocks[block].end - 1, place)

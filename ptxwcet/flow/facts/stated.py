@@ -98,10 +98,12 @@ class CallFact:
 
 @dataclass(frozen=True, slots=True)
 class ParameterFact:
-    """A value (``"5"``, ``"0.5"``) or range (``"1..4096"``) of a parameter, as written."""
+    """A value (``"5"``, ``0.5``) or range (``"1..4096"``) of a parameter, as written: a text, or a
+    number where a file has one.
+    """
 
     name: str
-    text: str
+    stated: str | int | float
     source: FactSource
     kernel: str | None = None
 

@@ -15,20 +15,113 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ptxwcet.flow.facts.path_counts import count_visits
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import Outcome, PlacedTotal
 from ptxwcet.flow.walk.iterations import is_rotated
-from ptxwcet.flow.walk.path import BlockPaths
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.flow.walk.path import (
+    BlockPaths,
+    Path,
+    PathChoice,
+    PathEnd,
+    PathFork,
+    PathGone,
+    PathGrowing,
+    PathLate,
+    PathLoop,
+    PathNode,
+    PathPart,
+    PathRepeat,
+    PathScatter,
+    PathUnordered,
+    Visit,
+    may_end,
+)
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_Range = tuple[int, int]
+
+
+def count_visits(nodes: Path, visits: frozenset[Outcome]) -> _Range:
+    """The least and the largest number of ``visits`` over the ways that a path stands for.
+
+    Counts must not depend on symbols. Where lanes may end, the least is not known, and 0. Cost:
+    linear in the tree.
+    """
+    least, most = _Counter(visits).rounds(nodes, 1)
+    return (0 if may_end(nodes) else least), most
+
+
+class _Counter:
+    def __init__(self, visits: frozenset[Outcome]) -> None:
+        self._visits = visits
+
+    def rounds(self, nodes: Path, times: int) -> _Range:
+        """The visits in ``times`` rounds of ``nodes``; a growing loop grows from round to round."""
+        return _sum(self._node(node, times) for node in nodes)
+
+    def _node(self, node: PathNode, times: int) -> _Range:
+        match node:
+            case PathGrowing(first, step, body):
+                executions = times * first + step * (times * (times - 1) // 2)
+                low, high = self.rounds(body, 1)
+                return executions * low, executions * high
+            case PathLoop(body=body):
+                return self.rounds(body, times)
+            case _:
+                low, high = self._once(node)
+                return times * low, times * high
+
+    def _once(self, node: PathNode) -> _Range:
+        match node:
+            case Visit(block, taken):
+                here = int((block, taken) in self._visits)
+                return here, here
+            case PathRepeat(count, least, body):
+                assert count.slopes == least.slopes == (), "an open count"
+                return self.rounds(body, least.base)[0], self.rounds(body, count.base)[1]
+            case PathUnordered(first, second):
+                return self.rounds((*first, *second), 1)
+            case PathFork(first=first, second=second):
+                first_visit, second_visit, both_visits = node.visits
+                return self._one_of(
+                    ((first_visit, *first), (second_visit, *second), (both_visits, *first, *second))
+                )
+            case PathPart(block, first, second, jumps):
+                return self._one_of(
+                    ((Visit(block, jumps), *first), (Visit(block, taken=False), *second))
+                )
+            case PathChoice(alternatives):
+                return self._one_of(alternatives)
+            case PathEnd(leave, last, stay):
+                return self._one_of(((leave, *last), (stay,)))
+            case PathLate(most, sides):
+                return 0, most * self._one_of(sides)[1]
+            case PathScatter(most, body):
+                return 0, most * self.rounds(body, 1)[1]
+            case PathGone():
+                return 0, 0
+            case PathGrowing() | PathLoop():
+                return self._node(node, 1)
+
+    def _one_of(self, ways: Iterable[Path]) -> _Range:
+        found = [self.rounds(way, 1) for way in ways] or [(0, 0)]
+        return min(low for low, _ in found), max(high for _, high in found)
+
+
+def _sum(ranges: Iterable[_Range]) -> _Range:
+    low = high = 0
+    for one, other in ranges:
+        low, high = low + one, high + other
+    return low, high
+
 
 _COPY = re.compile(r"(?:.*:)?(?P<function>[^:#]+)#[0-9]+:entry")
 
 
-def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[Outcome]:
+def loop_visits(flow: ControlFlow, loop: Loop) -> frozenset[Outcome]:
     """The visits that count the body executions of a loop; none where no visits do.
 
     A loop that may be left elsewhere than at its end and jumps back from several blocks, or from a
@@ -39,6 +132,7 @@ def loop_visits(kernel: Kernel, cfg: ControlFlowGraph, loop: Loop) -> frozenset[
     if len(loop.latches) > 1:
         return frozenset()
     (latch,) = loop.latches
+    kernel, cfg = flow.kernel, flow.cfg
     start, end = cfg.blocks[latch].start, cfg.blocks[latch].end
     control = kernel.instructions[end - 1].control if end > start else ControlEffect.NONE
     if control is not ControlEffect.BRANCH:
@@ -54,33 +148,31 @@ def _all_visits(block: BlockId) -> frozenset[Outcome]:
     return frozenset({(block, True), (block, False)})
 
 
-def copies_of(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest
-) -> Iterator[tuple[str, BlockId, frozenset[Outcome]]]:
+def copies_of(flow: ControlFlow) -> Iterator[tuple[str, BlockId, frozenset[Outcome]]]:
     """Each copy of a function in a kernel: its name, the block that calls it, the visits that do.
 
     A copy that begins with a loop is entered more often than it is called: then the visits are
     those of the calling block. Cost: linear in the labels.
     """
-    block_of = {block.start: block.id for block in cfg.blocks if block.start < block.end}
-    block_before = {block.end: block.id for block in cfg.blocks if block.start < block.end}
-    for label, index in kernel.labels.items():
+    blocks = [block for block in flow.cfg.blocks if block.start < block.end]
+    block_of = {block.start: block.id for block in blocks}
+    block_before = {block.end: block.id for block in blocks}
+    for label, index in flow.kernel.labels.items():
         match = _COPY.fullmatch(label)
         if match is None or index not in block_of:
             continue
         entry = block_of[index]
         caller = block_before[index]
-        if forest.loop_at(entry) is None:
+        if flow.forest.loop_at(entry) is None:
             yield match["function"], caller, _all_visits(entry)
-        elif cfg.taken[caller] == entry:
+        elif flow.cfg.taken[caller] == entry:
             yield match["function"], caller, frozenset({(caller, True)})
         else:
             yield match["function"], caller, frozenset({(caller, False)})
 
 
 def totals_in_force(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
+    flow: ControlFlow,
     paths: BlockPaths,
     totals: Iterable[PlacedTotal],
     *,
@@ -97,7 +189,7 @@ def totals_in_force(
         counts = [count_visits(warp.nodes, total.visits) for warp in paths.warps]
         least = max((low for low, _ in counts), default=0)
         if least > total.most and exist:
-            raise PtxwcetError(_contradicted(kernel, cfg, total, least))
+            raise PtxwcetError(_contradicted(flow, total, least))
         if least > total.most:
             continue
         if max((high for _, high in counts), default=0) > total.most:
@@ -105,9 +197,8 @@ def totals_in_force(
     return tuple(in_force)
 
 
-def _contradicted(
-    kernel: Kernel, cfg: ControlFlowGraph, total: PlacedTotal, least: int
-) -> Diagnostic:
+def _contradicted(flow: ControlFlow, total: PlacedTotal, least: int) -> Diagnostic:
+    kernel, cfg = flow.kernel, flow.cfg
     block = min(block for block, _ in total.visits)
     return Diagnostic(
         "PW217",

@@ -83,13 +83,10 @@ class ControlFlowGraph:
         """The virtual exit: an empty block, the last id. It may be unreachable."""
         return BlockId(len(self.blocks) - 1)
 
-    def taken_successor(self, block: BlockId) -> BlockId | None:
-        """Where the branch at the end of ``block`` leads; None without one and for ``brx``."""
-        return self.taken[block]
-
-    def fallthrough_successor(self, block: BlockId) -> BlockId | None:
-        """Where control goes after ``block`` without a taken branch; None if it cannot."""
-        return self.fallthrough[block]
+    def has_two_ways(self, block: BlockId) -> bool:
+        """Whether a branch at the end of ``block`` leads to one of two other places."""
+        taken, following = self.taken[block], self.fallthrough[block]
+        return taken is not None and following is not None and taken != following
 
     def edges(self) -> Iterable[Edge]:
         """All edges, by source and then in successor order."""

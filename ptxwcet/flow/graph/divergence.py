@@ -19,11 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.graph import reachable
 
 MAX_DIVERGENT_EDGES = 200_000
 """Most edges that are enumerated. Their number can be quadratic in the branches that share a
@@ -162,7 +165,9 @@ def find_deferred_transfers(
         if len(sides) < 2:
             continue
         for side in sides:
-            ends = [p for p in _side_blocks(cfg, side, merge) if merge in cfg.successors[p]]
+            ends = [
+                p for p in reachable(cfg.successors, [side], (merge,)) if merge in cfg.successors[p]
+            ]
             for edge in ((p, other) for p in ends for other in sides if other != side):
                 causes = branches_of.setdefault(edge, [])
                 if not causes or causes[-1] != branch:
@@ -187,18 +192,6 @@ def complete_divergent_edges(
     return DivergentEdges(_not_in(cfg, found.causes), found.branches, found.unresolved)
 
 
-def _side_blocks(cfg: ControlFlowGraph, side: BlockId, merge: BlockId) -> set[BlockId]:
-    """The blocks that ``side`` reaches without passing ``merge``."""
-    seen = {side}
-    pending = [side]
-    while pending:
-        for target in cfg.successors[pending.pop()]:
-            if target != merge and target not in seen:
-                seen.add(target)
-                pending.append(target)
-    return seen
-
-
 def _not_in(cfg: ControlFlowGraph, found: Collection[Edge]) -> tuple[Edge, ...]:
     """The edges that the graph does not have: an edge that exists stays ordinary."""
     return tuple(sorted((p, s) for p, s in found if s not in cfg.successors[p]))
@@ -214,3 +207,60 @@ def _check_number(found: Collection[Edge]) -> None:
                 "(--no-divergent) or split the kernel",
             )
         )
+
+
+class DivergentSet(Enum):
+    """Which branch-divergent edges are asked for; see :mod:`ptxwcet.flow.graph.divergence`."""
+
+    NONE = "none"
+    PUBLISHED = "published"
+    COMPLETE = "complete"
+
+
+class EdgeStanding(Enum):
+    """Whether a diverged warp takes an edge, and whether the published algorithm finds it."""
+
+    PUBLISHED = "divergent: a diverged warp takes it; in the published set"
+    UNPUBLISHED = "divergent, but missing from the published set"
+    IMPOSSIBLE = "in the published set, but no warp takes it"
+    UNDECIDED = "divergent (loops are irreducible: the published set is undefined)"
+
+
+@dataclass(frozen=True, slots=True)
+class StandingEdges:
+    """Divergent edges in ascending order with their standing.
+
+    ``is_published_defined``: the graph is reducible, so that the published algorithm applies.
+    """
+
+    edges: Mapping[Edge, EdgeStanding]
+    is_published_defined: bool
+
+
+def select_divergent_edges(flow: ControlFlow, shown: DivergentSet) -> StandingEdges:
+    """The edges of a set: the complete one, or the published one, which may have impossible edges.
+
+    Raises PtxwcetError (PW234) for too many. Cost: that of both sets.
+    """
+    cfg, forest, postdominators = flow.cfg, flow.forest, flow.postdominators
+    is_defined = forest.is_reducible
+    if shown is DivergentSet.NONE or (shown is DivergentSet.PUBLISHED and not is_defined):
+        return StandingEdges({}, is_defined)
+    complete = complete_divergent_edges(cfg, postdominators).edges
+    if not is_defined:
+        return StandingEdges(dict.fromkeys(complete, EdgeStanding.UNDECIDED), is_defined)
+    published = add_branch_divergent_edges(cfg, forest, postdominators).edges
+    complete_edges, published_edges = frozenset(complete), frozenset(published)
+    return StandingEdges(
+        {
+            edge: _standing(edge in complete_edges, edge in published_edges)
+            for edge in (complete if shown is DivergentSet.COMPLETE else published)
+        },
+        is_defined,
+    )
+
+
+def _standing(is_taken: bool, is_published: bool) -> EdgeStanding:
+    if not is_taken:
+        return EdgeStanding.IMPOSSIBLE
+    return EdgeStanding.PUBLISHED if is_published else EdgeStanding.UNPUBLISHED

@@ -5,11 +5,11 @@ Cost: a few rounds over the blocks; for a branch, linear in the blocks behind it
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from heapq import heappop, heappush
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.graph import reachable
 
 
 class Liveness:
@@ -68,27 +68,15 @@ class Liveness:
             if not self._live[join] & ~bits:
                 continue
             written = 0
-            for block in self.reached(self._cfg.successors[branch], (join, meeting)):
+            sides = self._cfg.successors[branch]
+            for block in reachable(self._cfg.successors, sides, (join, meeting)):
                 written |= self._writes[block]
             bits |= written & self._live[join]
         return [name for position, name in enumerate(self._names) if bits >> position & 1]
 
     def between(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
         """The blocks behind a branch up to where its sides meet, if they do."""
-        return self.reached(self._cfg.successors[branch], (meeting,))
-
-    def reached(
-        self, starts: Collection[BlockId], ends: Collection[BlockId | None] = ()
-    ) -> set[BlockId]:
-        """Blocks that some of ``starts`` lead to, these among them, without passing ``ends``."""
-        seen: set[BlockId] = set()
-        pending = list(starts)
-        while pending:
-            block = pending.pop()
-            if block not in ends and block not in seen:
-                seen.add(block)
-                pending += self._cfg.successors[block]
-        return seen
+        return reachable(self._cfg.successors, self._cfg.successors[branch], (meeting,))
 
     def _joins(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
         """Where ways from a branch meet that have had no block in common, before ``meeting``.

@@ -17,7 +17,6 @@ from typing import NewType
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, transpose
 from ptxwcet.flow.graph.dominance import DominatorTree
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.graph import cyclic_components
 
@@ -231,61 +230,3 @@ def _irreducible_regions(
         )
         for component in cyclic_components(forward)
     )
-
-
-def irreducible_diagnostics(
-    kernel: Kernel, cfg: ControlFlowGraph, forest: LoopForest
-) -> tuple[Diagnostic, ...]:
-    """One error (PW201) for each irreducible region: how it is entered, and its blocks."""
-    return tuple(_irreducible(kernel, cfg, region) for region in forest.irreducible)
-
-
-def _irreducible(kernel: Kernel, cfg: ControlFlowGraph, region: IrreducibleRegion) -> Diagnostic:
-    notes = []
-    for entry in region.entries:
-        outside = [p for p in cfg.predecessors[entry] if p not in region.blocks]
-        ways = ", ".join(describe_block(kernel, cfg, p) for p in outside) or "the kernel's start"
-        notes.append(f"entry {describe_block(kernel, cfg, entry)} is reached from {ways}")
-    names = ", ".join(describe_block(kernel, cfg, block) for block in region.blocks)
-    notes.append(f"the loop's blocks: {names}")
-    entries = " and ".join(cfg.name(entry) for entry in region.entries)
-    return Diagnostic(
-        "PW201",
-        f"irreducible loop in {kernel.readable}: it can be entered at {entries}",
-        span=kernel.instructions[cfg.blocks[region.entries[0]].start].span,
-        notes=tuple(notes),
-        help="a loop without a single entry has no iteration count to bound: remove the jump into "
-        "the loop (a goto or a switch case inside it), or compile the kernel with another "
-        "optimisation level",
-    )
-
-
-def endless_diagnostics(
-    kernel: Kernel, cfg: ControlFlowGraph, postdominators: DominatorTree
-) -> tuple[Diagnostic, ...]:
-    """At most one error (PW230): the reachable blocks from which no path leads to the end."""
-    stuck = [b for b in sorted(cfg.reverse_postorder) if not postdominators.covers(b)]
-    if not stuck:
-        return ()
-    names = ", ".join(describe_block(kernel, cfg, block) for block in stuck)
-    return (
-        Diagnostic(
-            "PW230",
-            f"{kernel.readable} may run for ever: {cfg.name(stuck[0])} cannot reach its end",
-            span=kernel.instructions[cfg.blocks[stuck[0]].end - 1].span,
-            notes=(f"blocks without a way to the end of the kernel: {names}",),
-            help="give the loop an exit; a loop without one has no bound",
-        ),
-    )
-
-
-def describe_block(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> str:
-    """A block's name with its line in the PTX text and, where known, in the source."""
-    start, end = cfg.blocks[block].start, cfg.blocks[block].end
-    if start == end:
-        return cfg.name(block)
-    first = kernel.instructions[start]
-    place = f"line {first.span.shown_line}"
-    if first.location is not None:
-        place += f", {first.location.place}"
-    return f"{cfg.name(block)} ({place})"

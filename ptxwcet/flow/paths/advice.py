@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import (
     OpenDecision,
@@ -18,8 +18,13 @@ from ptxwcet.flow.paths.diagnostics import (
     is_for_want_of_knowledge,
     value_option,
 )
-from ptxwcet.flow.paths.question_search import only_parameters, scalars
-from ptxwcet.flow.paths.questions import Questions, find_questions, reads_grid_size
+from ptxwcet.flow.paths.questions import (
+    Questions,
+    find_questions,
+    only_parameters,
+    reads_grid_size,
+    scalars,
+)
 from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.value import CauseKind
 from ptxwcet.ir.kernel import Kernel
@@ -29,12 +34,7 @@ _GRID = "--grid SIZE"
 
 
 def advised(
-    error: PtxwcetError,
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    launch: Launch,
-    facts: PlacedFacts,
+    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts
 ) -> PtxwcetError:
     """The refusal with help that names the cheapest fact that settles it, as far as that is found.
 
@@ -44,16 +44,16 @@ def advised(
     """
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
         return error
-    if isinstance(error, OpenDecision) and _is_said_by_causes(error, kernel, launch):
+    if isinstance(error, OpenDecision) and _is_said_by_causes(error, flow.kernel, launch):
         return error
-    questions = find_questions(kernel, cfg, forest, launch, facts, is_quick=True)
+    questions = find_questions(flow, launch, facts, is_quick=True)
     label = ""
     if isinstance(error, OpenDecision) and error.loop is not None:
-        label = cfg.name(forest.loops[error.loop].header)
+        label = flow.label(error.loop)
     advice = (
         with_grid(questions, launch)
         or _without_grid(error, questions, launch, label)
-        or _of_branches(questions, cfg)
+        or _of_branches(questions, flow.cfg)
     )
     if not advice:
         return error

@@ -12,24 +12,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import BoundOrigin, Outcome, PlacedFacts
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
-    PathChoice,
     PathEnd,
     PathFork,
-    PathGrowing,
-    PathLate,
-    PathLoop,
     PathPart,
-    PathRepeat,
-    PathScatter,
-    PathUnordered,
     Visit,
     loop_entries,
+    nodes_in,
 )
 
 
@@ -64,17 +58,8 @@ def classify_branches(
     Cost: linear in the paths.
     """
     seen = None if pieces is None else _Seen.of(pieces, graph)
-    return tuple(_kind(graph, facts, block, seen) for block in _branches(graph.cfg))
-
-
-def _branches(cfg: ControlFlowGraph) -> list[BlockId]:
-    return [
-        block.id
-        for block in cfg.blocks
-        if cfg.taken[block.id] is not None
-        and cfg.fallthrough[block.id] is not None
-        and cfg.taken[block.id] != cfg.fallthrough[block.id]
-    ]
+    branches = [one.id for one in graph.cfg.blocks if graph.cfg.has_two_ways(one.id)]
+    return tuple(_kind(graph, facts, block, seen) for block in branches)
 
 
 def _kind(graph: FlowGraph, facts: PlacedFacts, block: BlockId, seen: _Seen | None) -> BranchKind:
@@ -128,27 +113,13 @@ class _Seen:
 
 
 def _collect(nodes: Path, visits: set[Outcome], opened: set[int]) -> None:
-    for node in nodes:
-        inside: tuple[Path, ...] = ()
+    for node in nodes_in(nodes):
         match node:
             case Visit(block, taken):
                 visits.add((block, taken))
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                inside = (body,)
-            case PathScatter(body=body):
-                inside = (body,)
-            case PathUnordered(first, second):
-                inside = (first, second)
-            case PathFork(block, first, second) | PathPart(block, first, second):
+            case PathFork(block) | PathPart(block):
                 opened.add(block)
                 visits.update(((block, True), (block, False)))
-                inside = (first, second)
-            case PathChoice(alternatives) | PathLate(sides=alternatives):
-                inside = alternatives
             case PathEnd(leave, rest, stay):
                 opened.add(stay.block)
-                inside = ((leave, *rest, stay),)
-            case _:
-                pass
-        for body in inside:
-            _collect(body, visits, opened)
+                visits.update((one.block, one.taken) for one in (leave, *rest, stay))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.values.accesses import Access, access_of, slot_name
 from ptxwcet.ir.kernel import Instruction, Kernel, Space, SymbolRef
 from ptxwcet.ir.verifier import rewritten
@@ -28,6 +29,11 @@ class _Slot:
     name: str
     start: int
     end: int
+
+
+def followed(flow: ControlFlow) -> ControlFlow:
+    """What analyses of values follow: the same, of the kernel with these registers."""
+    return replace(flow, kernel=with_variable_registers(flow.kernel))
 
 
 def with_variable_registers(kernel: Kernel) -> Kernel:

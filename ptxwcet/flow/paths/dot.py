@@ -10,35 +10,97 @@ and colour that occurs. The text depends on the arguments alone.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
-from ptxwcet.flow.graph.divergent_sets import DivergentSet, StandingEdges, select_divergent_edges
-from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
-from ptxwcet.flow.graph.loops import (
-    Loop,
-    LoopForest,
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.control_flow import (
+    ControlFlow,
     endless_diagnostics,
-    find_loops,
     irreducible_diagnostics,
 )
-from ptxwcet.flow.paths.branch_kinds import BranchKind
-from ptxwcet.flow.paths.dot_legend import BACK_EDGE, BRANCH_FILLS, DIVERGENT_EDGES, write_legend
+from ptxwcet.flow.graph.divergence import (
+    DivergentSet,
+    EdgeStanding,
+    StandingEdges,
+    select_divergent_edges,
+)
+from ptxwcet.flow.graph.loops import Loop, LoopForest
+from ptxwcet.flow.paths.branch_kinds import BranchClass, BranchKind
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, Severity
+
+BACK_EDGE = 'color="#1f5fa8", penwidth=1.6'
+"""Attributes of a back edge."""
+
+
+class DivergentStyle(NamedTuple):
+    """How a divergent edge is drawn, and a sample of such a line as text."""
+
+    attributes: str
+    sample: str
+    color: str
+
+
+# Samples of lines in text: full, heavy, dashed, dotted.
+_ORDINARY_LEGEND = ("&#9472;&#9472;&#9654;", "#404040", "next block (T: branch taken, F: not)")
+_BACK_LEGEND = ("&#9473;&#9473;&#9654;", "#1f5fa8", "back edge of a loop")
+_DASHES, _DOTS = "&#8211; &#8211; &#9654;", "&#8228;&#8228;&#8228;&#9654;"
+DIVERGENT_EDGES = {
+    EdgeStanding.PUBLISHED: DivergentStyle("style=dashed", _DASHES, "#c23b22"),
+    EdgeStanding.UNPUBLISHED: DivergentStyle("style=dotted, penwidth=2.0", _DOTS, "#c23b22"),
+    EdgeStanding.IMPOSSIBLE: DivergentStyle("style=dashed", _DASHES, "#909090"),
+    EdgeStanding.UNDECIDED: DivergentStyle("style=dotted", _DOTS, "#c23b22"),
+}
+"""The line of each kind of divergent edge."""
+
+BRANCH_FILLS = {
+    BranchClass.BLOCK: "#d5ecd4",
+    BranchClass.WARP: "#f3efc3",
+    BranchClass.DIVERGENT: "#f6d3b3",
+    BranchClass.UNKNOWN: "#eec4c4",
+}
+"""The colour of each class of branches."""
+
+
+def write_legend(
+    kinds: Collection[BranchClass], standings: Collection[EdgeStanding], *, has_loops: bool
+) -> str:
+    """The statement of the legend's node: the lines and the colours of branches that occur."""
+    lines = [_ORDINARY_LEGEND]
+    lines += [_BACK_LEGEND] if has_loops else []
+    lines += [
+        (style.sample, style.color, standing.value)
+        for standing, style in DIVERGENT_EDGES.items()
+        if standing in standings
+    ]
+    table_rows = [
+        f'<TR><TD ALIGN="LEFT"><FONT COLOR="{color}">{sample}</FONT> {escape(text)}</TD></TR>'
+        for sample, color, text in lines
+    ]
+    table_rows += [
+        f'<TR><TD BGCOLOR="{fill}">branch: {kind.value}</TD></TR>'
+        for kind, fill in BRANCH_FILLS.items()
+        if kind in kinds
+    ]
+    table = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0">{"".join(table_rows)}</TABLE>'
+    return f"  legend [label=<{table}>];"
+
 
 _HEADER = """\
   graph [fontname="Helvetica", fontsize=12, labelloc=t, nodesep=0.4, ranksep=0.4];
   node [shape=plain, fontname="Helvetica", fontsize=10];
   edge [fontname="Helvetica", fontsize=9, color="#404040"];
 """
-_CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+CLUSTER_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
+"""Of loops, by their depth."""
 
-_BARRIER_FILL = "#ffcf70"
+BARRIER_FILL = "#ffcf70"
+"""Of blocks with a barrier."""
 _UNREACHABLE = "#999999"
 _IRREDUCIBLE = "#c00000"
 _MOST_RANGES = 4
@@ -64,9 +126,6 @@ class Notes:
 NO_NOTES = Notes()
 """Of a kernel without a launch."""
 
-NO_EDGES = StandingEdges({}, True)
-"""No branch-divergent edges are shown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -87,35 +146,31 @@ def draw_cfg(
     The published divergent edges are undefined where there are irreducible loops: the warning
     about the loop says so. Raises PtxwcetError (PW231) as ``find_loops``, PW234 for too many edges.
     """
-    cfg = build_cfg(kernel)
-    forest = find_loops(cfg, compute_dominators(cfg))
-    postdominators = compute_postdominators(cfg)
-    divergent = select_divergent_edges(cfg, forest, postdominators, shown)
+    flow = ControlFlow.of(kernel)
+    divergent = select_divergent_edges(flow, shown)
     hidden: tuple[str, ...] = ()
     if shown is DivergentSet.PUBLISHED and not divergent.is_published_defined:
         hidden = ("its published branch-divergent edges are undefined and not shown",)
     problems = [
-        replace(problem, notes=problem.notes + hidden)
-        for problem in irreducible_diagnostics(kernel, cfg, forest)
+        replace(problem, notes=problem.notes + hidden) for problem in irreducible_diagnostics(flow)
     ]
-    problems += endless_diagnostics(kernel, cfg, postdominators)
+    problems += endless_diagnostics(flow)
     warnings = tuple(replace(one, severity=Severity.WARNING) for one in problems)
-    return Drawing(write_dot(kernel, cfg, forest, divergent, costs, notes), warnings)
+    return Drawing(_write_dot(flow, divergent, costs, notes), warnings)
 
 
-def write_dot(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    divergent: StandingEdges = NO_EDGES,
-    costs: Mapping[BlockId, int] | None = None,
-    notes: Notes = NO_NOTES,
+def _write_dot(
+    flow: ControlFlow,
+    divergent: StandingEdges,
+    costs: Mapping[BlockId, int] | None,
+    notes: Notes,
 ) -> str:
     """The graph of ``kernel`` as DOT text, one ``digraph``.
 
     ``costs`` are cycles by block, shown where given, as are ``notes``. Cost: linear in edges,
     instructions and blocks times their nesting depth.
     """
+    kernel, cfg, forest = flow.kernel, flow.cfg, flow.forest
     entangled = {block for region in forest.irreducible for block in region.blocks}
     nodes = [
         _node(
@@ -128,7 +183,7 @@ def write_dot(
         )
         for block in cfg.blocks
     ]
-    parts = [f"digraph {_quote(kernel.name)} {{", _HEADER + f"  label={_quote(kernel.readable)};"]
+    parts = [f"digraph {quote(kernel.name)} {{", _HEADER + f"  label={quote(kernel.readable)};"]
     kinds = {one.kind for one in notes.branches.values()}
     standings = set(divergent.edges.values())
     parts.append(write_legend(kinds, standings, has_loops=bool(forest.back_edges)))
@@ -145,8 +200,9 @@ def write_dot(
     return "\n".join([*parts, "}\n"])
 
 
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def quote(text: str) -> str:
+    """A text as DOT has it, with its line ends."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _cluster(
@@ -154,12 +210,12 @@ def _cluster(
 ) -> Iterator[str]:
     """The lines of a loop's cluster, inner loops inside."""
     indent = "  " * loop.depth
-    fill = _CLUSTER_FILLS[(loop.depth - 1) % len(_CLUSTER_FILLS)]
-    title = _quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
+    fill = CLUSTER_FILLS[(loop.depth - 1) % len(CLUSTER_FILLS)]
+    title = quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
     note = notes.loops.get(loop.id)
     if note is not None:
         lines = [f"loop {cfg.name(loop.header)}: {note.bound}", *_wrapped(note.reason)]
-        title = '"' + "".join(_quote(line)[1:-1] + "\\l" for line in lines) + '"'
+        title = '"' + "".join(quote(line)[1:-1] + "\\l" for line in lines) + '"'
     yield f"{indent}subgraph cluster_loop{loop.id} {{"
     yield f'{indent}  label={title}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
     for block in sorted(loop.body):
@@ -202,7 +258,7 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known
     cells = [f"<TR><TD><B>{escape(title)}</B></TD></TR>"]
     cells += [f"<TR><TD>{escape(row)}</TD></TR>" for row in lines]
     cells += [
-        f'<TR><TD BGCOLOR="{_BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
+        f'<TR><TD BGCOLOR="{BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
         for instruction in instructions
         if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
     ]

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
-from ptxwcet.flow.graph.loops import LoopForest
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import WARP_SIZE, Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import (
     CONTRADICTED,
@@ -80,55 +79,32 @@ class SymbolicPaths:
         return replace(self.paths, warps=warps)
 
 
-def extract_paths(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    facts: PlacedFacts,
-) -> tuple[BlockPaths, ...]:
+def extract_paths(flow: ControlFlow, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
     """The paths of all warps, one entry for each range of block indices that behaves alike.
 
     Without a grid, all indices that any grid can have are covered. Raises PtxwcetError (PW2xx),
     above all OpenDecision. Cost: independent of trip counts; linear in the path tree for each group
     of warps and range of indices, times two for each pair of exclusive outcomes.
     """
-    ranges = extract_ranges(kernel, cfg, forest, postdominators, launch, facts)
-    return tuple(merge_equal(list(ranges)))
+    return tuple(merge_equal(list(extract_ranges(flow, launch, facts))))
 
 
-def extract_ranges(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    facts: PlacedFacts,
-) -> tuple[BlockPaths, ...]:
+def extract_ranges(flow: ControlFlow, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
     """As extract_paths, but ranges that behave alike are not joined: they cover all indices.
 
     In an axis on which no decision depends, a range holds index 0 for all of them.
     """
-    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
-    return extract_on(graph, launch, facts)
+    return extract_on(flow_graph(flow, launch), launch, facts)
 
 
-def flow_graph(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-) -> FlowGraph:
+def flow_graph(flow: ControlFlow, launch: Launch) -> FlowGraph:
     """What walks need to know of a kernel and launch. Cost: linear in the kernel.
 
     Raises PtxwcetError (PW251) for an array of which something is said and nothing loaded.
     """
-    agreements = BranchAgreements(kernel, cfg, postdominators, launch)
-    loaded = loads_of_arrays(kernel, launch)
-    registers = control_slice(kernel)
-    return FlowGraph(kernel, cfg, forest, postdominators, registers, agreements, loaded=loaded)
+    agreements, loaded = BranchAgreements(flow, launch), loads_of_arrays(flow.kernel, launch)
+    parts = (flow.kernel, flow.cfg, flow.forest, flow.dominators, flow.postdominators)
+    return FlowGraph(*parts, control_slice(flow.kernel), agreements, loaded)
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
@@ -159,21 +135,15 @@ def _extracted(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[Bl
 
 
 def extract_symbolic(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    forest: LoopForest,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    facts: PlacedFacts,
-    parameter: str,
+    flow: ControlFlow, launch: Launch, facts: PlacedFacts, parameter: str
 ) -> tuple[SymbolicPaths, ...] | None:
     """The paths as functions of a parameter of which ``launch`` has a range.
 
     What is executed for a value of the parameter are the blocks of all entries that contain it:
     they may overlap. None if the paths are of too many kinds. Raises and costs as extract_paths.
     """
-    _require_used(kernel, facts)
-    graph = flow_graph(kernel, cfg, forest, postdominators, launch)
+    _require_used(flow.kernel, facts)
+    graph = flow_graph(flow, launch)
     graph.work.walking.most *= _SYMBOLIC_SHARE
     explored = _explore(graph, launch, facts, _MOST_SYMBOLIC_PIECES, symbolic=parameter)
     if explored is None:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes.shape import VARYING, Agreement, Shape, all_uniform, uniform
-from ptxwcet.flow.values.members import lanes_of_all, lanes_of_some, name_all, naming_themselves
+from ptxwcet.flow.values.reductions import lanes_of_all, lanes_of_some, name_all, naming_themselves
 from ptxwcet.ir.kernel import (
     Address,
     Immediate,

@@ -19,10 +19,20 @@ executed as many barriers. Where warps part at a branch and wait at barriers bef
 they need not have when they come to a block that both sides lead to.
 
 The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
-changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.rules` and
+changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.domain` and
 :mod:`ptxwcet.flow.shapes.opaque`.
 
 Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.
+
+Warps agree at a branch in the same iteration of every loop around. Whether they agree when each of
+them comes there for the n-th time is another question: in one iteration a warp may go past it that
+another one does not, at a branch where they part, and come there in the next.
+
+The n-th barrier that a warp executes is the n-th of every other warp, whichever instructions they
+are. So what a barrier reduces is alike for all warps at one instruction only if they come to it
+after as many barriers, and so is what memory holds between two barriers. They do not where they
+part at a branch, wait at barriers before its sides meet, and come to a block from several sides.
+Warps that end, or never come to the block again, are not among those that come there.
 """
 
 from __future__ import annotations
@@ -32,11 +42,11 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.liveness import Liveness
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.shapes.barrier_order import BarrierOrder
+from ptxwcet.flow.shapes.domain import result_shapes
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
-from ptxwcet.flow.shapes.rules import result_shapes
 from ptxwcet.flow.shapes.shape import (
     MOST_ALIGNED,
     VARYING,
@@ -48,7 +58,6 @@ from ptxwcet.flow.shapes.shape import (
     limited,
     uniform,
 )
-from ptxwcet.flow.shapes.visits import Visits
 from ptxwcet.flow.values.accesses import variable_moves
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.transfer import register_width
@@ -64,7 +73,84 @@ from ptxwcet.ir.kernel import (
     SymbolRef,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
+
+
+class BarrierOrder:
+    """Where warps may have executed different numbers of barriers.
+
+    ``guarded`` are the barriers with a guard. Cost of a question: linear in the blocks.
+    """
+
+    def __init__(self, kernel: Kernel, cfg: ControlFlowGraph, live: Liveness) -> None:
+        self._cfg = cfg
+        self._live = live
+        self._block_of = {
+            index: block.id
+            for block in cfg.blocks
+            for index in cfg.barriers
+            if block.start <= index < block.end
+        }
+        self._waiting = set(self._block_of.values())
+        self.guarded = [
+            index for index in cfg.barriers if kernel.instructions[index].guard is not None
+        ]
+
+    def lost_behind(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
+        """The blocks that warps come to by several sides of a branch at which they part."""
+        if self._waiting.isdisjoint(self._live.between(branch, meeting)):
+            return set()
+        found: set[BlockId] = set()
+        seen: set[BlockId] = set()
+        for target in set(self._cfg.successors[branch]):
+            reached = reachable(self._cfg.successors, [target])
+            found |= seen & reached
+            seen |= reached
+        return found
+
+    def behind(self, index: int) -> set[BlockId]:
+        """The block of a barrier and those that it leads to."""
+        return reachable(self._cfg.successors, [self._block_of[index]])
+
+
+class Visits:
+    """At which branches warps have to agree so that their n-th visits are in one iteration."""
+
+    def __init__(self, flow: ControlFlow, live: Liveness) -> None:
+        self._flow = flow
+        self._cfg = flow.cfg
+        self._live = live
+        self._found: dict[BlockId, tuple[BlockId, ...]] = {}
+
+    def parting(self, block: BlockId) -> tuple[BlockId, ...]:
+        """The branches of which one side may lead past ``block``, by whatever is decided on it, and
+        to it later; another may lead to it at once. Cost: linear in the kernel for each branch that
+        leads there, once.
+        """
+        if block not in self._found:
+            self._found[block] = tuple(
+                branch.id for branch in self._cfg.blocks if self._may_miss(branch.id, block)
+            )
+        return self._found[block]
+
+    def _may_miss(self, branch: BlockId, block: BlockId) -> bool:
+        sides, meeting = set(self._cfg.successors[branch]), self._flow.meeting(branch)
+        if len(sides) < 2 or block not in self._live.between(branch, meeting):
+            return False
+        missing = {side for side in sides if self._leads_past(side, branch, block)}
+        ends = (branch, meeting)
+        hitting = {s for s in sides if block in reachable(self._cfg.successors, [s], ends)}
+        return any(missing - {side} for side in hitting)
+
+    def _leads_past(self, side: BlockId, branch: BlockId, block: BlockId) -> bool:
+        """Whether warps may come from a side of a branch to where its sides meet, or to the branch
+        again, without ``block``, and to that behind.
+        """
+        meeting = self._flow.meeting(branch)
+        avoided = reachable(self._cfg.successors, [side], (block,))
+        again = [one for one in (branch, meeting) if one is not None and one in avoided]
+        return block in reachable(self._cfg.successors, again)
 
 
 class BranchAgreements:
@@ -73,20 +159,14 @@ class BranchAgreements:
     ``without_races`` is the same for kernels without data races.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        cfg: ControlFlowGraph,
-        postdominators: tuple[BlockId | None, ...],
-        launch: Launch,
-    ) -> None:
-        self._subject = (kernel, cfg, postdominators, launch)
+    def __init__(self, flow: ControlFlow, launch: Launch) -> None:
+        self._flow = flow
+        self._launch = launch
 
     @cached_property
     def live(self) -> Liveness:
         """Which registers of the kernel are live where."""
-        kernel, cfg, _, _ = self._subject
-        return Liveness(kernel, cfg)
+        return Liveness(self._flow.kernel, self._flow.cfg)
 
     def __getitem__(self, block: int) -> Agreement:
         """Who takes the branch at the end of ``block`` alike."""
@@ -114,58 +194,47 @@ class BranchAgreements:
 
     @cached_property
     def _settled(self) -> tuple[tuple[Agreement, ...], frozenset[int]]:
-        return _settled(*self._subject, self.live, race_free=False)
+        return _settled(self._flow, self._launch, self.live, race_free=False)
 
     @cached_property
     def _visits(self) -> Visits:
-        _, cfg, postdominators, _ = self._subject
-        return Visits(cfg, self.live, postdominators)
+        return Visits(self._flow, self.live)
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
-        return branch_agreement(*self._subject, race_free=True)
+        return branch_agreement(self._flow, self._launch, race_free=True)
 
 
 def branch_agreement(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    *,
-    race_free: bool = False,
+    flow: ControlFlow, launch: Launch, *, race_free: bool = False
 ) -> tuple[Agreement, ...]:
     """For each block, who takes the branch at its end alike; BLOCK where there is none.
 
     ``race_free``: memory that some thread reads is not written by another between two barriers, so
     that the warps of the block find the same at the same address.
     """
-    live = Liveness(kernel, cfg)
-    return _settled(kernel, cfg, postdominators, launch, live, race_free=race_free)[0]
+    live = Liveness(flow.kernel, flow.cfg)
+    return _settled(flow, launch, live, race_free=race_free)[0]
 
 
 def _settled(
-    kernel: Kernel,
-    cfg: ControlFlowGraph,
-    postdominators: tuple[BlockId | None, ...],
-    launch: Launch,
-    live: Liveness,
-    *,
-    race_free: bool,
+    flow: ControlFlow, launch: Launch, live: Liveness, *, race_free: bool
 ) -> tuple[tuple[Agreement, ...], frozenset[int]]:
     """Agreement at the end of each block, and the instructions that parted lanes may execute."""
+    kernel, cfg = flow.kernel, flow.cfg
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     capped: set[tuple[int, Agreement]] = set()
     while True:
         shapes.settle()
-        agreements = tuple(shapes.at_end(cfg.blocks[block].end - 1) for block in _blocks(cfg))
+        agreements = tuple(shapes.at_end(block.end - 1) for block in cfg.blocks)
         changed = False
         for block in cfg.reverse_postorder:
             agreement = agreements[block]
             if agreement is Agreement.BLOCK or (block, agreement) in capped:
                 continue
             capped.add((block, agreement))
-            meeting = postdominators[block]
+            meeting = flow.meeting(block)
             for name in live.joined(block, meeting):
                 changed |= shapes.cap(name, agreement)
             for name in live.joined_before(block, meeting):
@@ -181,10 +250,6 @@ def _settled(
                     changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
             return agreements, shapes.parted
-
-
-def _blocks(cfg: ControlFlowGraph) -> range:
-    return range(len(cfg.blocks))
 
 
 class _Shapes:

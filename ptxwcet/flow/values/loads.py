@@ -1,7 +1,7 @@
 """Transfer functions of loads and stores whose values can be known.
 
 Loads from kernel parameters and ``.const`` variables find what the launch fixes
-(:mod:`ptxwcet.flow.values.fixed_memory`); loads from and stores to ``.param`` variables of a body
+(:mod:`ptxwcet.flow.values.lane_state`); loads from and stores to ``.param`` variables of a body
 read and write the registers that stand for them (:mod:`ptxwcet.flow.paths.call_variables`).
 """
 

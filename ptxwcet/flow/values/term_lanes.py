@@ -6,6 +6,10 @@ symbols where the operator keeps that, for which the region may shrink, or nothi
 (:data:`NOT_AFFINE`). More than 64 bits are followed only without symbols. Predicates may be known
 in some lanes, and say something of a symbol where they are open
 (:mod:`ptxwcet.flow.values.comparison`).
+
+All functions compute exactly what PTX defines, modulo the width of the type, for operands without
+symbols. With symbols they are affine only where no operand wraps around, which they require of the
+region, or return None ("not affine").
 """
 
 from __future__ import annotations
@@ -15,22 +19,196 @@ from typing import Any
 
 import numpy as np
 
-from ptxwcet.flow.values import comparison, integer_operations, integers
-from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values import comparison, integers
+from ptxwcet.flow.values.integers import (
+    Exact,
+    IntegerType,
+    as_exact,
+    from_exact,
+    per_lane_exact,
+    require_lanes_nonnegative,
+)
 from ptxwcet.flow.values.operands import NOT_AFFINE
-from ptxwcet.flow.values.predicates import joined
-from ptxwcet.flow.values.regions import Wavers
+from ptxwcet.flow.values.regions import Wavers, require_multiples
 from ptxwcet.flow.values.value import (
+    Cause,
     Known,
     Lanes,
     Mask,
     Number,
+    Unknown,
     Value,
+    clean_terms,
     combine,
     scale_by,
     wrap,
 )
 from ptxwcet.ir.terms import Op, Term, apply
+
+
+def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
+    """``and``, ``or``, ``xor``. With symbols only where the symbol part stays out of the way.
+
+    ``x & low_mask`` is free of a symbol whose coefficient is a multiple of the mask's size;
+    ``x | y`` and ``x ^ y`` are sums when their set bits cannot meet.
+    """
+    if not a.terms and not b.terms:
+        left: Any = a.base
+        right: Any = b.base
+        if operator == "and":
+            return Known(left & right)
+        return Known(left | right if operator == "or" else left ^ right)
+    if b.terms:
+        a, b = b, a
+    if b.terms or not isinstance(b.base, int):
+        return None
+    number = b.base & ((1 << bits) - 1)
+    if operator == "and" and number & (number + 1) == 0 and number < 1 << (bits - 1):
+        require_multiples(a.terms, number + 1)
+    free = _free_low_bits(a)
+    if operator == "and" and number < (1 << free):
+        return Known(a.base & number)
+    if operator != "and" and number < (1 << free):
+        low = a.base & ((1 << free) - 1)
+        mixed = low | number if operator == "or" else low ^ number
+        return Known(wrap(a.base - low + mixed, bits), a.terms)
+    return None
+
+
+def _free_low_bits(value: Known) -> int:
+    """How many low bits no symbol can change: all coefficients are multiples of ``2**n``."""
+    joined = 0
+    for c in value.terms.values():
+        joined |= c if isinstance(c, int) else int(np.bitwise_or.reduce(c))
+    return (joined & -joined).bit_length() - 1 if joined else 64
+
+
+def divide(a: Known, b: Known, kind: IntegerType, active: Mask) -> Known | None:
+    """``a / b`` truncated, as PTX; with symbols, ``a`` must stay >= 0 and ``b`` divide their
+    coefficients.
+    """
+    quotient = _quotient(a, b, kind, active)
+    return None if quotient is None else from_exact(quotient, kind.bits)
+
+
+def _quotient(a: Known, b: Known, kind: IntegerType, active: Mask) -> Exact | None:
+    if b.terms:
+        return None
+    divisor = as_exact(b, kind, active).base
+    if not a.terms:
+        if bool((np.broadcast_to(np.asarray(divisor), active.shape)[active] == 0).any()):
+            return None  # PTX leaves the quotient open
+        dividend = as_exact(a, kind, active).base
+        lanes = per_lane_exact(lambda x, y: _truncated(x, y) if y else 0, dividend, divisor)
+        return Exact(lanes, {})
+    if not isinstance(divisor, int) or divisor <= 0:
+        return None
+    exact = as_exact(a, kind, active)
+    if any(not divisible(c, divisor) for c in exact.terms.values()):
+        require_multiples(exact.terms, divisor)
+        return None
+    if not bool((np.broadcast_to(np.asarray(exact.base), active.shape)[active] >= 0).all()):
+        return None
+    require_lanes_nonnegative(exact, active)
+    return Exact(exact.base // divisor, {s: c // divisor for s, c in exact.terms.items()})
+
+
+def divisible(c: Number, divisor: int) -> bool:
+    """Whether a number divides those of all lanes."""
+    if isinstance(c, int):
+        return c % divisor == 0
+    return divisor < 1 << 63 and not (c % divisor).any()
+
+
+def _truncated(x: int, y: int) -> int:
+    quotient = abs(x) // abs(y)
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known | None:
+    """``a >> amount`` (arithmetic for signed types); amounts of at least the width clamp."""
+    amount = min(amount, kind.bits)
+    exact = as_exact(a, kind, active)
+    if exact.terms and any(not divisible(c, 1 << amount) for c in exact.terms.values()):
+        if amount < kind.bits - 1:
+            require_multiples(exact.terms, 1 << amount)
+        return None
+    return from_exact(
+        Exact(exact.base >> amount, {s: c >> amount for s, c in exact.terms.items()}), kind.bits
+    )
+
+
+def select(a: Known, b: Known, take_a: Any) -> Known:
+    """Lane by lane ``a`` where ``take_a`` holds, else ``b``."""
+    if isinstance(take_a, (bool, int)):
+        return a if take_a else b
+    symbols = a.terms.keys() | b.terms.keys()
+
+    def pick(x: Number, y: Number) -> Number:
+        chosen: Lanes = np.where(take_a, _array_of(x), _array_of(y))
+        return chosen
+
+    return Known(
+        pick(a.base, b.base),
+        clean_terms({s: pick(a.terms.get(s, 0), b.terms.get(s, 0)) for s in symbols}),
+    )
+
+
+def _array_of(number: Number) -> Lanes:
+    """A number as an array: of Python ints where 64 bits do not hold it."""
+    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
+    array: Lanes = np.asarray(number, dtype=None if fits else object)
+    return array
+
+
+_DECISIVE = {"and": 0, "or": 1}
+"""The operand that decides the outcome whatever the other is."""
+
+
+def joined(a: Value, b: Value, name: str, active: Mask) -> Value:
+    """``and``, ``or`` or ``xor`` of two predicates, lane by lane as far as they are known."""
+    both_known = isinstance(a, Known) and isinstance(b, Known)
+    if isinstance(a, Known) and isinstance(b, Known) and a.valid is None and b.valid is None:
+        return _combine(a.base, name, [b])
+    everywhere = np.ones_like(active)
+    causes: frozenset[Cause] = frozenset()
+    sure = [np.zeros_like(active), np.zeros_like(active)]
+    bases: list[Number] = [0, 0]
+    for place, value in enumerate((a, b)):
+        if isinstance(value, Known):
+            sure[place] = everywhere if value.valid is None else value.valid
+            bases[place] = value.base
+            causes |= value.otherwise
+        else:
+            causes |= value.causes
+    valid = sure[0] & sure[1] if both_known else np.zeros_like(active)
+    result = np.broadcast_to(_as_array(_combine(bases[0], name, [Known(bases[1])])), active.shape)
+    if name in _DECISIVE:
+        decisive = _DECISIVE[name]
+        for sure_lanes, base in zip(sure, bases, strict=True):
+            decided = sure_lanes & (np.broadcast_to(np.asarray(base), active.shape) == decisive)
+            result = np.where(decided, decisive, result)
+            valid = valid | decided
+    if not (active & valid).any():
+        return Unknown(causes)
+    if (active & ~valid).any():
+        return Known(result.astype(np.int64), valid=valid, otherwise=causes)
+    return Known(result.astype(np.int64))
+
+
+def _as_array(value: Value) -> np.ndarray:
+    assert isinstance(value, Known)
+    return np.asarray(value.base)
+
+
+def _combine(outcome: Number, operator: str | None, others: list[Known]) -> Value:
+    if operator is None or not others:
+        return Known(outcome)
+    other = others[0].base
+    if operator == "and":
+        return Known(outcome & other)
+    return Known(outcome | other if operator == "or" else outcome ^ other)
+
 
 _WIDEST = 64
 
@@ -104,7 +282,7 @@ def _chosen(values: list[Value], active: Mask) -> Value:
         return NOT_AFFINE
     if yes.valid is not None or no.valid is not None:
         return NOT_AFFINE
-    return integer_operations.select(yes, no, condition.base.astype(bool))
+    return select(yes, no, condition.base.astype(bool))
 
 
 _PREDICATES: Mapping[Op, Callable[[list[Value], Mask], Value]] = {
@@ -138,7 +316,7 @@ def _complement(term: Term, v: list[Known], active: Mask) -> Value | None:
 
 
 def _bitwise(name: str) -> Rule:
-    return lambda t, v, active: integer_operations.bitwise(v[0], v[1], name, t.width)
+    return lambda t, v, active: bitwise(v[0], v[1], name, t.width)
 
 
 def _amount(term: Term, value: Known, active: Mask) -> Any:
@@ -164,7 +342,7 @@ def _shift_right(signed: bool) -> Rule:
         if not isinstance(amount, int):
             return _pointwise(term, v, active)
         kind = _kind(term, signed=signed)
-        return integer_operations.shift_right(v[0], amount, kind, active)
+        return shift_right(v[0], amount, kind, active)
 
     return rule
 
@@ -181,7 +359,7 @@ def _equal(term: Term, v: list[Known], active: Mask) -> Value | None:
 
 def _divided(signed: bool, remainder: bool) -> Rule:
     def rule(term: Term, v: list[Known], active: Mask) -> Value | None:
-        quotient = integer_operations.divide(v[0], v[1], _kind(term, signed=signed), active)
+        quotient = divide(v[0], v[1], _kind(term, signed=signed), active)
         if quotient is None or not remainder:
             return quotient
         return combine(v[0], scale_by(quotient, v[1].base, term.width), -1, term.width)
@@ -201,7 +379,7 @@ def _part(term: Term, v: list[Known], active: Mask) -> Value | None:
     """Low bits are a ring of their own; others of what symbols change in higher bits alone."""
     (value,) = v
     by = 1 << term.value
-    if not all(integer_operations.divisible(c, by) for c in value.terms.values()):
+    if not all(divisible(c, by) for c in value.terms.values()):
         return None
     steps = {s: wrap(c >> term.value, _WIDEST) for s, c in value.terms.items()}
     return scale_by(Known(value.base >> term.value, steps), 1, term.width)

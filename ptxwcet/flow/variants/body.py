@@ -3,24 +3,76 @@
 Blocks are taken in order; ways that meet with the same contents of registers that still matter go
 on as one. Inner loops are not walked: what they may write is unknown behind them. Ways that leave
 the region do not count.
+
+What they compute are terms (:mod:`ptxwcet.ir.semantics`), which are read on cases: see
+:mod:`ptxwcet.flow.variants.term_rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.operands import integer_of
 from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed, exact
 from ptxwcet.flow.variants.linear_forms import Form, plus, variable
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
-from ptxwcet.flow.variants.regions import Region, indices, writes
-from ptxwcet.flow.variants.steps import step
-from ptxwcet.ir.kernel import Register
+from ptxwcet.flow.variants.regions import Region
+from ptxwcet.flow.variants.term_rules import computed
+from ptxwcet.ir.kernel import Instruction, Register
+from ptxwcet.ir.operation import operation_of
+
+
+def step(case: Case, instruction: Instruction, index: int, how: Stepping) -> list[Case]:
+    """The cases after an instruction; ``index`` names what it leaves open.
+
+    Cost: linear in its terms for each case.
+    """
+    guard = instruction.guard
+    if guard is None:
+        return _executed(case, instruction, index, how)
+    predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
+    done = [
+        after
+        for split in assumed(case, predicate, not guard.negated)
+        for after in _executed(split, instruction, index, how)
+    ]
+    return done + assumed(case, predicate, guard.negated)
+
+
+def _executed(case: Case, instruction: Instruction, index: int, how: Stepping) -> list[Case]:
+    if not instruction.writes:
+        return [case]
+    fresh, meaning = f"i{index}", how.meaning(instruction, index)
+    if meaning is None:
+        return [_opaque(case, instruction, fresh, how)]
+    cases = []
+    for after, contents in computed(case, meaning, fresh, how):
+        for name, content in zip(instruction.writes, contents, strict=True):
+            after = after.with_register(name, content)
+        cases.append(after)
+    return cases
+
+
+def _opaque(case: Case, instruction: Instruction, fresh: str, how: Stepping) -> Case:
+    """The case after an instruction that may write anything, or any number of a narrow type."""
+    operation = operation_of(instruction.form)
+    narrow = operation.integer if operation.name == "ld" else None
+    for place, name in enumerate(instruction.writes):
+        content = how.unknown(name, f"{fresh}.{place}")
+        if narrow is not None and narrow.bits < how.width(name):
+            bounds = integer_of(narrow).interval
+            content = variable(f"{fresh}.{place}n")
+            case = case.with_range(f"{fresh}.{place}n", bounds)
+        case = case.with_register(name, content)
+    return case
+
 
 _MOST_CASES = 48
 _MOST_STEPS = 6_000
@@ -32,26 +84,33 @@ Behind = Mapping[str, Content]
 """What is known at the end of registers that one inner loop or instruction has written last."""
 
 
+class Traversed(NamedTuple):
+    """The cases that arrive at the end of a region, and those that leave it elsewhere."""
+
+    arrived: list[Case]
+    leaving: list[Case]
+
+
 def traverse(
     region: Region,
     start: Case,
     signed: bool,
     kept: frozenset[str] = frozenset(),
     behind: Behind | None = None,
-    leaving: list[Case] | None = None,
     *,
     thorough: bool = False,
-) -> list[Case]:
+) -> Traversed:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. Cases that leave the region are added to ``leaving``. ``thorough``: the last
+    end. ``thorough``: the last
     iteration of inner loops is walked, and cases are split by whether numbers wrap around. Raises
     TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
     how = region.stepping(signed=signed, splits=thorough)
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
+    leaving: list[Case] = []
     steps = 0
     ways: list[tuple[int, Case]]
     for block in region.order:
@@ -79,15 +138,15 @@ def traverse(
                 continue  # round again: not to the end
             elif target in region.blocks and target != region.start:
                 waiting.setdefault(target, []).append(case)
-            elif leaving is not None:
+            else:
                 leaving.append(case)
         if steps > _MOST_STEPS:
             raise TooMuchEffort
     if waiting:
         raise TooMuchEffort  # an order that does not follow all ways
     if len(arrived) > _MOST_CASES:
-        return _merged(arrived, region.live[region.end] | kept)
-    return arrived
+        arrived = _merged(arrived, region.live[region.end] | kept)
+    return Traversed(arrived, leaving)
 
 
 def _walked(
@@ -95,7 +154,7 @@ def _walked(
 ) -> tuple[list[Case], int]:
     """The cases after the instructions of a block that matter, and how many steps that took."""
     steps = 0
-    for index in indices(region.graph, (block,)):
+    for index in region.graph.indices((block,)):
         instruction = region.graph.kernel.instructions[index]
         if region.relevant.isdisjoint(instruction.writes):
             continue
@@ -184,7 +243,7 @@ def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
     how = region.stepping(signed=True)
     registers = dict(case.registers)
-    for name in writes(region.graph, inner.body):
+    for name in region.graph.writes(inner.body):
         if name in region.relevant:
             known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
             registers[name] = known or how.unknown(name, f"{name}@{inner.header}")

@@ -123,7 +123,7 @@ def entry_along(
     behind = {name: known_content(entry_values, region, name) for name in final}
     try:
         start = _related(Case(registers, {}, effort=effort), entry_values, region)
-        cases = traverse(region, start, signed, behind=behind, thorough=thorough)
+        cases = traverse(region, start, signed, behind=behind, thorough=thorough).arrived
     except TooMuchEffort:
         return None
     return Entry(entry_values, tuple(cases))

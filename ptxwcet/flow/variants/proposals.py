@@ -31,7 +31,7 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, sum_of, with_bound
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
-from ptxwcet.flow.variants.regions import Region, indices
+from ptxwcet.flow.variants.regions import Region
 
 _MOST_REGISTERS = 6
 _MOST_LIMITS = 4
@@ -256,7 +256,7 @@ def _approaching(body: Region, entry: Entry, measure: Measure) -> Iterator[Certi
 def _mnemonics(body: Region) -> set[str]:
     """The instructions of an iteration, without their operands."""
     kernel = body.graph.kernel
-    return {kernel.instructions[index].mnemonic for index in indices(body.graph, body.blocks)}
+    return {kernel.instructions[index].mnemonic for index in body.graph.indices(body.blocks)}
 
 
 def _made_odd(kept: _Register, other: _Register) -> Iterator[Certificate]:

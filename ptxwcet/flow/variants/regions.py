@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -13,6 +13,7 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.variants.operands import Meanings, Stepping
 from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.support.graph import reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _ancestor(graph: FlowGraph, loop: Loop, steps: int) -> BlockId | None:
     ancestor = None
     block: BlockId | None = loop.header
     for _ in range(steps):
-        block = graph.dominators[block] if block is not None else None
+        block = graph.dominators.immediate[block] if block is not None else None
         if block is None or (around is not None and block not in around.body):
             break
         for enclosing in graph.forest.around(block):
@@ -133,7 +134,7 @@ def _region(
     order = tuple(
         block for block in graph.cfg.reverse_postorder if block in blocks and block not in hidden
     )
-    counts, again = writes(graph, blocks), set(_in_loops(graph, around.values()))
+    counts, again = graph.writes(blocks), set(_in_loops(graph, around.values()))
     headers: dict[int, Loop] = {one.header: one for one in inner}
     entered: dict[int, Loop] = {one.header: one for one in around.values()}
     settled: dict[int, frozenset[str]] = {
@@ -156,43 +157,23 @@ def _region(
     )
 
 
-def indices(graph: FlowGraph, blocks: Iterable[int]) -> Iterator[int]:
-    """The indices of the instructions of blocks, in order."""
-    for block in sorted(blocks):
-        bounds = graph.cfg.blocks[block]
-        yield from range(bounds.start, bounds.end)
-
-
-def writes(graph: FlowGraph, blocks: Iterable[int]) -> Counter[str]:
-    """How many instructions of some blocks write each register."""
-    kernel = graph.kernel
-    return Counter(
-        name for index in indices(graph, blocks) for name in kernel.instructions[index].writes
-    )
-
-
 def _in_loops(graph: FlowGraph, loops: Iterable[Loop]) -> Counter[str]:
-    return writes(graph, {block for one in loops for block in one.body})
+    return graph.writes({block for one in loops for block in one.body})
 
 
 def _settled(graph: FlowGraph, blocks: Collection[int], inner: Loop, end: int) -> frozenset[str]:
     """The registers that nothing writes between an inner loop and the end of a region."""
-    seen: set[int] = set()
-    pending: list[int] = [target for _, target in inner.exits]
-    while pending:
-        block = pending.pop()
-        if block not in seen and block in blocks and block != end:
-            seen.add(block)
-            pending += graph.cfg.successors[block]
-    return frozenset(writes(graph, inner.body).keys() - writes(graph, seen).keys())
+    around = {*range(len(graph.cfg.blocks))}.difference(blocks) | {end}
+    seen = reachable(graph.cfg.successors, [target for _, target in inner.exits], around)
+    return frozenset(graph.writes(inner.body).keys() - graph.writes(seen).keys())
 
 
 def _relevant(
     graph: FlowGraph, blocks: Collection[int], ends: tuple[int, int], wanted_at_end: frozenset[str]
 ) -> frozenset[str]:
     definitions: dict[str, list[int]] = {}
-    written = {block: writes(graph, (block,)).keys() for block in blocks}
-    for index in indices(graph, blocks):
+    written = {block: graph.writes((block,)).keys() for block in blocks}
+    for index in graph.indices(blocks):
         for name in graph.kernel.instructions[index].writes:
             definitions.setdefault(name, []).append(index)
     open_: dict[int, tuple[str, frozenset[int] | None]] = {}
@@ -225,20 +206,11 @@ def _sides(
     """The blocks between a branch and where its sides meet again; None if they do not in a region:
     then it matters which is taken, whatever is written on them.
     """
-    meeting = graph.postdominators[block]
+    meeting = graph.meeting(block)
     if (block, True) in graph.cfg.aborts or (block, False) in graph.cfg.aborts:
         return None
-    seen: set[int] = set()
-    pending = [*graph.cfg.successors[block]]
-    while pending:
-        one = pending.pop()
-        if one == meeting or one in seen:
-            continue
-        if one in ends or one not in blocks:
-            return None
-        seen.add(one)
-        pending += graph.cfg.successors[one]
-    return frozenset(seen)
+    sides = reachable(graph.cfg.successors, graph.cfg.successors[block], (meeting,))
+    return frozenset(sides) if sides.isdisjoint(ends) and sides.issubset(blocks) else None
 
 
 def _reads(graph: FlowGraph, index: int) -> Collection[str]:

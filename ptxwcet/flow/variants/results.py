@@ -39,9 +39,8 @@ def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping
     for name in names:
         kind = IntegerType(how.width(name), signed=True)
         registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), kind.interval
-    leaving: list[Case] = []
     start = Case(registers, ranges, effort=effort)
-    going = traverse(body, start, True, frozenset(names), None, leaving)
+    going, leaving = traverse(body, start, True, frozenset(names))
     results: dict[str, Result] = {}
     for name in names:
         source = _source(leaving, name)

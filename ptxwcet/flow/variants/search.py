@@ -237,7 +237,7 @@ def _round(attempt: _Attempt, values: Interval) -> _Outcome:
     start = _start(attempt, values)
     if start is None:
         return None
-    cases = traverse(attempt.body, start, measure.kind.signed, kept)
+    cases = traverse(attempt.body, start, measure.kind.signed, kept).arrived
     afters: list[Interval] = []
     falls: list[int] = []
     back: list[Case] = []

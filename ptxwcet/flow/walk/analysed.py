@@ -12,10 +12,9 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import runs_once
-from ptxwcet.flow.walk.closed_forms import PERIODS, summarise
+from ptxwcet.flow.walk.closed_forms import PERIODS, Rounds, summarise
 from ptxwcet.flow.walk.iterations import Claim, Entry, Iterations, Summary, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
-from ptxwcet.flow.walk.rounds import Rounds
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.value import Known, Mask, combine, scale_by, wrap
 from ptxwcet.flow.walk.branches import agreement_at
-from ptxwcet.flow.walk.exits import ExitRecorder
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
+from ptxwcet.flow.walk.trail import ExitRecorder
 
 _LONGEST = 64
 """Bits of the widest registers."""
@@ -69,6 +68,9 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
     To some of them each iteration adds a constant: they hang together by how many there were.
     """
     walk.state.active = mask
+    # here: one iteration is followed as terms, which loops that are counted have no need of
+    from ptxwcet.flow.certificates.passage import steady_steps
+
     steps = steady_steps(walk.graph, loop)
     before = {name: walk.state.register(name) for name in steps if name in walk.state.registers}
     walk.forget(loop)

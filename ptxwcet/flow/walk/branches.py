@@ -61,7 +61,7 @@ def walk_branch(
         if block in walk.facts.uniform:
             walk.contradict(_parts(walk, block))
         # Lanes that branch straight to the join only wait there: the warp falls through.
-        straight = taken == walk.graph.postdominators[block]
+        straight = taken == walk.graph.meeting(block)
         if not walk.is_proving:
             walk.graph.work.parting.add(block)
         way_out = walk.graph.way_out(taken, fallthrough)
@@ -205,7 +205,7 @@ def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
 def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     """Goes on behind a branch whose lanes may go either way."""
     block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
-    postdominator = walk.graph.postdominators[block]
+    postdominator = walk.graph.meeting(block)
     meeting: int | None = postdominator
     way_out = walk.graph.way_out(taken, fallthrough)
     ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
@@ -264,7 +264,7 @@ def _diverge(
 ) -> tuple[int, Mask]:
     """Both sides of a branch that lanes of one warp decide differently, one after the other."""
     index = walk.graph.last(block)
-    join = walk.graph.postdominators[block]
+    join = walk.graph.meeting(block)
     if join is None:
         raise no_meeting(index)
     first_path, first_arrived = walk_side(walk, *first, join)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
-from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask
@@ -29,6 +29,9 @@ from ptxwcet.flow.walk.path import (
     grows,
     loop_entries,
 )
+
+if TYPE_CHECKING:
+    from ptxwcet.flow.certificates.proof import Proof
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
-from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
@@ -19,7 +20,6 @@ from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
-from ptxwcet.flow.walk.variants import bound_results, variant_of
 
 _MANY = 1 << 16
 """Iterations that a loop hardly has whose limit is not known: asking for a variant is worth it."""
@@ -52,7 +52,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
     """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
     walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
-    scattered = Scattered(loop, {walk.graph.postdominators[branch]})
+    scattered = Scattered(loop, {walk.graph.meeting(branch)})
     walk.scattered.append(scattered)
     try:
         with walk.trail.piece():
@@ -151,6 +151,9 @@ def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | 
 
 def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
     """A bound on the executions of the body that a variant gives."""
+    # here and below: loops that are counted need none of what searches and proves variants
+    from ptxwcet.flow.walk.variants import variant_of
+
     variant = variant_of(walk, loop, mask)
     if variant is None:
         return None
@@ -186,10 +189,28 @@ def _entered(
     if opened.left:
         walk.forget(loop, loop.body | outside)
     if most is not None:
-        bound_results(walk, loop, mask, before.registers, most, outside)
+        _bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)
     return block, arrived
+
+
+def _bound_results(
+    walk: WalkState,
+    loop: Loop,
+    mask: Mask,
+    before: Mapping[str, Value],
+    most: int,
+    outside: frozenset[int],
+) -> None:
+    """Bounds the registers that are unknown behind a loop and decide something, if there are some:
+    see :func:`~ptxwcet.flow.walk.variants.bound_results`.
+    """
+    wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
+    if any(isinstance(walk.state.registers.get(name), Unknown) for name in wanted):
+        from ptxwcet.flow.walk.variants import bound_results
+
+        bound_results(walk, loop, mask, before, most, outside)
 
 
 def _most_bodies(walk: WalkState) -> int | None:

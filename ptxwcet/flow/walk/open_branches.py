@@ -38,7 +38,7 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     leaves nothing.
     """
     block = sides.block
-    join = walk.graph.postdominators[block]
+    join = walk.graph.meeting(block)
     if join is None:
         raise no_meeting(walk.graph.last(block))
     before = walk.snapshot()
@@ -192,7 +192,7 @@ def _record_choice(walk: WalkState, sides: OpenBranch, walked_sides: Mapping[boo
     """What a warp, or a part of it, executes at a branch that it takes as a whole."""
     block, jumps = sides.block, walk.graph.jumps(sides.block)
     if sides.is_part:
-        walk.scattered[-1].meetings.add(walk.graph.postdominators[block])
+        walk.scattered[-1].meetings.add(walk.graph.meeting(block))
     if len(walked_sides) == 1:
         ((taken, only),) = walked_sides.items()
         way = Visit(block, taken=taken and jumps), *only.path

@@ -10,12 +10,16 @@ unrolled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
-from ptxwcet.flow.certificates.proof import Proof
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin, Dim3
 from ptxwcet.flow.values.regions import Symbol
+
+if TYPE_CHECKING:
+    from ptxwcet.flow.certificates.proof import Proof
 
 # Lanes of a warp that may end one after another before the last one.
 _MOST_EARLY = WARP_SIZE - 1
@@ -295,6 +299,51 @@ class BlockPaths:
     excluded: tuple[str, ...] = ()
 
 
+def parts_of(node: PathNode) -> tuple[Path, ...]:
+    """The paths inside of a node, in order."""
+    match node:
+        case (
+            PathRepeat(body=body)
+            | PathGrowing(body=body)
+            | PathLoop(body=body)
+            | PathScatter(body=body)
+        ):
+            return (body,)
+        case (
+            PathUnordered(first, second)
+            | PathFork(first=first, second=second)
+            | PathPart(first=first, second=second)
+        ):
+            return first, second
+        case PathChoice(alternatives) | PathLate(sides=alternatives):
+            return alternatives
+        case Visit() | PathEnd() | PathGone():
+            return ()
+
+
+def _with_parts(node: PathNode, parts: tuple[Path, ...]) -> PathNode:
+    """The node with other paths in the place of those inside of it."""
+    match node:
+        case PathRepeat() | PathGrowing() | PathLoop() | PathScatter():
+            return replace(node, body=parts[0])
+        case PathUnordered() | PathFork() | PathPart():
+            return replace(node, first=parts[0], second=parts[1])
+        case PathChoice():
+            return replace(node, alternatives=parts)
+        case PathLate():
+            return replace(node, sides=parts)
+        case Visit() | PathEnd() | PathGone():
+            return node
+
+
+def nodes_in(nodes: Path) -> Iterator[PathNode]:
+    """All nodes of a path, outer before inner. Cost: linear in the tree."""
+    for node in nodes:
+        yield node
+        for part in parts_of(node):
+            yield from nodes_in(part)
+
+
 def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
     """Removes a symbol from all counts below: their extremes over its range take its place.
 
@@ -306,40 +355,23 @@ def close_symbol(nodes: Path, symbol: Symbol, *, growing: bool = False) -> Path:
 
 
 def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
-    match node:
-        case Visit() | PathEnd() | PathGone():
-            return node
-        case PathGrowing(body=body):  # counts of loops in it may depend on those around it
-            return replace(node, body=close_symbol(body, symbol))
-        case PathRepeat(count, least, body):
-            inside = close_symbol(body, symbol)
-            if growing and count == least and len(count.slopes) == 1 and inside == body:
-                (counter, step) = count.slopes[0]
-                if counter is symbol:
-                    return PathGrowing(count.base, step, body)
-            most, fewest = count.extreme(symbol, largest=True), least.extreme(symbol, largest=False)
-            together = node.together
-            if count == least and most != fewest:
-                together = Together(next(visited_blocks(body)), str(count))
-            return PathRepeat(most, fewest, inside, together)
-        case PathLoop(body=body, iterations=iterations):
-            return replace(
-                node,
-                body=close_symbol(body, symbol, growing=growing),
-                iterations=iterations.extreme(symbol, largest=True),
-            )
-        case PathUnordered(first, second):
-            return PathUnordered(close_symbol(first, symbol), close_symbol(second, symbol))
-        case PathScatter(body=body):
-            return replace(node, body=close_symbol(body, symbol))
-        case PathFork(first=first, second=second) | PathPart(first=first, second=second):
-            sides = close_symbol(first, symbol), close_symbol(second, symbol)
-            return replace(node, first=sides[0], second=sides[1])
-        case PathLate(sides=late):
-            return replace(node, sides=tuple(close_symbol(side, symbol) for side in late))
-        case PathChoice(alternatives):
-            sides_closed = tuple(close_symbol(side, symbol) for side in alternatives)
-            return replace(node, alternatives=sides_closed)
+    # what grows below may depend on the loops around it: only bodies of loops stay iterations
+    grows_on = growing and isinstance(node, PathLoop)
+    parts = tuple(close_symbol(part, symbol, growing=grows_on) for part in parts_of(node))
+    if isinstance(node, PathLoop):
+        node = replace(node, iterations=node.iterations.extreme(symbol, largest=True))
+    if not isinstance(node, PathRepeat):
+        return _with_parts(node, parts)
+    count, least, (inside,) = node.count, node.least, parts
+    if growing and count == least and len(count.slopes) == 1 and inside == node.body:
+        (counter, step) = count.slopes[0]
+        if counter is symbol:
+            return PathGrowing(count.base, step, node.body)
+    most, fewest = count.extreme(symbol, largest=True), least.extreme(symbol, largest=False)
+    together = node.together
+    if count == least and most != fewest:
+        together = Together(next(visited_blocks(node.body)), str(count))
+    return PathRepeat(most, fewest, inside, together)
 
 
 def at_value(nodes: Path, s: int) -> Path:
@@ -349,74 +381,28 @@ def at_value(nodes: Path, s: int) -> Path:
         return AffineCount(count.base + sum(slope * s for _, slope in count.slopes))
 
     def node_at(node: PathNode) -> PathNode:
-        match node:
-            case PathRepeat(count, least, body):
-                return replace(
-                    node, count=number(count), least=number(least), body=at_value(body, s)
-                )
-            case PathLoop(body=body, iterations=iterations):
-                return replace(node, body=at_value(body, s), iterations=number(iterations))
-            case PathGrowing(body=body):
-                return replace(node, body=at_value(body, s))
-            case PathUnordered(first, second):
-                return PathUnordered(at_value(first, s), at_value(second, s))
-            case PathFork(first=first, second=second) | PathPart(first=first, second=second):
-                return replace(node, first=at_value(first, s), second=at_value(second, s))
-            case PathScatter(body=body):
-                return replace(node, body=at_value(body, s))
-            case PathChoice(alternatives):
-                return replace(node, alternatives=tuple(at_value(one, s) for one in alternatives))
-            case PathLate(sides=sides):
-                return replace(node, sides=tuple(at_value(one, s) for one in sides))
-            case Visit() | PathEnd() | PathGone():
-                return node
+        node = _with_parts(node, tuple(at_value(part, s) for part in parts_of(node)))
+        if isinstance(node, PathRepeat):
+            return replace(node, count=number(node.count), least=number(node.least))
+        if isinstance(node, PathLoop):
+            return replace(node, iterations=number(node.iterations))
+        return node
 
     return tuple(node_at(node) for node in nodes)
 
 
 def is_exact(nodes: Path) -> bool:
     """Whether all iteration counts below are known exactly."""
-    for node in nodes:
-        match node:
-            case PathRepeat(count, least, body):
-                if count != least or not is_exact(body):
-                    return False
-            case PathLoop(body=body) | PathGrowing(body=body):
-                if not is_exact(body):
-                    return False
-            case PathUnordered(first, second):
-                if not is_exact(first + second):
-                    return False
-            case PathChoice() | PathFork() | PathEnd() | PathLate() | PathScatter() | PathPart():
-                return False
-            case _:
-                pass
-    return True
+    return not any(
+        isinstance(node, PathChoice | PathFork | PathEnd | PathLate | PathScatter | PathPart)
+        or (isinstance(node, PathRepeat) and node.count != node.least)
+        for node in nodes_in(nodes)
+    )
 
 
 def may_end(nodes: Path) -> bool:
     """Whether lanes may end for good on the way through. Cost: linear in the tree."""
-    for node in nodes:
-        match node:
-            case PathEnd() | PathGone():
-                return True
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                ends = may_end(body)
-            case PathScatter(body=body):
-                ends = may_end(body)
-            case (
-                PathUnordered(first, second)
-                | PathFork(first=first, second=second)
-                | PathPart(first=first, second=second)
-            ):
-                ends = may_end(first) or may_end(second)
-            case PathChoice(alternatives) | PathLate(sides=alternatives):
-                ends = any(may_end(side) for side in alternatives)
-            case Visit():
-                ends = False
-        if ends:
-            return True
-    return False
+    return any(isinstance(node, PathEnd | PathGone) for node in nodes_in(nodes))
 
 
 def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
@@ -427,28 +413,11 @@ def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
     """
     found: dict[tuple[Visit, ...], int] = {}
     for node in nodes:
-        times = 1
-        parts: tuple[Path, ...] = ()
-        match node:
-            case PathLoop(body=body):
-                parts = (body,)
-            case PathRepeat(body=body) | PathGrowing(body=body) | PathScatter(body=body):
-                parts, times = (body,), _MOST_EARLY
-            case (
-                PathUnordered(first, second)
-                | PathFork(first=first, second=second)
-                | PathPart(first=first, second=second)
-            ):
-                parts = (first, second)
-            case PathChoice(alternatives, early=early):
-                parts = alternatives
-                if early:
-                    found[early] = min(found.get(early, 0) + 1, _MOST_EARLY)
-            case PathLate(sides=sides):
-                parts, times = sides, _MOST_EARLY
-            case Visit() | PathEnd() | PathGone():
-                pass
-        for part in parts:
+        repeats = isinstance(node, PathRepeat | PathGrowing | PathScatter | PathLate)
+        times = _MOST_EARLY if repeats else 1
+        if isinstance(node, PathChoice) and node.early:
+            found[node.early] = min(found.get(node.early, 0) + 1, _MOST_EARLY)
+        for part in parts_of(node):
             for what, count in early_ends(part).items():
                 found[what] = min(found.get(what, 0) + count * times, _MOST_EARLY)
     return found
@@ -472,79 +441,44 @@ def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
 
     It is None if it may do either, or does both. Each occurrence in the tree comes once.
     """
-    for number, node in enumerate(nodes):
+    for node, following in zip_longest(nodes, nodes[1:]):
         match node:
             case Visit(block, taken):
-                parts = any(
-                    isinstance(one, PathUnordered) for one in nodes[number + 1 : number + 2]
-                )
-                yield block, None if parts else taken
-            case PathRepeat(body=body) | PathLoop(body=body) | PathGrowing(body=body):
-                yield from visits(body)
-            case PathUnordered(first, second):
-                yield from visits(first)
-                yield from visits(second)
-            case PathFork(block, first, second) | PathPart(block, first, second):
+                yield block, None if isinstance(following, PathUnordered) else taken
+            case PathFork(block) | PathPart(block):
                 yield block, None
-                yield from visits(first)
-                yield from visits(second)
-            case PathScatter(_, body):
-                yield from visits(body)
-            case PathChoice(alternatives) | PathLate(sides=alternatives):
-                for side in alternatives:
-                    yield from visits(side)
             case PathEnd(leave, last):
                 yield from ((visit.block, visit.taken) for visit in (leave, *last))
+        for part in parts_of(node):
+            yield from visits(part)
 
 
 def rests_on_no_races(nodes: Path) -> bool:
     """Whether warps of a block go together only if the kernel has no data races."""
-    for node in nodes:
-        match node:
-            case PathChoice(alternatives, _, if_race_free):
-                rests = if_race_free or any(rests_on_no_races(side) for side in alternatives)
-            case PathRepeat(body=body, together=together):
-                races = together is not None and together.if_race_free
-                rests = races or rests_on_no_races(body)
-            case PathLoop(body=body) | PathGrowing(body=body):
-                rests = rests_on_no_races(body)
-            case PathScatter(body=body):  # no barrier in it
-                rests = False
-            case (
-                PathUnordered(first, second)
-                | PathFork(first=first, second=second)
-                | PathPart(first=first, second=second)
-            ):
-                rests = rests_on_no_races(first) or rests_on_no_races(second)
-            case PathLate(sides=sides):
-                rests = any(rests_on_no_races(side) for side in sides)
-            case Visit() | PathEnd() | PathGone():
-                rests = False
-        if rests:
-            return True
-    return False
+    return any(
+        (isinstance(node, PathChoice) and node.if_race_free)
+        or (
+            isinstance(node, PathRepeat)
+            and node.together is not None
+            and node.together.if_race_free
+        )
+        or any(map(rests_on_no_races, parts_of(node)))
+        for node in nodes
+        if not isinstance(node, PathScatter)  # no barrier in it
+    )
+
+
+def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
+    """The entry of each loop with the largest bound of all paths; of equal ones the first."""
+    most: dict[int, PathLoop] = {}
+    for nodes in paths:
+        for entry in loop_entries(nodes):
+            earlier = most.get(entry.loop)
+            if earlier is None or entry.iterations.base > earlier.iterations.base:
+                most[entry.loop] = entry
+    return most
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:
     """All loops of a path, outer before inner."""
-    for node in nodes:
-        match node:
-            case PathLoop(body=body):
-                yield node
-                yield from loop_entries(body)
-            case PathRepeat(body=body) | PathGrowing(body=body):
-                yield from loop_entries(body)
-            case (
-                PathUnordered(first, second)
-                | PathFork(first=first, second=second)
-                | PathPart(first=first, second=second)
-            ):
-                yield from loop_entries(first)
-                yield from loop_entries(second)
-            case PathScatter(_, body):
-                yield from loop_entries(body)
-            case PathChoice(alternatives) | PathLate(sides=alternatives):
-                for side in alternatives:
-                    yield from loop_entries(side)
-            case _:
-                pass
+    return (node for node in nodes_in(nodes) if isinstance(node, PathLoop))

@@ -60,7 +60,7 @@ def _leave_chosen(
     opened = walk.trail.loops[-1]
     undecided = (walk.graph.last(sides.block), sides.causes)
     last = walk.trail.last
-    meeting = walk.graph.postdominators[last.block] if isinstance(last, Visit) else None
+    meeting = walk.graph.meeting(last.block) if isinstance(last, Visit) else None
     if not np.array_equal(arrived, mask) or not walk.may_meet(meeting):
         raise Undecided(*undecided)
     behind: Path = ()

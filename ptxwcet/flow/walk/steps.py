@@ -33,12 +33,16 @@ class Step:
     is_slow: bool
 
 
+class _Compiled(dict[int, tuple[Step, ...]]):
+    """The steps of blocks, once they are asked for."""
+
+
 class Steps:
     """The steps of the blocks of a kernel."""
 
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
-        self._of: dict[int, tuple[Step, ...]] = graph.work.steps
+        self._of = graph.work.of_launch[_Compiled]
 
     def of(self, block: int) -> tuple[Step, ...]:
         """The steps of a block, its branch excepted. Cost: linear in the block, once."""

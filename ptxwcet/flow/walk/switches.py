@@ -28,7 +28,7 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     If lanes of one warp take several sides, these are executed in any order; if all lanes go alike,
     one side is. Each is walked from the same state.
     """
-    meeting = walk.graph.postdominators[block]
+    meeting = walk.graph.meeting(block)
     ways = _lanes_by_target(walk, block, mask)
     walk.trail.add(Visit(block, taken=True))
     if len(ways) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from ptxwcet.flow.variants.claims import bound_of, integer_registers
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
-from ptxwcet.flow.variants.regions import Region, body_of, ways_to, writes
+from ptxwcet.flow.variants.regions import Region, body_of, ways_to
 from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
@@ -94,13 +94,12 @@ def _along(
 
 def _far_ways(walk: WalkState, search: _Search, outer: int) -> tuple[Region, ...]:
     """What leads to a loop from before loops around it, found once."""
-    found = walk.graph.work.ways
+    found = walk.graph.work.of_kernel[_Searched].far_ways
     key = (search.loop.id, outer)
     if key not in found:
         live = search.body.live[search.loop.header]
         found[key] = ways_to(walk.graph, search.loop, live, _STEPS_BEFORE, outer)
-    ways: tuple[Region, ...] = found[key]
-    return ways
+    return found[key]
 
 
 def bound_results(
@@ -118,7 +117,7 @@ def bound_results(
     says of an iteration counts once the checker has confirmed it. Cost: linear in the registers
     that the loop writes; one iteration on cases, and two questions to the solver a register, once.
     """
-    later = writes(walk.graph, outside)
+    later = walk.graph.writes(outside)
     for name, result in _results(walk, loop).items():
         now = walk.state.registers.get(name)
         if name in later or not isinstance(now, Unknown):
@@ -146,13 +145,16 @@ def bound_results(
 
 def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
     """What a loop does to the registers that decide branches, found once."""
-    results = walk.graph.work.results
+    results = walk.graph.work.of_launch[_Results]
     if loop.id not in results:
-        wanted = walk.graph.control_registers.intersection(writes(walk.graph, loop.body))
+        wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
         body = body_of(walk.graph, loop, wanted)
         results[loop.id] = results_of(body, wanted, walk.graph.work.searching)
-    of_loop: Mapping[str, Result] = results[loop.id]
-    return of_loop
+    return results[loop.id]
+
+
+class _Results(dict[int, Mapping[str, Result]]):
+    """Those of the loops that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,24 +243,35 @@ class _Search:
         return verdict is Verdict.CONFIRMED
 
 
+@dataclass(slots=True)
+class _Searched:
+    """What is looked at for ``loops``, with ``far_ways`` from before loops around; what searches
+    found in each state, and after how many ``tries``.
+    """
+
+    loops: dict[int, _Search] = field(default_factory=dict)
+    far_ways: dict[tuple[int, int], tuple[Region, ...]] = field(default_factory=dict)
+    proven: dict[tuple[int, int, object], Proven | None] = field(default_factory=dict)
+    tries: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
 def _remembered(
     walk: WalkState, key: tuple[int, int, object], search: Callable[[], Proven | None]
 ) -> Proven | None:
     """The result for a state, found once; None if a loop was entered in too many states."""
-    variants, work = walk.graph.work.variants, walk.graph.work
-    if key not in variants:
-        tried = work.searches.get(key[:2], 0)
+    searched = walk.graph.work.of_kernel[_Searched]
+    if key not in searched.proven:
+        tried = searched.tries.get(key[:2], 0)
         if tried >= _MOST_SEARCHES:
             return None
-        variants[key] = search()
-        work.searches[key[:2]] = tried + (1 if variants[key] is not None else _FAILED)
-    found: Proven | None = variants[key]
-    return found
+        found = searched.proven[key] = search()
+        searched.tries[key[:2]] = tried + (1 if found is not None else _FAILED)
+    return searched.proven[key]
 
 
 def _search(walk: WalkState, loop: Loop) -> _Search:
     """What is looked at for a loop, found once."""
-    searches = walk.graph.work.regions
+    searches = walk.graph.work.of_kernel[_Searched].loops
     if loop.id not in searches:
         body = body_of(walk.graph, loop)
         singles = measures(body)
@@ -266,8 +279,7 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
         searches[loop.id] = _Search(
             walk.graph, loop, body, ways, singles, sums(singles), gaps(body)
         )
-    search: _Search = searches[loop.id]
-    return search
+    return searches[loop.id]
 
 
 def _distance(walk: WalkState, name: str, other: str) -> Measure:

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ptxwcet.methods.hybrid.slicing import WarpTraces
-from ptxwcet.methods.hybrid.sorting import group_starts
+from ptxwcet.methods.hybrid.slicing import WarpTraces, group_starts
 from ptxwcet.trace.events import IntColumn
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseJitter:
-    """Of a multiprocessor: the longest time, over all runs, until its last warp begins (delta)."""
+class JitterRow:
+    """Release jitter of a multiprocessor's last warp (delta)."""
 
-    sm: int
+    multiprocessor: int
     cycles: int
 
 
@@ -38,12 +37,13 @@ class Concurrency:
     """What the runs show beyond single warps.
 
     ``high_water_mark``: the longest time from the first to the last event of a run (HWMT).
+    ``release_jitter``: the longest time, over all runs, until the last warp of each begins.
     ``waves`` are the parameters as [B] derives them; ``first_gap`` is the start gap among warps
     that began before any warp of their multiprocessor had ended.
     """
 
     high_water_mark: int
-    release_jitter: tuple[ReleaseJitter, ...]
+    release_jitter: tuple[JitterRow, ...]
     waves: WaveParameters
     first_gap: int
 
@@ -67,7 +67,7 @@ def observe_concurrency(traces: WarpTraces) -> Concurrency:
     sms, place = np.unique(traces.sm, return_inverse=True)
     delay = np.zeros(len(sms), np.int64)
     np.maximum.at(delay, place, traces.begin - begin[traces.run])
-    jitter = (ReleaseJitter(int(sm), int(d)) for sm, d in zip(sms, delay, strict=True))
+    jitter = (JitterRow(int(sm), int(d)) for sm, d in zip(sms, delay, strict=True))
     waves, first_gap = _waves(traces)
     return Concurrency(int((end - begin).max()), tuple(jitter), waves, first_gap)
 

@@ -4,18 +4,86 @@ Variables are the counts of the transitions that were observed. A warp begins on
 and leaves each ipoint as often as it comes to it; loops and sides of branches bound the counts
 (``constraints``), and so does the most that was seen of each in one warp ([B] VI-C). A solution
 may have cycles that hang nowhere: they are cut off until none is left.
+
+Beside it the calculation by the tree ([B] II-C), which knows loop bounds only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ptxwcet.claims import Refusal
-from ptxwcet.methods.hybrid.constraints import CountConstraint
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.methods.hybrid.ipg import Ipg
-from ptxwcet.support.graph import reached_from
+from ptxwcet.methods.hybrid.observations import LoopCounts, WarpKinds
+from ptxwcet.support.graph import reachable, topological_order
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
+
+
+@dataclass(frozen=True, slots=True)
+class CountConstraint:
+    """``sum of coefficient * count of transition <= most`` in every warp; ``name`` for people."""
+
+    name: str
+    terms: Mapping[int, int]
+    most: int
+
+
+def loop_constraints(
+    loops: Iterable[LoopCounts], cfg: ControlFlowGraph
+) -> Iterator[CountConstraint]:
+    """Iterations are at most the most iterations of an entry, times the entries."""
+    for row in loops:
+        loop, bound = row.loop, row.most_iterations
+        terms = dict.fromkeys(loop.iterations, 1)
+        for number in loop.entries:
+            terms[number] = terms.get(number, 0) - bound
+        name = f"iterations of loop {cfg.name(loop.header)}"
+        yield CountConstraint(name, terms, bound if loop.begins_inside else 0)
+
+
+def side_constraints(ipg: Ipg, cfg: ControlFlowGraph) -> Iterator[CountConstraint]:
+    """A block is executed at most as often as its predecessors in the control-flow graph together.
+
+    The lanes that go from one execution of a predecessor to the block stay together until they
+    execute it, now or after other sides. So a cycle of divergent transitions alone, which no loop
+    bound concerns, is taken no more often than its branches are executed. One constraint for each
+    target of a divergent transition whose predecessors all have ipoints.
+    """
+    point_at = {block: point for point, block in enumerate(ipg.placement.blocks)}
+    into: dict[int, list[int]] = {}
+    for number, transition in enumerate(ipg.transitions):
+        into.setdefault(transition.target, []).append(number)
+    for target in sorted({t.target for t in ipg.transitions if not t.is_ordinary}):
+        block = ipg.placement.blocks[target]
+        before = [point_at.get(p) for p in cfg.predecessors[block]]
+        if block == cfg.exit or None in before:
+            continue
+        terms = dict.fromkeys(into[target], 1)
+        for point in before:
+            assert point is not None
+            for number in into.get(point, ()):
+                terms[number] = terms.get(number, 0) - 1
+        # the first execution of the start is in no count: of a predecessor it allows one more, of
+        # the target it has no predecessor
+        starts = before.count(ipg.placement.start)
+        yield CountConstraint(f"executions of {cfg.name(block)}", terms, starts)
+
+
+def holding(
+    constraints: Iterable[CountConstraint], kinds: WarpKinds
+) -> tuple[tuple[CountConstraint, ...], tuple[CountConstraint, ...]]:
+    """The constraints that every observed warp satisfies, and those that some warp breaks."""
+    kept: list[CountConstraint] = []
+    broken: list[CountConstraint] = []
+    for constraint in constraints:
+        holds = kinds.most(constraint.terms) <= constraint.most
+        (kept if holds else broken).append(constraint)
+    return tuple(kept), tuple(broken)
+
 
 SECONDS = 60.0
 """For each solve; afterwards the best proved upper bound is taken."""
@@ -100,9 +168,10 @@ def _conserve_flow(program: IntegerProgram, ipg: Ipg, variables: Mapping[int, in
 
 def _loose_ipoints(ipg: Ipg, counts: Mapping[int, int]) -> frozenset[int]:
     """The ipoints that the counts pass although no way leads there from the start."""
-    taken = [ipg.transitions[number] for number in counts]
-    edges = [(transition.source, transition.target) for transition in taken]
-    return frozenset(dict(edges)).difference(reached_from(ipg.placement.start, edges))
+    leads: dict[int, list[int]] = defaultdict(list)
+    for number in counts:
+        leads[ipg.transitions[number].source].append(ipg.transitions[number].target)
+    return frozenset(leads) - reachable(leads, [ipg.placement.start])
 
 
 def _cut(
@@ -119,3 +188,74 @@ def _cut(
         if transition.source in loose and transition.target in loose:
             terms = {variables[other]: -most[number] for other in coming}
             program.add_constraint({**terms, variables[number]: 1}, upper=0)
+
+
+_SINK = -1
+_NO_LOOP = Refusal("transitions make a cycle that is no loop: there is no tree")
+Edges: TypeAlias = list[tuple[int, int, int]]
+"""Source, target, and what it takes."""
+
+
+def tree_wcet(ipg: Ipg, worst: Mapping[int, int], loops: Sequence[LoopCounts]) -> int | Refusal:
+    """The warp-specific WCET by the tree ([B] II-C); ``worst`` holds the observed transitions.
+
+    Leaves are transitions, inner vertices sequences, alternatives and loops; a sequence takes the
+    sum of its parts, an alternative the maximum, a loop its bound times the body. The tree itself
+    is not made: loops are taken in from the inside out, each as time spent at the ipoint that it
+    begins at, and what sequences and alternatives without a loop take is the longest of their ways.
+
+    Refused if a warp diverged between two sides (such transitions make cycles that no loop bounds),
+    if a loop is entered at several ipoints or goes on at another one than where it is entered (its
+    header is no ipoint), or if a transition iterates two loops. Cost: linear in the transitions for
+    each loop.
+    """
+    if any(not ipg.transitions[number].is_ordinary for number in worst):
+        return Refusal("a diverged warp passes from side to side: such a graph has no tree")
+    heads: list[tuple[int, LoopCounts]] = []
+    iterating: set[int] = set()
+    for counts in loops:
+        own = {number for number in counts.loop.iterations if number in worst}
+        if not own:
+            continue
+        head = _head(ipg, counts, worst)
+        if head is None or own & iterating:
+            return Refusal("a loop without a single first ipoint has no tree")
+        iterating |= own
+        heads.append((head, counts))
+    steps = {n: (ipg.transitions[n].source, ipg.transitions[n].target, worst[n]) for n in worst}
+    forward = [step for number, step in steps.items() if number not in iterating]
+    spent: dict[int, int] = {}
+    for head, counts in sorted(heads, key=lambda one: (len(one[1].loop.ipoints), -one[1].loop.id)):
+        loop = counts.loop
+        edges = [row for row in forward if row[0] in loop.ipoints and row[1] in loop.ipoints]
+        again = [steps[number] for number in loop.iterations if number in worst]
+        body = _longest(head, _SINK, edges + [(row[0], _SINK, row[2]) for row in again], spent)
+        if body is None:
+            return _NO_LOOP
+        spent[head] = spent.get(head, 0) + counts.most_iterations * body
+    whole = _longest(ipg.placement.start, ipg.placement.end, forward, spent)
+    return _NO_LOOP if whole is None else whole
+
+
+def _head(ipg: Ipg, row: LoopCounts, observed: Collection[int]) -> int | None:
+    """Where the loop is entered and goes on; None if these are several ipoints."""
+    numbers = {*row.loop.entries, *row.loop.iterations}
+    targets = {ipg.transitions[number].target for number in numbers if number in observed}
+    return targets.pop() if len(targets) == 1 else None
+
+
+def _longest(source: int, sink: int, edges: Edges, spent: Mapping[int, int]) -> int | None:
+    """The longest way from ``source`` to ``sink``, with what is ``spent`` before leaving a vertex.
+
+    None if there is a cycle or no way.
+    """
+    order = topological_order(source, ((start, target) for start, target, _ in edges))
+    leaving: dict[int, list[tuple[int, int]]] = {}
+    for start, target, cycles in edges:
+        leaving.setdefault(start, []).append((target, cycles))
+    longest = {sink: 0}
+    for vertex in reversed(order or ()):
+        ways = [cycles + longest[t] for t, cycles in leaving.get(vertex, ()) if t in longest]
+        if ways and vertex != sink:
+            longest[vertex] = spent.get(vertex, 0) + max(ways)
+    return longest.get(source)

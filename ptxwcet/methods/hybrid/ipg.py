@@ -13,14 +13,98 @@ first do not begin the loop anew when the others go on in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.divergence import find_deferred_transfers
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
-from ptxwcet.methods.hybrid.instrumentation import Placement
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.graph import reachable
+from ptxwcet.trace.events import END, Ipoint, TimedTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``blocks[i]`` is the block at whose beginning ipoint ``i`` lies, the exit for the end.
+
+    ``start`` and ``end`` are the ipoints of the entry and of the end.
+    """
+
+    ipoints: tuple[Ipoint, ...]
+    blocks: tuple[BlockId, ...]
+    start: int
+    end: int
+
+
+def block_ipoints(kernel: Kernel, cfg: ControlFlowGraph) -> tuple[Ipoint, ...]:
+    """One ipoint for each block in order, and the end: instrumentation of every basic block.
+
+    Ipoint ``b`` lies at block ``b``, unreachable ones included; the end has the number of the exit.
+    """
+    return (*(_ipoint(kernel, cfg, block.id) for block in cfg.blocks[:-1]), END)
+
+
+def _ipoint(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> Ipoint:
+    start, end = cfg.blocks[block].start, cfg.blocks[block].end
+    line = kernel.instructions[start].span.line if end > start else 0
+    return Ipoint(cfg.name(block), line)
+
+
+def place_ipoints(
+    trace: TimedTrace, path: str, kernel: Kernel, cfg: ControlFlowGraph, sha256: str
+) -> Placement:
+    """Finds the blocks of a trace's ipoints by name and line.
+
+    Raises PtxwcetError: PW607 if the trace is of another kernel or file, PW612 if it lacks the
+    entry or the end, or names a point twice. Cost: linear in blocks and ipoints.
+    """
+    _check_origin(trace, path, kernel, sha256)
+    at = {point: block for block, point in enumerate(block_ipoints(kernel, cfg))}
+    blocks = []
+    for number, point in enumerate(trace.ipoints):
+        if point not in at:
+            raise _other(
+                path,
+                f"ipoint {number} of the trace, {point.label} at line {point.line}, is no basic "
+                f"block of kernel {kernel.readable}",
+            )
+        blocks.append(BlockId(at[point]))
+    number_of = dict(zip(blocks, range(len(blocks)), strict=True))
+    entry, end = number_of.get(cfg.entry), number_of.get(cfg.exit)
+    if entry is None or end is None or len(number_of) < len(blocks):
+        what = "names a block twice"
+        if entry is None or end is None:
+            what = f"has none at the {'end' if entry is not None else 'entry'} of the kernel"
+        raise PtxwcetError.of(
+            "PW612",
+            f"the table of ipoints of '{path}' {what}",
+            help="the entry and the end of a kernel must be instrumented, each block at most once",
+        )
+    return Placement(trace.ipoints, tuple(blocks), entry, end)
+
+
+def _check_origin(trace: TimedTrace, path: str, kernel: Kernel, sha256: str) -> None:
+    origin = trace.origin
+    if origin.kernel != kernel.name:
+        raise _other(path, f"it is of kernel {origin.readable}, not of {kernel.readable}")
+    if origin.sha256 and origin.sha256 != sha256:
+        raise _other(
+            path,
+            f"it was recorded from another PTX file (SHA-256 {origin.sha256[:12]}..., this file "
+            f"has {sha256[:12]}...)",
+        )
+
+
+def _other(path: str, what: str) -> PtxwcetError:
+    return PtxwcetError.of(
+        "PW607",
+        f"the trace '{path}' does not belong to this kernel: {what}",
+        help="give the PTX file that was traced, or record the trace again",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +176,15 @@ def build_ipg(
     PtxwcetError (PW234) as that. Cost: a search of the blocks without ipoints
     behind each ipoint, one for each loop around its end.
     """
-    ordinary = [[(target, source) for target in targets] for source, targets in _rows(cfg)]
     if deferred is None:
         deferred = find_deferred_transfers(cfg, postdominators).causes
-    steps = _with_deferred(ordinary, deferred)
+    ordinary: list[list[Step]] = [
+        [(target, BlockId(source)) for target in targets]
+        for source, targets in enumerate(cfg.successors)
+    ]
+    steps = [row.copy() for row in ordinary]
+    for (end, side), branches in deferred.items():
+        steps[end] += [(side, branch) for branch in branches]
     point_at = {block: number for number, block in enumerate(placement.blocks)}
     undiverged = _reached(ordinary, placement, point_at)
     every = _reached(steps, placement, point_at)
@@ -113,54 +202,29 @@ def build_ipg(
     return Ipg(placement, transitions, tuple(loops), hidden)
 
 
-def _rows(cfg: ControlFlowGraph) -> Iterable[tuple[BlockId, tuple[BlockId, ...]]]:
-    return ((BlockId(block), targets) for block, targets in enumerate(cfg.successors))
-
-
-def _with_deferred(
-    ordinary: list[list[Step]], deferred: Mapping[Edge, tuple[BlockId, ...]]
-) -> list[list[Step]]:
-    steps = [row.copy() for row in ordinary]
-    for (end, side), branches in deferred.items():
-        steps[end] += [(side, branch) for branch in branches]
-    return steps
-
-
 def _reached(
     steps: list[list[Step]], placement: Placement, point_at: Mapping[BlockId, int]
 ) -> dict[tuple[int, int], tuple[BlockId, ...]]:
     """Every transition, with the blocks that ways of it pass."""
     transitions: dict[tuple[int, int], tuple[BlockId, ...]] = {}
     for source, block in enumerate(placement.blocks):
-        before: dict[BlockId, list[BlockId]] = {}
+        edges: list[Edge] = []  # backwards
         seen, pending = {block}, [block]
         while pending:
             here = pending.pop()
             for target, _ in steps[here]:
-                before.setdefault(target, []).append(here)
+                edges.append((target, here))
                 if target not in seen and target not in point_at:
                     seen.add(target)
                     pending.append(target)
-        for target in before:
-            if target in point_at:
-                passed = _leading_to(target, before, point_at)
-                transitions[source, point_at[target]] = tuple(sorted({block, *passed}))
+        for end in {target for target, _ in edges if target in point_at}:
+            ways: dict[BlockId, list[BlockId]] = defaultdict(list)
+            for after, before in edges:
+                if after == end or after not in point_at:  # they end at ipoints
+                    ways[after].append(before)
+            passed = {block, *(reachable(ways, [end]) - {end})}
+            transitions[source, point_at[end]] = tuple(BlockId(one) for one in sorted(passed))
     return transitions
-
-
-def _leading_to(
-    end: BlockId, before: Mapping[BlockId, list[BlockId]], point_at: Mapping[BlockId, int]
-) -> set[BlockId]:
-    """The blocks on ways to ``end``; ways end at ipoints."""
-    seen: set[BlockId] = set()
-    pending = list(before[end])
-    while pending:
-        here = pending.pop()
-        if here not in seen:
-            seen.add(here)
-            if here not in point_at:
-                pending += before.get(here, ())
-    return seen
 
 
 def _ipg_loop(

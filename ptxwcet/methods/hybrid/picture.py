@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxwcet.flow.graph.loops import LoopId
+from ptxwcet.flow.paths.dot import BARRIER_FILL, CLUSTER_FILLS, quote
 from ptxwcet.methods.hybrid.observations import TransitionTimes
 from ptxwcet.methods.hybrid.study import HybridAnswer
 
@@ -18,9 +19,7 @@ _HEADER = """\
   node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10];
   edge [fontname="Helvetica", fontsize=9];
 """
-_FILLS = ("#eef3fa", "#dce7f5", "#cbdbef", "#b9cfea")
 _UNSEEN = 'style=dotted, color="#909090"'
-_BARRIER_FILL = "#ffcf70"
 
 
 def draw_ipg(answer: HybridAnswer) -> str:
@@ -33,7 +32,7 @@ def draw_ipg(answer: HybridAnswer) -> str:
         f"{answer.kernel.readable}: Z_warp {estimate.warp_wcet:,}\n"
         "times taken on the worst path x best..worst time"
     )
-    lines = [f"digraph {_quote(answer.kernel.name)} {{", _HEADER + f"  label={_quote(title)};"]
+    lines = [f"digraph {quote(answer.kernel.name)} {{", _HEADER + f"  label={quote(title)};"]
     innermost: dict[int, LoopId] = {}
     for loop in estimate.ipg.loops:  # outer before inner
         innermost.update(dict.fromkeys(loop.ipoints, loop.id))
@@ -48,18 +47,14 @@ def draw_ipg(answer: HybridAnswer) -> str:
     return "\n".join([*lines, "}\n"])
 
 
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
 def _vertex(answer: HybridAnswer, point: int) -> str:
     ipoint = answer.estimate.ipg.placement.ipoints[point]
     block = answer.estimate.ipg.placement.blocks[point]
     text = ipoint.label + (f"\nPTX line {ipoint.line}" if ipoint.line else "")
-    fill = f', fillcolor="{_BARRIER_FILL}"' if block in answer.estimate.waiting else ""
+    fill = f', fillcolor="{BARRIER_FILL}"' if block in answer.estimate.waiting else ""
     if fill:
         text += "\nbarrier"
-    return f"  i{point} [label={_quote(text)}{fill}];"
+    return f"  i{point} [label={quote(text)}{fill}];"
 
 
 def _cluster(
@@ -68,9 +63,9 @@ def _cluster(
     natural = answer.forest.loops[loop]
     (seen,) = (row for row in answer.estimate.observations.loops if row.loop.id == loop)
     title = f"{answer.cfg.name(natural.header)}: at most {seen.most_iterations} iterations an entry"
-    fill = _FILLS[(natural.depth - 1) % len(_FILLS)]
+    fill = CLUSTER_FILLS[(natural.depth - 1) % len(CLUSTER_FILLS)]
     yield f"  subgraph cluster_{loop} {{"
-    yield f'  label={_quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
+    yield f'  label={quote(title)}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
     for point in sorted(seen.loop.ipoints):
         if innermost[point] == loop:
             yield _vertex(answer, point)
@@ -102,4 +97,4 @@ def _seen(answer: HybridAnswer, row: TransitionTimes) -> str:
     red = round(64 + 130 * min(1.0, 2 * share))
     color = f"#{red:02x}{64 - round(32 * share):02x}{64 - round(32 * share):02x}"
     width = 1 + 4 * share
-    return f'label={_quote(label)}, color="{color}", penwidth={width:.1f}'
+    return f'label={quote(label)}, color="{color}", penwidth={width:.1f}'

@@ -7,15 +7,14 @@ instrumentation point graph. Whatever does not fit is reported with its event; n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.methods.hybrid.ipg import Ipg
-from ptxwcet.methods.hybrid.sorting import group_starts, stable_order
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.trace.events import IntColumn, TimedTrace
-from ptxwcet.trace.places import event_error
+from ptxwcet.trace.events import IntColumn, TimedTrace, event_error
 
 _LARGE_TABLE = 1 << 24
 """Pairs of ipoints of which a table is held: 64 MB."""
@@ -161,3 +160,31 @@ def _unknown_transition(
         "the trace lacks events, or its GPU joins diverged threads elsewhere than at immediate "
         "post-dominators (docs/methods/hybrid.md)",
     )
+
+
+_DIGIT_BITS = 16  # NumPy sorts 16-bit numbers by counting
+_FEW = 1 << 16
+
+
+def stable_order(keys: npt.NDArray[Any]) -> IntColumn:
+    """The rows by ascending key, rows of equal keys in their order.
+
+    Keys are at least 0. Cost: linear, a pass for each 16 bits of the largest key; for few rows
+    that of a comparison sort.
+    """
+    if len(keys) < _FEW:
+        return np.argsort(keys, kind="stable")
+    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    for shift in range(_DIGIT_BITS, int(keys.max()).bit_length(), _DIGIT_BITS):
+        digits = ((keys >> shift) & 0xFFFF).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def group_starts(*columns: npt.NDArray[Any]) -> IntColumn:
+    """The first rows of groups of equal neighbours. Cost: linear."""
+    changes = np.zeros(len(columns[0]), bool)
+    changes[:1] = True
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)

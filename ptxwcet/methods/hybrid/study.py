@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
@@ -24,23 +24,23 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import LoopForest, LoopId, find_loops
-from ptxwcet.flow.walk.path import Path, loop_entries, visited_blocks
+from ptxwcet.flow.walk.path import largest_bounds, visited_blocks
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.methods.hybrid.claims import (
-    Contradiction,
-    against_runs,
-    claim_estimates,
-    claim_planned,
-    claim_quantile,
-    claim_rounds,
-)
 from ptxwcet.methods.hybrid.concurrency import (
     BlockDelays,
     WaveParameters,
     hybrid_estimate,
     rounds_estimate,
 )
-from ptxwcet.methods.hybrid.estimate import BlockPlaces, HybridEstimate, estimate_kernel
+from ptxwcet.methods.hybrid.estimate import (
+    BlockPlaces,
+    Contradiction,
+    HybridEstimate,
+    against_runs,
+    claim_estimates,
+    claim_of,
+    estimate_kernel,
+)
 from ptxwcet.methods.hybrid.profiles import LEAST_EXCEEDANCE, path_distribution
 from ptxwcet.opened.opening import digest_of, read_module
 from ptxwcet.opened.request import Request
@@ -91,7 +91,7 @@ class PlannedWaves:
     ``waves``: equation 2 with waves of the launch, the start gap that of first waves. ``rounds``:
     as many rounds of blocks with ``delays`` as observed; None where those are not known, or of
     another GPU. What a traced run exceeds is a
-    :class:`~ptxwcet.methods.hybrid.claims.Contradiction`.
+    :class:`~ptxwcet.methods.hybrid.estimate.Contradiction`.
     """
 
     schedule: WaveSchedule
@@ -184,7 +184,7 @@ def _trace_and_waves(
         return trace, plan_launch(executed, hybrid.grid)
     if executed.launch_file is None or hybrid.tracing is None:
         message = "no trace, and no launch to trace"
-        raise PtxwcetError(Diagnostic("PW614", message, help="give --trace, or --launch"))
+        raise PtxwcetError.of("PW614", message, help="give --trace, or --launch")
     traced = trace_launch(executed, hybrid.tracing, progress)
     return traced.trace, traced.plan.waves
 
@@ -192,12 +192,10 @@ def _trace_and_waves(
 def _check_exceedances(exceedances: tuple[float, ...]) -> None:
     for one in exceedances:
         if not LEAST_EXCEEDANCE <= one < 1:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW615",
-                    f"an exceedance of {one:g} is out of range",
-                    help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
-                )
+            raise PtxwcetError.of(
+                "PW615",
+                f"an exceedance of {one:g} is out of range",
+                help=f"give a probability from {LEAST_EXCEEDANCE:g} to below 1",
             )
 
 
@@ -208,14 +206,12 @@ def _traced_kernel(module: Module, trace: TimedTrace, hybrid: HybridRequest) -> 
     if name in kernels and (not wanted or any(names_meant(one, (name,)) for one in wanted)):
         return kernels[name]
     asked_for = ", ".join(wanted or (one.readable for one in kernels.values())) or "none"
-    raise PtxwcetError(
-        Diagnostic(
-            "PW607",
-            f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
-            "asked for",
-            notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
-            help="give the PTX file that was traced, or record the trace again",
-        )
+    raise PtxwcetError.of(
+        "PW607",
+        f"the trace '{hybrid.trace}' is of kernel {trace.origin.readable}, not of a kernel "
+        "asked for",
+        notes=(f"asked for in {hybrid.request.path}: {asked_for}",),
+        help="give the PTX file that was traced, or record the trace again",
     )
 
 
@@ -225,10 +221,10 @@ def _quantiles(
     if not exceedances:
         return ()
     whole = path_distribution(estimate.observations.transitions, estimate.path.counts)
-    return tuple(
-        TimeQuantile(one, claim_quantile(estimate, min(whole.quantile(one), estimate.warp_wcet)))
-        for one in sorted(exceedances, reverse=True)
-    )
+    levels = sorted(exceedances, reverse=True)
+    times = (min(whole.quantile(one), estimate.warp_wcet) for one in levels)
+    claims = (claim_of(estimate, "profile", cycles) for cycles in times)
+    return tuple(map(TimeQuantile, levels, claims))
 
 
 def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves:
@@ -240,10 +236,11 @@ def plan_waves(estimate: HybridEstimate, schedule: WaveSchedule) -> PlannedWaves
     gap = estimate.concurrency.first_gap
     waves = WaveParameters(schedule.waves, schedule.warps_per_wave, gap)
     warp, delays = estimate.warp_wcet, estimate.delays
-    planned = claim_planned(estimate, hybrid_estimate(warp, waves))
+    planned = claim_of(estimate, "planned", hybrid_estimate(warp, waves))
     if delays is None or delays.places != schedule.sms * schedule.resident_blocks:
         return PlannedWaves(schedule, gap, None, planned, None)  # for another GPU than the traced
-    rounds = claim_rounds(estimate, rounds_estimate(warp, schedule.waves, delays))
+    cycles = rounds_estimate(warp, schedule.waves, delays)
+    rounds = claim_of(estimate, "rounds", cycles)
     checked = (against_runs(estimate, one) for one in (planned, rounds))
     return PlannedWaves(schedule, gap, delays, *checked)
 
@@ -258,13 +255,6 @@ def _bound_statically(request: Request, kernel: Kernel) -> StaticBound:
     require_no_sizes(row.launch, row.kernel.span)
     paths = [warp.nodes for piece in row.pieces for warp in piece.paths.warps]
     blocks = frozenset(block for nodes in paths for block in visited_blocks(nodes))
-    return StaticBound(name, row.worst.bound.claim, _static_iterations(paths), blocks, None)
-
-
-def _static_iterations(paths: Iterable[Path]) -> dict[LoopId, int]:
-    most: dict[LoopId, int] = {}
-    for nodes in paths:
-        for entry in loop_entries(nodes):
-            loop = LoopId(entry.loop)
-            most[loop] = max(most.get(loop, 0), entry.iterations.base)
-    return most
+    most = largest_bounds(paths)
+    iterations = {LoopId(loop): entry.iterations.base for loop, entry in most.items()}
+    return StaticBound(name, row.worst.bound.claim, iterations, blocks, None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptxwcet.methods.hybrid.rows import HybridReport, LoopRow, RoundsRow, TransitionRow, WavesRow
+from ptxwcet.methods.hybrid.report import HybridReport, LoopRow, RoundsRow, TransitionRow, WavesRow
+from ptxwcet.support.printable import plural
 
 _MOST_ROWS = 8
 
@@ -22,10 +23,10 @@ def render_hybrid_text(report: HybridReport) -> str:
 def _head(report: HybridReport) -> list[str]:
     trace = report.trace
     counts = (
-        _number(trace.runs, "run"),
-        _number(trace.multiprocessors, "multiprocessor"),
-        _number(trace.warps, "warp"),
-        _number(trace.events, "event"),
+        plural(trace.runs, "run"),
+        plural(trace.multiprocessors, "multiprocessor"),
+        plural(trace.warps, "warp"),
+        plural(trace.events, "event"),
     )
     return [
         f"{report.tool} {report.version}  {report.file}",
@@ -34,10 +35,6 @@ def _head(report: HybridReport) -> list[str]:
         f"by {trace.recorder}",
         "",
     ]
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def _table(report: HybridReport) -> list[str]:
@@ -97,7 +94,7 @@ def _concurrency(report: HybridReport) -> list[str]:
         )
     if rounds is not None:
         lines.append(
-            f"rounds     {_number(rounds.rounds, 'round')} of blocks that wait up to "
+            f"rounds     {plural(rounds.rounds, 'round')} of blocks that wait up to "
             f"{rounds.block_wait:,}, their warps begin up to {rounds.block_skew:,} apart: "
             f"{rounds.cycles:,} ({_percent(rounds.difference_percent)}){_contradicted(rounds)}"
         )
@@ -110,7 +107,7 @@ def _contradicted(row: WavesRow | RoundsRow) -> str:
 
 def _waves(row: WavesRow) -> str:
     return (
-        f"{_number(row.waves, 'wave')} of at most {_number(row.warps_per_wave, 'warp')}, "
+        f"{plural(row.waves, 'wave')} of at most {plural(row.warps_per_wave, 'warp')}, "
         f"gaps of at most {row.start_gap:,}"
     )
 
@@ -170,7 +167,7 @@ def _time(report: HybridReport) -> list[str]:
 
 def _loop(loop: LoopRow) -> str:
     return (
-        f"loop {loop.header} ({loop.place}), at most {_number(loop.most_iterations, 'iteration')} "
+        f"loop {loop.header} ({loop.place}), at most {plural(loop.most_iterations, 'iteration')} "
         "an entry"
     )
 
@@ -203,7 +200,7 @@ def _coverage(report: HybridReport) -> list[str]:
     missing += [f"{name} was never reached" for name in coverage.unreached]
     missing += [f"the loop at {name} never went round" for name in coverage.never_iterated]
     missing += [
-        f"loop {loop.header} ({loop.place}): {_number(loop.unseen_static, 'execution')} of its "
+        f"loop {loop.header} ({loop.place}): {plural(loop.unseen_static, 'execution')} of its "
         "body that the static analysis allows were not seen"
         for loop in report.loops
         if loop.unseen_static is not None

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 
 MAGIC = b"PTXWCET\0"
 VERSION = 1
@@ -105,21 +105,19 @@ def prepare_buffer(
     warps = header.warps
     if chunks < warps:
         needed = HEADER.size + warps * CHUNK_BYTES
-        raise PtxwcetError(
-            Diagnostic(
-                "PW657",
-                f"a buffer of {size_bytes:,} bytes is too small: {warps:,} warps need at least "
-                f"{needed:,}",
-                help="give a larger buffer (--buffer-mib)"
-                if warps <= MOST_CHUNKS
-                else f"a launch of more than {MOST_CHUNKS:,} warps cannot be recorded",
-            )
+        raise PtxwcetError.of(
+            "PW657",
+            f"a buffer of {size_bytes:,} bytes is too small: {warps:,} warps need at least "
+            f"{needed:,}",
+            help="give a larger buffer (--buffer-mib)"
+            if warps <= MOST_CHUNKS
+            else f"a launch of more than {MOST_CHUNKS:,} warps cannot be recorded",
         )
     try:
         buffer = np.zeros(HEADER.size + chunks * CHUNK_BYTES, dtype=np.uint8)
     except MemoryError:
         message = f"this machine has no memory for a buffer of {size_bytes:,} bytes"
-        raise PtxwcetError(Diagnostic("PW657", message, help="give a smaller one")) from None
+        raise PtxwcetError.of("PW657", message, help="give a smaller one") from None
     ready = BufferHeader(clock, warps, chunks, grid, block, identity)
     buffer[: HEADER.size] = np.frombuffer(ready.pack(), dtype=np.uint8)
     return buffer, chunks

@@ -17,7 +17,8 @@ from ptxwcet.methods.instrument.recording import (
     instrument_file,
     write_instrumented,
 )
-from ptxwcet.methods.instrument.sidecar import Sidecar, sidecar_data
+from ptxwcet.methods.instrument.rewriting import Sidecar, sidecar_data
+from ptxwcet.support.printable import plural
 
 _EVERY = "every-block"
 
@@ -80,8 +81,8 @@ def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
         blocks = len(kernel.ipoints) - 1
         ends = kernel.inserted_points - blocks
         yield (
-            f"kernel     {sidecar.readable(kernel)}: points at {_count(blocks, 'block')} and "
-            f"{_count(ends, 'end')}, {kernel.added_instructions:,} instructions added"
+            f"kernel     {sidecar.readable(kernel)}: points at {plural(blocks, 'block')} and "
+            f"{plural(ends, 'end')}, {kernel.added_instructions:,} instructions added"
         )
     counts = ", ".join(f"{len(names)} .{kind}" for kind, names in REGISTERS.items())
     yield (
@@ -94,8 +95,4 @@ def _lines(sidecar: Sidecar, out: Path, described: Path) -> Iterator[str]:
         yield f"           parameters at the end: .u64 {buffer}, .u64 {chunks}"
     total = sum(kernel.added_instructions for kernel in sidecar.kernels)
     points = sum(kernel.inserted_points for kernel in sidecar.kernels)
-    yield f"total      {_count(points, 'point')}, {total:,} instructions"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    yield f"total      {plural(points, 'point')}, {total:,} instructions"

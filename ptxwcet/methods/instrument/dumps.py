@@ -26,8 +26,8 @@ from ptxwcet.methods.instrument.buffers import (
     BufferHeader,
     unpack_header,
 )
-from ptxwcet.methods.instrument.sidecar import Sidecar, SidecarKernel
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.methods.instrument.rewriting import Sidecar, SidecarKernel
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import TimedTrace, TraceOrigin
 
 _RECORD = np.dtype([("code", "<u4"), ("warp", "<u4"), ("clock", "<u8")])
@@ -253,4 +253,4 @@ def _warp(header: BufferHeader, warp: int) -> str:
 
 
 def _error(code: str, message: str, help_text: str | None) -> PtxwcetError:
-    return PtxwcetError(Diagnostic(code, message, help=help_text))
+    return PtxwcetError.of(code, message, help=help_text)

@@ -12,6 +12,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.methods.instrument.recording import import_dumps
+from ptxwcet.support.printable import plural
 from ptxwcet.trace.files import write_trace
 
 
@@ -34,11 +35,7 @@ def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
     write_trace(trace, output)
     runs, multiprocessors = len(trace.runs), len(np.unique(trace.sm))
     echo(
-        f"{output}: {_count(len(trace), 'event')} of {trace.origin.readable} "
-        f"in {_count(runs, 'run')} on {_count(multiprocessors, 'multiprocessor')}, "
+        f"{output}: {plural(len(trace), 'event')} of {trace.origin.readable} "
+        f"in {plural(runs, 'run')} on {plural(multiprocessors, 'multiprocessor')}, "
         f"times in {trace.origin.clock}s"
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ptxwcet.commands.run.study import diagnostics_of, read_launch
+from ptxwcet.commands.run.study import diagnostics_of, emulated, read_launch
 from ptxwcet.emulator.execute import execute
-from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch, EmulatorOptions, Progress
+from ptxwcet.emulator.launch import Argument, Array, EmulatorOptions, Progress
 from ptxwcet.emulator.launch_model import LaunchFile
 from ptxwcet.emulator.layout import argument_bytes
 from ptxwcet.flow.launch import Launch, check_launch
@@ -29,11 +29,11 @@ from ptxwcet.methods.instrument.buffers import (
     written_part,
 )
 from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
-from ptxwcet.methods.instrument.rewriting import instrument_module
-from ptxwcet.methods.instrument.sidecar import (
+from ptxwcet.methods.instrument.rewriting import (
     Sidecar,
     SidecarKernel,
     build_sidecar,
+    instrument_module,
     read_sidecar,
     sidecar_text,
 )
@@ -132,15 +132,9 @@ class Emulator:
     def run(self, job: Job) -> tuple[Array | None, ...]:
         """See :class:`Device`. A run with findings is refused, as its path may be arbitrary."""
         launch = job.launch
-        emulated = EmulatedLaunch(
-            launch.block,
-            launch.grid,
-            job.values,
-            tuple(launch.variable_bytes().items()),
-            launch.dynamic_shared_bytes,
-        )
         options = EmulatorOptions(max_instructions=job.max_instructions, progress=self._progress)
-        execution = execute(job.kernel, job.module, emulated, options=options)
+        run = emulated(launch, job.values)
+        execution = execute(job.kernel, job.module, run, options=options)
         if execution.findings:
             raise PtxwcetError(diagnostics_of(execution, launch.block, launch.grid))
         return execution.buffers
@@ -194,7 +188,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
     if file_digest(request.path) != sidecar.instrumented_sha256:
         message = f"'{request.path}' is not the file that '{request.sidecar}' describes"
         help_text = "give the two files that one run of ptxwcet instrument wrote, unchanged"
-        raise PtxwcetError(Diagnostic("PW653", message, help=help_text))
+        raise PtxwcetError.of("PW653", message, help=help_text)
     names = {row.name: row for row in sidecar.kernels}
     original = _without_added(module, names)
     beside = str(Path(request.path).with_name(Path(sidecar.source).name))
@@ -253,4 +247,4 @@ def _read_bytes(path: str, most: int) -> bytes:
         return read_bytes(path, most)
     except OSError as error:
         message = f"cannot read '{path}': {error.strerror or error}"
-        raise PtxwcetError(Diagnostic("PW662", message)) from None
+        raise PtxwcetError.of("PW662", message) from None

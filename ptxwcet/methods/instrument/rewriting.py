@@ -1,26 +1,44 @@
-"""PTX text with instrumentation inserted; apart from the insertions it stays byte for byte."""
+"""PTX text with instrumentation inserted, which else stays byte for byte, and what describes it.
+
+The description (points of the kernels by number, digests, cost) is a JSON file beside the
+instrumented PTX; dumps cannot be read without it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.methods.instrument.buffers import MOST_POINTS
+from ptxwcet.methods.instrument.buffers import (
+    CHUNK_BYTES,
+    HEAD,
+    HEADER,
+    MOST_POINTS,
+    RECORD_BYTES,
+    VERSION,
+    identity_of,
+)
 from ptxwcet.methods.instrument.code import (
     INSTRUCTIONS_AT_ENTRY,
     INSTRUCTIONS_AT_POINT,
+    REGISTERS,
     AddedNames,
     choose_names,
     entry_code,
     point_code,
 )
-from ptxwcet.methods.instrument.points import KernelPoints, choose_points
-from ptxwcet.methods.instrument.refusals import refuse_kernels
+from ptxwcet.methods.instrument.points import KernelPoints, choose_points, refuse_kernels
 from ptxwcet.ptx.functions import IS_FUNCTION, head_end
 from ptxwcet.support.comments import blank_comments
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.demangling import readable_names
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.seals import Changed, require_seal, sealed
+from ptxwcet.trace.events import Ipoint
 
 _HEAD_NAME = re.compile(r"\.entry\s+[\w$%]+\s*")
 
@@ -34,29 +52,12 @@ class Insertion:
 
 
 @dataclass(frozen=True, slots=True)
-class InstrumentedKernel:
-    """A kernel with what was added to it."""
-
-    points: KernelPoints
-
-    @property
-    def inserted_points(self) -> int:
-        """Places that record: blocks, and each place where lanes end."""
-        return len(self.points.blocks) + len(self.points.ends)
-
-    @property
-    def added_instructions(self) -> int:
-        """PTX instructions added to its text."""
-        return INSTRUCTIONS_AT_ENTRY + INSTRUCTIONS_AT_POINT * self.inserted_points
-
-
-@dataclass(frozen=True, slots=True)
 class InstrumentedModule:
     """The new text, and what was inserted where, in the order of the text."""
 
     text: str
     names: AddedNames
-    kernels: tuple[InstrumentedKernel, ...]
+    kernels: tuple[KernelPoints, ...]
     insertions: tuple[Insertion, ...]
 
 
@@ -71,15 +72,14 @@ def instrument_module(
     """
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
-    instrumented: list[InstrumentedKernel] = []
     insertions: list[Insertion] = []
-    for points in choose_points(kernels, module, places):
+    chosen = choose_points(kernels, module, places)
+    for points in chosen:
         _check_count(points)
-        instrumented.append(InstrumentedKernel(points))
         insertions += _insertions(module, points, names)
     ordered = tuple(sorted(insertions, key=lambda new: new.offset))  # stable: point, then end
     text = _apply(module.source.text, ordered).removeprefix("\ufeff")
-    return InstrumentedModule(text, names, tuple(instrumented), ordered)
+    return InstrumentedModule(text, names, chosen, ordered)
 
 
 def _check_count(points: KernelPoints) -> None:
@@ -87,7 +87,7 @@ def _check_count(points: KernelPoints) -> None:
         kernel = points.kernel
         message = f"kernel {kernel.readable} has {len(points.blocks):,} blocks"
         help_text = f"at most {MOST_POINTS - 1:,} can have points: choose them with --at"
-        raise PtxwcetError(Diagnostic("PW650", message, kernel.span, help=help_text))
+        raise PtxwcetError.of("PW650", message, kernel.span, help=help_text)
 
 
 def _insertions(module: Module, points: KernelPoints, names: AddedNames) -> Iterable[Insertion]:
@@ -146,3 +146,158 @@ def _apply(text: str, insertions: Sequence[Insertion]) -> str:
         pieces += [text[done : row.offset], row.text]
         done = row.offset
     return "".join([*pieces, text[done:]])
+
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarKernel:
+    """A kernel: its points by number, the end last; the parameters that it takes besides its own.
+
+    ``inserted_points`` counts the places that record (several may be ends), ``added_instructions``
+    the PTX instructions added to the text.
+    """
+
+    name: str
+    ipoints: tuple[Ipoint, ...]
+    parameters: tuple[str, str]
+    inserted_points: int
+    added_instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """An instrumented file. ``source`` is the name of the original, ``sha256`` its digest."""
+
+    source: str
+    sha256: str
+    instrumented_sha256: str
+    kernels: tuple[SidecarKernel, ...]
+
+    def readable(self, kernel: SidecarKernel) -> str:
+        """The kernel's name for people."""
+        return readable_names(row.name for row in self.kernels)[kernel.name]
+
+    def identity(self, kernel: SidecarKernel) -> bytes:
+        """The eight bytes that dumps of the kernel carry."""
+        return identity_of(self.instrumented_sha256, kernel.name)
+
+
+def build_sidecar(done: InstrumentedModule, source: str, sha256: str) -> Sidecar:
+    """The sidecar of what was just instrumented. Cost: linear in the text."""
+    kernels = [
+        SidecarKernel(
+            points.kernel.name,
+            points.ipoints,
+            (done.names.buffer, done.names.chunks),
+            points.inserted,
+            INSTRUCTIONS_AT_ENTRY + INSTRUCTIONS_AT_POINT * points.inserted,
+        )
+        for points in done.kernels
+    ]
+    return Sidecar(source, sha256, text_digest(done.text), tuple(kernels))
+
+
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text as it is written to a file."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sidecar_text(sidecar: Sidecar) -> str:
+    """The JSON text of a sidecar."""
+    return json.dumps(sealed(sidecar_data(sidecar)), indent=2, ensure_ascii=False) + "\n"
+
+
+def sidecar_data(sidecar: Sidecar) -> dict[str, Any]:
+    """The content of the JSON file; ``added`` and ``dump`` are there for people to read."""
+    return {
+        "schema": SCHEMA,
+        "source": sidecar.source,
+        "sha256": sidecar.sha256,
+        "instrumented_sha256": sidecar.instrumented_sha256,
+        "clock": "%clock64",
+        "dump": {
+            "version": VERSION,
+            "header_bytes": HEADER.size,
+            "chunk_bytes": CHUNK_BYTES,
+            "record": f"u32 point + 1 ({HEAD}: head of a warp) | multiprocessor << 16, u32 warp, "
+            "u64 clock (in a head: hardware slot)",
+            "record_bytes": RECORD_BYTES,
+        },
+        "kernels": [_kernel_data(kernel) for kernel in sidecar.kernels],
+    }
+
+
+def _kernel_data(kernel: SidecarKernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "parameters": list(kernel.parameters),
+        "points": [{"label": row.label, "line": row.line} for row in kernel.ipoints],
+        "added": {
+            "registers": {kind: len(names) for kind, names in REGISTERS.items()},
+            "instructions_at_entry": INSTRUCTIONS_AT_ENTRY,
+            "instructions_at_point": INSTRUCTIONS_AT_POINT,
+            "inserted_points": kernel.inserted_points,
+            "instructions": kernel.added_instructions,
+        },
+    }
+
+
+def read_sidecar(data: bytes, name: str) -> Sidecar:
+    """The sidecar in the file ``name``. Raises PtxwcetError (PW652). Cost: linear."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _refused(name, "it is not JSON") from None
+    try:
+        require_seal(content)
+        if content["schema"] != SCHEMA:
+            raise _refused(name, f"schema {content['schema']!r} is not known, only {SCHEMA}")
+        return Sidecar(
+            _text(content["source"]),
+            _text(content["sha256"]),
+            _text(content["instrumented_sha256"]),
+            tuple(_kernel(row) for row in content["kernels"]),
+        )
+    except Changed as error:
+        raise _refused(name, str(error)) from None
+    except KeyError as missing:
+        raise _refused(name, f"{missing} is missing") from None
+    except (TypeError, ValueError, AttributeError):
+        raise _refused(name, "a value has the wrong type") from None
+
+
+def _kernel(data: dict[str, Any]) -> SidecarKernel:
+    buffer, chunks = data["parameters"]
+    ipoints = tuple(Ipoint(_text(one["label"]), _count(one["line"])) for one in data["points"])
+    if not 2 <= len(ipoints) <= MOST_POINTS:
+        raise ValueError(len(ipoints))
+    added = data["added"]
+    return SidecarKernel(
+        _text(data["name"]),
+        ipoints,
+        (_text(buffer), _text(chunks)),
+        _count(added["inserted_points"]),
+        _count(added["instructions"]),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(value)
+    return value
+
+
+def _refused(name: str, reason: str) -> PtxwcetError:
+    return PtxwcetError.of(
+        "PW652",
+        f"'{name}' is not the description of an instrumented file: {reason}",
+        help="ptxwcet instrument writes it beside the instrumented PTX (.json)",
+    )

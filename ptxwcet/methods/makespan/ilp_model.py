@@ -11,7 +11,7 @@ import itertools
 from dataclasses import dataclass
 from enum import Enum
 
-from ptxwcet.methods.makespan.pessimistic import waiting_makespan
+from ptxwcet.methods.makespan.closed_form import waiting_makespan
 from ptxwcet.methods.makespan.schedule import Schedule, Slot
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.support.ilp import IntegerProgram, Solution

@@ -1,4 +1,6 @@
-"""The methods: each answers a problem within a time limit, with its own claim.
+"""The paper's own methods (integer program, extrapolation), and the table of all.
+
+Each answers a problem within a time limit, with its own claim:
 
 =================  =============================================================================
 pessimistic        from the numbers of letters (equations 3 to 7); where these are not proved, a
@@ -14,22 +16,177 @@ extrapolate-safe   the same without y = 2, for L = C = 1: a proved bound
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Thread
 
-from ptxwcet.methods.makespan.answer import MakespanAnswer
-from ptxwcet.methods.makespan.effort import Effort
-from ptxwcet.methods.makespan.problem import MakespanProblem
-from ptxwcet.methods.makespan.published import (
-    solve_extrapolated,
-    solve_extrapolated_safely,
-    solve_ilp,
+from ptxwcet.claims import Guarantee
+from ptxwcet.methods.makespan.closed_form import waiting_makespan
+from ptxwcet.methods.makespan.ilp_model import MakespanProgram, build_program
+from ptxwcet.methods.makespan.problem import (
+    MOST_VARIABLES,
+    SUBADDITIVE,
+    Effort,
+    MakespanAnswer,
+    MakespanProblem,
+    rounded,
+    state_makespan,
+    witness,
 )
 from ptxwcet.methods.makespan.solve import (
+    bound_both_sides,
     solve_closed_form,
     solve_exact,
     solve_pessimistic,
     solve_states,
 )
+from ptxwcet.methods.makespan.states import fill_table, is_in_reach
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.ilp import Solution, SolverStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ExtrapolationRow:
+    """T(y) for y warps and what it gives for W: ``ceil(W / y) T(y)`` (equation 41)."""
+
+    warps: int
+    makespan: int
+    extrapolated: int
+
+
+def extrapolate(
+    warps: int, sizes: range, makespan_of: Callable[[int], int]
+) -> tuple[ExtrapolationRow, ...]:
+    """A row for each number of warps in ``sizes``; their least is T(W, x) (equation 40).
+
+    It is no bound: LCL has T(2) = 4 and T(4) = 9 > 2 * 4. Without y = 2 it is one for L = C = 1
+    (docs/methods/makespan.md). Cost: that of ``makespan_of``.
+    """
+    return tuple(
+        ExtrapolationRow(y, makespan, -(-warps // y) * makespan)
+        for y, makespan in ((y, makespan_of(y)) for y in sizes)
+    )
+
+
+_BETWEEN_REPORTS = 0.25  # seconds
+
+
+def solve_ilp(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
+    """The integer program; with a time limit the solver's bound. Raises PtxwcetError (PW564)."""
+    string, capacities = problem.string, problem.capacities
+    horizon = waiting_makespan(problem.shape, problem.warps, *capacities)
+    size = 2 * problem.warps * len(string) * horizon
+    if size > MOST_VARIABLES:
+        raise PtxwcetError.of(
+            "PW564",
+            f"an integer program of {rounded(size)} variables is more than this gives to the "
+            f"solver: {MOST_VARIABLES:,}",
+            help="give fewer warps, or use the method exact",
+        )
+    program = build_program(string, problem.warps, *capacities, effort.constraints)
+    what = f"{program.program.variables:,} variables, {program.program.constraints:,} constraints"
+    solution = _solve_reporting(program, effort, what)
+    schedule = None
+    if solution.objective is not None:
+        schedule = witness(problem, lambda: program.schedule(solution), solution.objective)
+    if solution.status is SolverStatus.OPTIMAL:
+        assert solution.objective is not None
+        slots, note = solution.objective, f"{what} ({effort.constraints.value})"
+    else:
+        beside = bound_both_sides(problem, effort, "ilp", "")
+        proved = "nothing" if solution.bound is None else f"at most {solution.bound:,} slots"
+        note = f"the time limit was reached: the solver proved {proved}"
+        slots = beside.slots if solution.bound is None else min(solution.bound, beside.slots)
+        if slots < (solution.bound or slots + 1):
+            note += f"; {beside.note or 'equations 3 to 7'}"
+        if schedule is None or schedule.makespan < beside.lower:
+            schedule = beside.schedule
+    lower = problem.shape.length if schedule is None else schedule.makespan
+    place = "section 5, Fig. 3"
+    return state_makespan(slots, "ilp", place, lower=lower, schedule=schedule, note=note)
+
+
+def _solve_reporting(program: MakespanProgram, effort: Effort, what: str) -> Solution:
+    """Solves beside a clock: the solver says nothing while it runs. Raises what it raises."""
+    solution: Future[Solution] = Future()
+
+    def run() -> None:
+        try:
+            solution.set_result(program.solve(effort.left))
+        except Exception as error:
+            solution.set_exception(error)
+
+    # a daemon: an interrupt ends the program without waiting for the solver
+    Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            return solution.result(timeout=_BETWEEN_REPORTS)
+        except TimeoutError:
+            passed = time.monotonic() - effort.start
+            part = 0.0 if effort.seconds is None else min(1.0, passed / effort.seconds)
+            effort.report(f"integer program of {what}: {passed:.0f} s", part)
+
+
+def solve_extrapolated(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
+    """Equations 40 and 41 as published: an estimate."""
+    most = min(effort.most_extrapolated, problem.warps)
+    best, count = _least(problem, effort, range(1, most + 1))
+    return state_makespan(
+        best.extrapolated,
+        "extrapolate",
+        "section 5.6, equations 40 and 41",
+        Guarantee.ESTIMATE,
+        lower=bound_both_sides(problem, effort, "", "").lower,
+        note=_extrapolation_note(best, count, most),
+        extra=(SUBADDITIVE,),
+    )
+
+
+def solve_extrapolated_safely(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
+    """The least over y = 1 and y >= 3, for L = C = 1. Raises PtxwcetError (PW565) otherwise."""
+    if not problem.is_unit:
+        raise PtxwcetError.of(
+            "PW565",
+            "the extrapolation is proved for one warp a slot on each kind of unit only",
+            help="the method extrapolate gives an estimate for other machines",
+        )
+    most = min(effort.most_extrapolated, problem.warps)
+    first, _ = _least(problem, effort, range(1, 2))
+    best, count = (first, 1) if most < 3 else _least(problem, effort, range(3, most + 1))
+    best = min(first, best, key=lambda entry: entry.extrapolated)
+    return state_makespan(
+        best.extrapolated,
+        "extrapolate-safe",
+        "section 5.6, equations 40 and 41 without y = 2",
+        lower=bound_both_sides(problem, effort, "", "").lower,
+        note=_extrapolation_note(best, count, most),
+    )
+
+
+def _least(problem: MakespanProblem, effort: Effort, sizes: range) -> tuple[ExtrapolationRow, int]:
+    """The row with the least extrapolated value, and how many rows there was time for."""
+    string, capacities = problem.string, problem.capacities
+    entries: list[ExtrapolationRow] = []
+    for size in sizes:
+        if (entries and effort.is_over) or not is_in_reach(string, size, *capacities):
+            break
+        effort.report(f"T({size})", len(entries) / len(sizes))
+        entries += extrapolate(
+            problem.warps,
+            range(size, size + 1),
+            lambda y: fill_table(string, y, *capacities).makespan,
+        )
+    if not entries:
+        raise PtxwcetError.of("PW564", "the string is too long for a table of even one size")
+    return min(entries, key=lambda entry: entry.extrapolated), len(entries)
+
+
+def _extrapolation_note(best: ExtrapolationRow, count: int, most: int) -> str:
+    text = f"least of {count} values, from T({best.warps}) = {best.makespan:,}"
+    return text if count == most or count == most - 2 else f"{text}; not all up to {most} were made"
+
 
 Method = Callable[[MakespanProblem, Effort], MakespanAnswer]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ptxwcet.methods.makespan.study import SectionMakespan
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
 MOST_DRAWN = 20_000
@@ -25,21 +25,17 @@ def draw_schedule(section: SectionMakespan, path: Path) -> None:
     """
     schedule, problem = section.answer.schedule, section.problem
     if schedule is None:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW567",
-                f"the method {section.answer.claim.method} gives no schedule to draw",
-                help="exact, states, closed-form and ilp give one for at most 50,000 instructions",
-            )
+        raise PtxwcetError.of(
+            "PW567",
+            f"the method {section.answer.claim.method} gives no schedule to draw",
+            help="exact, states, closed-form and ilp give one for at most 50,000 instructions",
         )
     drawn = problem.warps * problem.shape.length
     if drawn > MOST_DRAWN:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW567",
-                f"a schedule of {drawn:,} instructions is too large for a picture ({MOST_DRAWN:,})",
-                help="draw it for fewer warps",
-            )
+        raise PtxwcetError.of(
+            "PW567",
+            f"a schedule of {drawn:,} instructions is too large for a picture ({MOST_DRAWN:,})",
+            help="draw it for fewer warps",
         )
     write_text(path, "\n".join(_lines(section)) + "\n", "PW233")
 

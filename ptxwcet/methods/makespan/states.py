@@ -13,13 +13,14 @@ from different positions, the number of the next state is the sum of both picks'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxwcet.methods.makespan.schedule import Schedule, Slot
 from ptxwcet.support.jit import compiled
 
 Integers = NDArray[np.int64]
@@ -110,22 +111,6 @@ def fill_table(
         _fill(remaining, ranks, kinds, capacities, warps, most, reached, number, low)
         number = low - 1
     return StateTable(string, warps, load_store, cores, remaining)
-
-
-def count_reachable(string: str, warps: int, load_store: int, cores: int) -> int:
-    """How many states some schedule reaches. Cost: that of :func:`fill_table`."""
-    marks = np.zeros(count_states(len(string), warps), np.uint8)
-    marks[0] = 1
-    return int(
-        _mark(
-            marks,
-            rank_table(len(string), warps),
-            _kinds(string),
-            np.array([load_store, cores], np.int64),
-            warps,
-            _most_choices(string, warps, load_store, cores),
-        )
-    )
 
 
 def rank_table(length: int, warps: int) -> Integers:
@@ -227,35 +212,118 @@ def _fill(
         remaining[number] = best + 1
 
 
+Pick = tuple[tuple[int, int], ...]
+"""Which warps a slot serves: instruction and how many of those that stand there."""
+
+
+def longest_schedule(table: StateTable) -> Schedule:
+    """A schedule that takes as many slots as the table says. Cost: slots times choices."""
+    string, warps = table.string, table.warps
+    ranks = rank_table(len(string), warps)
+    standing: list[list[int]] = [list(range(warps)), *([] for _ in string)]
+    reached = [0] * len(string)
+    number, slots = 0, []
+    while table.remaining[number]:
+        wanted = table.remaining[number] - 1
+        pick, shift = next(
+            (pick, shift)
+            for pick, shift in _slots(table, ranks, standing, reached)
+            if table.remaining[number + shift] == wanted
+        )
+        number += shift
+        served: dict[str, list[int]] = {"L": [], "C": []}
+        for place, count in pick:
+            moved, standing[place] = standing[place][:count], standing[place][count:]
+            served[string[place]] += moved
+            reached[place] += count
+            standing[place + 1] += moved
+        slots.append(Slot(tuple(sorted(served["L"])), tuple(sorted(served["C"]))))
+    return Schedule(tuple(slots))
+
+
+def _slots(
+    table: StateTable, ranks: Integers, standing: list[list[int]], reached: list[int]
+) -> Iterator[tuple[Pick, int]]:
+    """What a slot may serve in a state, and by how much the state's number grows."""
+    here: dict[str, list[tuple[int, int]]] = {"L": [], "C": []}
+    for place, letter in enumerate(table.string):
+        if standing[place]:
+            here[letter].append((place, len(standing[place])))
+    for loads in _picks(here["L"], table.load_store):
+        for cores in _picks(here["C"], table.cores):
+            # later instructions first: a warp that moves must not be picked again
+            pick = tuple(sorted((*loads, *cores), reverse=True))
+            grows = (ranks[j, reached[j] + n] - ranks[j, reached[j]] for j, n in pick)
+            yield pick, int(sum(grows))
+
+
+def _picks(here: list[tuple[int, int]], capacity: int) -> Iterator[Pick]:
+    """All ways to pick as many as are served of those that wait, laggards first."""
+    wanted = min(capacity, sum(count for _, count in here))
+    left = [sum(count for _, count in here[k:]) for k in range(len(here) + 1)]
+
+    def extend(k: int, wanted: int) -> Iterator[Pick]:
+        if k == len(here):
+            yield ()
+            return
+        place, count = here[k]
+        for taken in range(min(count, wanted), max(0, wanted - left[k + 1]) - 1, -1):
+            for pick in extend(k + 1, wanted - taken):
+                yield ((place, taken), *pick) if taken else pick
+
+    yield from extend(0, wanted)
+
+
+def longest_of_two(string: str) -> tuple[int, Schedule]:
+    """T(2) for L = C = 1, which no closed form covers, and a schedule. Cost: I^2, a byte each.
+
+    With both warps at different letters both are served; at equal letters one of them is. So the
+    schedules are the paths through a grid of positions, and ``f(p, q)``, the slots that remain with
+    one warp at p and the other behind it at q, is::
+
+        f(I, q) = I - q
+        f(p, q) = 1 + f(p + 1, q + 1)                         letters differ
+        f(p, q) = 1 + max(f(p + 1, q), f(p, q + 1))           letters are equal
+
+    where ``f(p, p + 1)`` is ``f(p + 1, p)``.
+    """
+    kinds = np.array([letter == "C" for letter in string], np.uint8)
+    follower_moves = np.zeros((len(string), len(string)), np.uint8)
+    slots = int(_fill_two(kinds, follower_moves))
+    return slots, _schedule_of_two(string, follower_moves)
+
+
 @compiled
-def _mark(
-    marks: NDArray[np.uint8],
-    ranks: Integers,
-    kinds: Integers,
-    capacities: Integers,
-    warps: int,
-    most: int,
-) -> int:
-    """Marks the states that are reached from marked ones; how many are marked."""
+def _fill_two(kinds: NDArray[np.uint8], follower_moves: NDArray[np.uint8]) -> int:
+    """f(0, 0); ``follower_moves[q, p]``: the warp behind is served alone."""
     length = len(kinds)
-    used = np.empty(most, np.int64)
-    first = np.empty(most, np.int64)
-    second = np.empty(most, np.int64)
-    reached = np.zeros(length, np.int64)
-    count = 0
-    for number in range(len(marks)):
-        if marks[number]:
-            count += 1
-            count_first = _choices(0, capacities[0], kinds, ranks, warps, reached, used, first)
-            count_second = _choices(1, capacities[1], kinds, ranks, warps, reached, used, second)
-            for a in range(count_first):
-                for b in range(count_second):
-                    marks[number + first[a] + second[b]] = 1
-        # the next state: the last N_j that may grow does, those behind it are zero
-        j = length - 1
-        while j > 0 and reached[j] == reached[j - 1]:
-            reached[j] = 0
-            j -= 1
-        if j > 0 or reached[0] < warps:
-            reached[j] += 1
-    return count
+    now = np.zeros(length + 1, np.int64)  # f(., q)
+    after = np.zeros(length + 1, np.int64)  # f(., q + 1)
+    for q in range(length - 1, -1, -1):
+        now[length] = length - q
+        for p in range(length - 1, q - 1, -1):
+            if kinds[p] != kinds[q]:
+                now[p] = 1 + after[p + 1]
+                continue
+            now[p] = 1 + now[p + 1]
+            if p > q and after[p] >= now[p + 1]:
+                now[p] = 1 + after[p]
+                follower_moves[q, p] = 1
+        now, after = after, now
+    return int(after[0])
+
+
+def _schedule_of_two(string: str, follower_moves: NDArray[np.uint8]) -> Schedule:
+    length, ahead, behind, p, q = len(string), 0, 1, 0, 0
+    slots = []
+    while q < length:
+        if p < length and string[p] != string[q]:
+            served = [ahead, behind] if string[p] == "L" else [behind, ahead]
+            slots.append(Slot((served[0],), (served[1],)))
+            p, q = p + 1, q + 1
+            continue
+        follows = p == length or bool(follower_moves[q, p])
+        warp = behind if follows else ahead
+        slots.append(Slot((warp,), ()) if string[q] == "L" else Slot((), (warp,)))
+        p, q = (p, q + 1) if follows else (p + 1, q)
+    return Schedule(tuple(slots))

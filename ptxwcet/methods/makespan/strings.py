@@ -8,11 +8,14 @@ A string may hold loops (:class:`Loop`); what the methods with a formula need of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.warp.alignment import AlignedSection, align_sections
+from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
+from ptxwcet.warp.segments import cut_at_barriers
 
 LOAD_STORE = "L"
 """The letter of an instruction for a load/store unit."""
@@ -123,17 +126,15 @@ def _repeated(shape: StringShape, count: int) -> StringShape:
 def parse_string(text: str) -> StringTree:
     """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
     if not text:
-        raise PtxwcetError(
-            Diagnostic("PW560", "the kernel string is empty", help="give letters: --string LLCLL")
+        raise PtxwcetError.of(
+            "PW560", "the kernel string is empty", help="give letters: --string LLCLL"
         )
     for place, letter in enumerate(text, 1):
         if letter not in _LETTERS:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW560",
-                    f"letter {place} of the kernel string is {letter!r}",
-                    help="L is an instruction for a load/store unit, C one for a core; no others",
-                )
+            raise PtxwcetError.of(
+                "PW560",
+                f"letter {place} of the kernel string is {letter!r}",
+                help="L is an instruction for a load/store unit, C one for a core; no others",
             )
     return (text,)
 
@@ -155,12 +156,10 @@ def unrolled(tree: StringTree, most: int) -> str:
     """The string, letter for letter. Raises PtxwcetError (PW564) beyond ``most`` letters."""
     length = shape_of(tree).length
     if length > most:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW564",
-                f"a kernel string of {length:,} letters is more than this takes: {most:,}",
-                help="the methods closed-form and pessimistic take strings of any length",
-            )
+        raise PtxwcetError.of(
+            "PW564",
+            f"a kernel string of {length:,} letters is more than this takes: {most:,}",
+            help="the methods closed-form and pessimistic take strings of any length",
         )
     return "".join(_letters(tree))
 
@@ -179,4 +178,82 @@ def written(tree: StringTree) -> str:
         f"({written(node.body)})*{node.count:,}" if isinstance(node, Loop) else node
         for node in tree
         if node
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StringSection:
+    """The string between two barriers, executed ``multiplicity`` times by all warps."""
+
+    multiplicity: int
+    tree: StringTree
+
+
+def sections_of(workload: BlockWorkload, letters: Mapping[str, str]) -> tuple[StringSection, ...]:
+    """The strings of all warps between their barriers; ``letters`` maps a unit to L or C.
+
+    All warps are at a barrier before one goes on, so the makespan of the block is the sum of those
+    of its sections.
+
+    Raises PtxwcetError: PW501 to PW504 (barriers), PW562 (warps that differ, or several paths),
+    PW563 (a unit without a letter). Cost: linear in the program trees.
+    """
+    if not all(one.program.is_single_path for one in workload.classes):
+        raise PtxwcetError(_several_paths("a loop or a branch is not decided"))
+    classes = [cut_at_barriers(one.program) for one in workload.classes]
+    out = []
+    for step in align_sections(classes):
+        if not isinstance(step, AlignedSection):
+            raise PtxwcetError(_several_paths("a branch decides which barriers the block meets"))
+        trees = {
+            () if section is None else string_of(section.body, letters) for section in step.sections
+        }
+        if len(trees) > 1:
+            raise PtxwcetError(_several_paths("the warps of the block execute different strings"))
+        tree = trees.pop()
+        if shape_of(tree).length:
+            out.append(StringSection(step.multiplicity, tree))
+    if not out:
+        raise PtxwcetError.of("PW560", "the warps execute no instruction")
+    return tuple(out)
+
+
+def string_of(body: Sequence[Node], letters: Mapping[str, str]) -> StringTree:
+    """The string of a body with a single path, loops kept. Raises PtxwcetError (PW562, PW563)."""
+    out: list[str | Loop] = []
+    for node in body:
+        match node:
+            case TimedInstruction(unit=unit) | Barrier(instruction=TimedInstruction(unit=unit)):
+                letter = _letter(unit, letters)
+                if out and isinstance(out[-1], str):
+                    out[-1] += letter
+                else:
+                    out.append(letter)
+            case Repeat(count=count, body=inner) if node.exact:
+                if count and inner:
+                    out.append(Loop(count, string_of(inner, letters)))
+            case Repeat():
+                raise PtxwcetError(_several_paths("a loop runs a number of times not known"))
+            case _:
+                raise PtxwcetError(_several_paths("a branch is not decided, or taken by lanes"))
+    return tuple(out)
+
+
+def _letter(unit: str, letters: Mapping[str, str]) -> str:
+    if unit not in letters:
+        raise PtxwcetError.of(
+            "PW563",
+            f"unit {unit} is neither a load/store unit nor a core for the makespan",
+            help=f"say which: --unit-kind {unit}=L or --unit-kind {unit}=C, or [makespan] in "
+            "the machine file",
+        )
+    return letters[unit]
+
+
+def _several_paths(why: str) -> Diagnostic:
+    return Diagnostic(
+        "PW562",
+        f"the block has no single kernel string: {why}",
+        help="the makespan is defined for warps that all execute one known string; give the "
+        "parameters or facts that decide it",
     )

@@ -18,16 +18,13 @@ from ptxwcet.flow.walk.path import visited_blocks
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import TimingMeaning
-from ptxwcet.methods.makespan.answer import MakespanAnswer
-from ptxwcet.methods.makespan.effort import Effort
 from ptxwcet.methods.makespan.ilp_model import Constraints
 from ptxwcet.methods.makespan.methods import METHODS
-from ptxwcet.methods.makespan.problem import MakespanProblem, build_problem
-from ptxwcet.methods.makespan.programs import StringSection, sections_of
-from ptxwcet.methods.makespan.strings import StringTree, parse_string
+from ptxwcet.methods.makespan.problem import Effort, MakespanAnswer, MakespanProblem, build_problem
+from ptxwcet.methods.makespan.strings import StringSection, StringTree, parse_string, sections_of
 from ptxwcet.opened.opening import Answer, open_request, prepared_kernel
 from ptxwcet.opened.request import Request
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, is_charged
 
 
@@ -133,16 +130,14 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
 def check_options(options: MakespanOptions) -> None:
     """Raises PtxwcetError (PW566) for a time limit or a size that leaves nothing to do."""
     if options.seconds is not None and not 0 < options.seconds < float("inf"):
-        raise PtxwcetError(
-            Diagnostic(
-                "PW566",
-                f"a time limit of {options.seconds:g} seconds: it must be above zero",
-                help="leave --timeout out for no limit",
-            )
+        raise PtxwcetError.of(
+            "PW566",
+            f"a time limit of {options.seconds:g} seconds: it must be above zero",
+            help="leave --timeout out for no limit",
         )
     if options.most_extrapolated < 1:
         message = f"extrapolation from at most {options.most_extrapolated} warps: one is the least"
-        raise PtxwcetError(Diagnostic("PW566", message, help="give --most-warps 1 or more"))
+        raise PtxwcetError.of("PW566", message, help="give --most-warps 1 or more")
 
 
 def _worst(
@@ -179,7 +174,7 @@ def _require_nominal(prepared: PreparedKernel) -> None:
         remedy = "take a machine file whose rows for them are without upper = true"
         span = charged[0].span if charged else None
     note = "a makespan is given for instructions at the machine's own timings"
-    raise PtxwcetError(Diagnostic("PW562", message, span, notes=(note,), help=remedy))
+    raise PtxwcetError.of("PW562", message, span, notes=(note,), help=remedy)
 
 
 def _executed(prepared: PreparedKernel) -> Iterator[Instruction]:

@@ -136,8 +136,7 @@ def _refuse_options(options: dict[str, Any], names: tuple[str, ...], why: str) -
 
 def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) -> PwcetAnswer:
     from ptxwcet.methods.pwcet.study import study_files
-    from ptxwcet.trace.measurement_files import ReadOptions
-    from ptxwcet.trace.measurements import TimeUnit
+    from ptxwcet.trace.measurements import ReadOptions, TimeUnit
 
     _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx file")
     unit = options["unit"]

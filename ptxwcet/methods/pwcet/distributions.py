@@ -66,8 +66,7 @@ class Law:
         reduced = self.reduced(values)
         with np.errstate(over="ignore"):
             gone = np.exp(-reduced)
-        result: Floats = -np.expm1(-gone) if self.family.is_of_maxima else np.minimum(gone, 1.0)
-        return result
+        return -np.expm1(-gone) if self.family.is_of_maxima else np.minimum(gone, 1.0)
 
     def quantile(self, survival: Floats | float) -> Floats:
         """The values that are exceeded with the given probabilities, accurate for small ones."""
@@ -94,8 +93,7 @@ def reduced_variate(standard: Floats, shape: Floats | float) -> Floats:
     argument = safe * standard
     with np.errstate(divide="ignore", invalid="ignore"):
         curved = np.log1p(np.maximum(argument, -1.0)) / safe
-    result: Floats = np.where(small, standard, curved)
-    return result
+    return np.where(small, standard, curved)
 
 
 def stretched(reduced: Floats, shape: Floats | float) -> Floats:
@@ -105,16 +103,14 @@ def stretched(reduced: Floats, shape: Floats | float) -> Floats:
     safe = np.where(small, 1.0, shape)
     with np.errstate(over="ignore", invalid="ignore"):
         curved = np.expm1(safe * reduced) / safe
-    result: Floats = np.where(small, reduced, curved)
-    return result
+    return np.where(small, reduced, curved)
 
 
 def cdf_of(family: Family, reduced: Floats) -> Floats:
     """The distribution function at reduced variates."""
     with np.errstate(over="ignore"):
         gone = np.exp(-reduced)
-    result: Floats = np.exp(-gone) if family.is_of_maxima else np.maximum(-np.expm1(-reduced), 0.0)
-    return result
+    return np.exp(-gone) if family.is_of_maxima else np.maximum(-np.expm1(-reduced), 0.0)
 
 
 def log_density(
@@ -136,8 +132,7 @@ def log_density(
     if family.is_of_maxima:
         with np.errstate(over="ignore"):
             density = density - np.exp(-bounded)
-    result: Floats = np.where(inside, density, -np.inf)
-    return result
+    return np.where(inside, density, -np.inf)
 
 
 def sample(law: Law, shape: tuple[int, ...], random: np.random.Generator) -> Floats:

@@ -160,8 +160,7 @@ def _gpd_profile(y: Floats, tau: Floats | float) -> Floats:
         scale = np.where(np.abs(tau) < 1e-10, y.mean(axis=1), shape / tau)
         value = -np.log(scale) - shape - 1
     allowed = np.isfinite(value) & (shape > SHAPE_RANGE[0])
-    result: Floats = np.where(allowed, value, -np.inf)
-    return result
+    return np.where(allowed, value, -np.inf)
 
 
 def _climb(family: Family, samples: Floats, start: Floats) -> Floats:
@@ -243,8 +242,7 @@ def _uphill(
         waiting = waiting[~better]
         if not len(waiting):
             break
-    gained: Floats = value[active] - before
-    return gained
+    return value[active] - before
 
 
 def total_rows(family: Family, x: Floats, now: Floats) -> Floats:
@@ -252,8 +250,7 @@ def total_rows(family: Family, x: Floats, now: Floats) -> Floats:
     location, scale, shape = (now[:, k : k + 1] for k in range(3))
     allowed = (scale[:, 0] > 0) & (shape[:, 0] > SHAPE_RANGE[0]) & (shape[:, 0] < SHAPE_RANGE[1])
     total = log_density(family, x, location, np.where(scale > 0, scale, 1.0), shape).sum(axis=1)
-    result: Floats = np.where(allowed, total, -np.inf)
-    return result
+    return np.where(allowed, total, -np.inf)
 
 
 def score_rows(family: Family, x: Floats, now: Floats) -> Floats:
@@ -275,5 +272,32 @@ def score_rows(family: Family, x: Floats, now: Floats) -> Floats:
     safe = np.where(small, 1.0, shape)
     slope = np.where(small, -z * z / 2 + 2 * shape * z**3 / 3, (z / a - r) / safe)
     by_shape = -r + by_r * slope
-    result: Floats = np.stack([by_location, by_scale, by_shape], axis=2)
-    return result
+    return np.stack([by_location, by_scale, by_shape], axis=2)
+
+
+def parameter_errors(law: Law, values: Floats) -> tuple[float, float, float]:
+    """Standard errors of scale and shape and their covariance, by the observed information.
+
+    0 for a shape that is fixed. The information is the slope of the scores, by central differences.
+    """
+    start = np.asarray([law.location, law.scale, law.shape])
+    if not law.family.is_of_maxima:
+        values, start[0] = values - law.location, 0.0
+    free = free_parameters(law.family)
+    moves = np.asarray([1e-4 * law.scale, 1e-4 * law.scale, 1e-4])[free]
+    information = np.zeros((len(free), len(free)))
+    for k, (parameter, move) in enumerate(zip(free, moves, strict=True)):
+        ends = np.tile(start, (2, 1))
+        ends[:, parameter] += (move, -move)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            sums = score_rows(law.family, np.stack([values, values]), ends).sum(axis=1)[:, free]
+        information[k] = (sums[1] - sums[0]) / (2 * move)
+    if not np.isfinite(information).all():
+        return float("nan"), float("nan"), float("nan")
+    covariance = np.linalg.pinv((information + information.T) / 2)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = free.index(1)
+    if 2 not in free:
+        return float(errors[scale]), 0.0, 0.0
+    shape = free.index(2)
+    return float(errors[scale]), float(errors[shape]), float(covariance[scale, shape])

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.methods.pwcet.distributions import Family, Floats
-from ptxwcet.methods.pwcet.errors import parameter_errors
-from ptxwcet.methods.pwcet.estimation import Estimator, fit_law
-from ptxwcet.methods.pwcet.extremal import cluster_maxima
-from ptxwcet.methods.pwcet.goodness import assess_fit
-from ptxwcet.methods.pwcet.tail import Extremes
+from ptxwcet.methods.pwcet.dependence import cluster_maxima
+from ptxwcet.methods.pwcet.distributions import Floats
+from ptxwcet.methods.pwcet.tail import Extremes, Fit
 
 LEAST_EXTREMES = 40
 """Maxima or excesses below which no law is fitted."""
@@ -41,34 +38,6 @@ _RATES = (
 _MOST_RATE = 0.101
 _GRID_LIMIT = 1e-6
 _MOST_EXACT = 2.0**53
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A block size or a threshold that was tried. ``p``: of the Anderson-Darling test.
-
-    ``choice`` is the block size, or the threshold. ``is_eligible``: it may be chosen, others are
-    for the stability plot. ``scale_error`` and ``covariance`` (of scale and shape) as in
-    :func:`parameter_errors`; :meth:`scale_at` moves the scale to another threshold.
-    """
-
-    choice: float
-    extremes: int
-    shape: float
-    shape_error: float
-    scale: float
-    scale_error: float
-    covariance: float
-    p: float
-    is_eligible: bool
-
-    def scale_at(self, threshold: float) -> tuple[float, float]:
-        """The scale that the law has at a lower threshold, and its error: it should not change."""
-        away = self.choice - threshold
-        variance = self.scale_error**2 + (away * self.shape_error) ** 2 - 2 * away * self.covariance
-        return self.scale - self.shape * away, float(np.sqrt(variance)) if variance > 0 else float(
-            "nan"
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,46 +126,23 @@ def thresholds(times: Floats) -> tuple[float, ...]:
     )
 
 
-def try_extremes(
-    extremes: Extremes,
-    family: Family,
-    estimator: Estimator,
-    random: np.random.Generator,
-    *,
-    is_given: bool,
-) -> Candidate:
-    """Fits a law and tests the fit; ``is_given``: the user chose it, so that it is eligible."""
-    law = fit_law(family, extremes.values, estimator, extremes.threshold)
-    scale_error, error, covariance = parameter_errors(law, extremes.values)
-    count = len(extremes.values)
-    coarse = (
-        extremes.block_size < LEAST_BLOCK if family.is_of_maxima else extremes.rate > _MOST_RATE
-    )
-    enough = count >= LEAST_EXTREMES + (0 if extremes.block_size == LEAST_BLOCK else 10)
-    return Candidate(
-        choice=float(extremes.block_size) if family.is_of_maxima else extremes.threshold,
-        extremes=count,
-        shape=law.shape,
-        shape_error=error,
-        scale=law.scale,
-        scale_error=scale_error,
-        covariance=covariance,
-        p=assess_fit(law, extremes.values, estimator, random, 99).p_anderson_darling,
-        is_eligible=is_given or (enough and not coarse),
-    )
+def is_eligible(extremes: Extremes) -> bool:
+    """Whether extremes that were not asked for may be chosen: enough, and not from too far down."""
+    size = extremes.block_size
+    coarse = size < LEAST_BLOCK if size else extremes.rate > _MOST_RATE
+    enough = len(extremes.values) >= LEAST_EXTREMES + (0 if size == LEAST_BLOCK else 10)
+    return enough and not coarse
 
 
-def choose(candidates: tuple[Candidate, ...], level: float) -> Candidate:
+def choose(candidates: tuple[Fit, ...], level: float) -> Fit:
     """The first candidate with a p above ``level``: it uses the most data that still fit.
 
     Of the eligible ones; the one that fits best if none does. Candidates come with the most
     extremes first.
     """
     eligible = [row for row in candidates if row.is_eligible] or list(candidates)
-    for row in eligible:
-        if row.p > level:
-            return row
-    return max(eligible, key=lambda row: row.p)
+    best = max(eligible, key=lambda row: row.goodness.p_anderson_darling)
+    return next((row for row in eligible if row.goodness.p_anderson_darling > level), best)
 
 
 def mean_excess(times: Floats, points: int = 60) -> MeanExcess:

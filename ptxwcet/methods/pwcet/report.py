@@ -5,21 +5,17 @@ Figures that are not finite are null.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
 from ptxwcet.claims import Assumption, Guarantee
-from ptxwcet.methods.pwcet.comparison import Comparison, Envelope
-from ptxwcet.methods.pwcet.extraction import Candidate
-from ptxwcet.methods.pwcet.outcomes import GateOutcome, TestOutcome
-from ptxwcet.methods.pwcet.rare_paths import rare_paths
-from ptxwcet.methods.pwcet.results import CurvePoint, Fit
+from ptxwcet.methods.pwcet.claiming import rare_paths
 from ptxwcet.methods.pwcet.runs import DrawnCondition, SafeBound
 from ptxwcet.methods.pwcet.sample_study import Study
-from ptxwcet.methods.pwcet.settings import Extraction, Settings
+from ptxwcet.methods.pwcet.settings import Extraction
 from ptxwcet.methods.pwcet.study import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
-from ptxwcet.report.head import DiagnosticRow, ReportHead, diagnostic_row, report_head
+from ptxwcet.methods.pwcet.tail import Fit
+from ptxwcet.report.head import DiagnosticRow, ReportHead, diagnostic_row, report_head, row_like
 from ptxwcet.trace.measurements import TimeUnit
 
 
@@ -240,38 +236,26 @@ def build_pwcet_report(answer: PwcetAnswer, *, force: bool) -> PwcetReport:
         *report_head(),
         answer.sources,
         answer.unit.value,
-        _settings(answer.settings),
+        row_like(
+            SettingsRow,
+            answer.settings,
+            extremes=answer.settings.extraction,
+            interval=answer.settings.interval_used,
+        ),
         tuple(_condition(*row, answer.unit, force) for row in conditions),
-        tuple(_comparison(row) for row in answer.comparisons),
-        _envelope(answer.envelope) if shown else (),
+        tuple(row_like(ComparisonRow, row) for row in answer.comparisons),
+        tuple(
+            row_like(EnvelopeRow, row, condition=row.label)
+            for row in (answer.envelope.points if shown else ())
+        ),
         answer.envelope.guarantee.value if answer.envelope.guarantee else None,
         tuple(_said(row) for row in ASSUMPTIONS),
         f"{CITATION.paper}, {CITATION.place}",
     )
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _said(row: Assumption) -> str:
     return f"{row.text} ({row.source})"
-
-
-def _settings(settings: Settings) -> SettingsRow:
-    return SettingsRow(
-        settings.extraction.value,
-        settings.shape.value,
-        settings.estimator.value,
-        settings.interval_used.value,
-        settings.confidence,
-        settings.level,
-        settings.block_size,
-        settings.threshold,
-        settings.probabilities,
-        settings.lags,
-        settings.seed,
-    )
 
 
 def _condition(
@@ -286,116 +270,51 @@ def _condition(
     rare = rare_paths(len(sample.times), study.settings.confidence)
     refused = claim.guarantee is None
     shown = force or not refused
-    return ConditionRow(
-        label=sample.label,
+    return row_like(
+        ConditionRow,
+        *(sample, claim, study),
         runs=len(sample.times),
         discarded=discarded,
         mean=float(sample.times.mean()),
-        high_water_mark=sample.high_water_mark,
-        resolution=sample.resolution,
         unseen_share=rare.unseen,
         shapeless_share=rare.shapeless,
-        tests=tuple(_test(row) for row in study.outcomes),
-        gates=tuple(_gate(row) for row in study.gates),
-        extremal_index=_index(study),
-        fits=tuple(_fit(fit, shown) for fit in study.fits.values()),
+        tests=tuple(row_like(TestRow, row) for row in study.outcomes),
+        gates=tuple(row_like(GateRow, row) for row in study.gates),
+        extremal_index=row_like(
+            IndexRow, study.index, sliding_blocks=study.index.sliding, applied=study.theta
+        ),
+        fits=tuple(_fit(study, fit, shown) for fit in study.fits.values()),
         shape_tests=tuple(RatioRow(how.value, *study.likelihood_ratios[how]) for how in Extraction),
         block_sizes=tuple(_candidate(row) for row in study.block_candidates),
         thresholds=tuple(_candidate(row) for row in study.threshold_candidates),
         tested_law=study.settings.families[0].value,
-        curve=tuple(_point(row) for row in study.curve) if shown else (),
-        guarantee=claim.guarantee.value if claim.guarantee else None,
+        curve=tuple(row_like(PointRow, row) for row in study.curve) if shown else (),
         is_forced=refused and force,
-        refused_for=claim.refused_for,
-        weakened_for=claim.weakened_for,
-        notes=study.notes,
         drawn=_drawn(drawn) if drawn else None,
-        static_bound=_bound(bound) if bound else None,
+        static_bound=row_like(BoundRow, bound) if bound else None,
         diagnostics=tuple(map(diagnostic_row, condition_findings(study, bound, unit))),
     )
 
 
-def _test(row: TestOutcome) -> TestRow:
-    gate = row.gate.value if row.gate else None
-    statistic = None if row.statistic is None else _finite(row.statistic)
-    return TestRow(row.name, gate, row.hypothesis, statistic, row.p, row.verdict.value, row.meaning)
-
-
-def _gate(row: GateOutcome) -> GateRow:
-    return GateRow(row.gate.value, row.state.value, row.reason)
-
-
-def _index(study: Study) -> IndexRow:
-    index = study.index
-    return IndexRow(
-        _finite(index.blocks),
-        index.runs,
-        index.runs_if_independent,
-        index.intervals,
-        index.sliding,
-        index.block_length,
-        index.run_length,
-        index.threshold,
-        index.exceedances,
-        study.theta,
+def _fit(study: Study, fit: Fit, shown: bool) -> FitRow:
+    return row_like(
+        FitRow,
+        *(fit, fit.tail.law, fit.goodness),
+        extremes=len(fit.tail.extremes.values),
+        levels=study.levels(fit) if shown else (),
     )
 
 
-def _fit(fit: Fit, shown: bool) -> FitRow:
-    law, extremes, good = fit.tail.law, fit.tail.extremes, fit.goodness
-    return FitRow(
-        law.family.value,
-        float(extremes.block_size) if law.family.is_of_maxima else extremes.threshold,
-        len(extremes.values),
-        law.location,
-        law.scale,
-        _finite(fit.scale_error),
-        law.shape,
-        _finite(fit.shape_error),
-        good.p_kolmogorov_smirnov,
-        good.p_anderson_darling,
-        good.p_cramer_von_mises,
-        tuple(_finite(level) for level in fit.levels) if shown else (),
-    )
-
-
-def _candidate(row: Candidate) -> CandidateRow:
-    return CandidateRow(row.choice, row.extremes, row.shape, _finite(row.shape_error), row.p)
-
-
-def _point(row: CurvePoint) -> PointRow:
-    return PointRow(
-        row.exceedance,
-        _finite(row.pwcet),
-        _finite(row.estimate),
-        _finite(row.low),
-        row.pwcet_law.value,
-        row.estimate_law.value,
+def _candidate(fit: Fit) -> CandidateRow:
+    return row_like(
+        CandidateRow,
+        *(fit, fit.tail.law),
+        extremes=len(fit.tail.extremes.values),
+        p=fit.goodness.p_anderson_darling,
     )
 
 
 def _drawn(row: DrawnCondition) -> DrawnRow:
-    return DrawnRow(
-        row.machine.name,
-        row.shape.sms,
-        row.shape.resident_blocks,
-        row.executed_inputs,
-        tuple(_said(one) for one in row.assumptions),
-    )
-
-
-def _bound(row: SafeBound) -> BoundRow:
-    return BoundRow(row.cycles, row.guarantee.value if row.guarantee else None, row.reason)
-
-
-def _comparison(row: Comparison) -> ComparisonRow:
-    return ComparisonRow(
-        row.first, row.order.value, row.second, row.above, row.p_above, row.below, row.p_below
-    )
-
-
-def _envelope(found: Envelope) -> tuple[EnvelopeRow, ...]:
-    return tuple(
-        EnvelopeRow(row.exceedance, _finite(row.pwcet), _finite(row.estimate), row.label)
-        for row in found.points
-    )
+    said = tuple(map(_said, row.assumptions))
+    others = {"machine": row.machine.name, "inputs": row.executed_inputs, "assumptions": said}
+    return row_like(DrawnRow, row.shape, **others)

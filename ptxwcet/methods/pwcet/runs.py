@@ -8,32 +8,26 @@ time of a run is that of Equation 1 of [E]: from the first start on an SM to the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload, plan_grid
+from ptxwcet.bounds.grid_plan import plan_grid
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, Guarantee
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.run.study import execute_recorded, open_launch
-from ptxwcet.emulator.executed_paths import executed_warps
-from ptxwcet.emulator.launch import Execution
+from ptxwcet.commands.run.study import open_launch
+from ptxwcet.commands.trace.study import LaunchPaths, same_runs
 from ptxwcet.emulator.launch_model import LaunchFile, is_random
-from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.flow.graph.dominance import compute_postdominators
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
 RunProgress = Callable[[int, int], None]
@@ -77,7 +71,6 @@ class DrawnCondition:
     """
 
     condition: Condition
-    launch: LaunchFile
     machine: Machine
     shape: GridShape
     executed_inputs: int
@@ -103,12 +96,13 @@ def draw_runs(
     wishes = GridWishes(options.sms, options.resident_blocks, options.registers)
     plan = plan_grid(launch, module, machine, wishes)
     shape = plan.shape
-    workloads = list(_workloads(request, module, launch, machine, inputs))
+    sizes = Launch(launch.block, launch.grid)
+    paths = LaunchPaths(request, module, launch, sizes, machine)
+    workloads = [paths.workload(number) for number in range(inputs)]
     times = _simulate(workloads, shape, policy, options, progress)
     assert request.launch_file is not None, "open_launch refuses a request without one"
     return DrawnCondition(
         Condition(Path(request.launch_file).stem, *times),
-        launch,
         machine,
         shape,
         inputs,
@@ -121,38 +115,9 @@ def _different_inputs(launch: LaunchFile, policy: Policy, options: DrawOptions) 
     has_inputs = any(is_random(row) for row in launch.arguments)
     varies = options.jitter_percent or options.launch_gap_cycles or policy is Policy.RANDOM
     if not has_inputs and not varies and options.runs > 1:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW691",
-                f"{options.runs} runs of {launch.file.name} would all be the same",
-                help='give the launch file an array with a seed (init = "uniform" or "integers"), '
-                "or draw with --jitter, --launch-gap or --policy random",
-            )
-        )
+        otherwise = "draw with --jitter, --launch-gap or --policy random"
+        raise same_runs(launch, options.runs, otherwise)
     return min(options.inputs, options.runs) if has_inputs else 1
-
-
-def _workloads(
-    request: Request, module: Module, launch: LaunchFile, machine: Machine, inputs: int
-) -> Iterator[GridWorkload]:
-    traced = meetings = None
-    for number in range(inputs):
-        execution = execute_recorded(module, launch.reseeded(number))
-        if traced is None:
-            traced = _timed(execution, launch, machine, request)
-            meetings = compute_postdominators(traced.cfg).immediate
-        assert meetings is not None, "it is made with the first execution"
-        yield build_grid_workload(executed_warps(execution, traced.cfg, meetings), traced)
-
-
-def _timed(
-    execution: Execution, launch: LaunchFile, machine: Machine, request: Request
-) -> TracedKernel:
-    at_worst = request.unknown_at_worst
-    facts = Launch(launch.block, launch.grid)
-    costs = LaunchCosts(execution.kernel, facts, machine, unknown_at_worst=at_worst)
-    cfg = build_cfg(execution.kernel)
-    return TracedKernel(execution.kernel, cfg, costs, machine.scoreboard)
 
 
 def _simulate(

@@ -6,7 +6,7 @@ Definition 1). Its curve says with which probability one run takes longer than a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,40 +17,43 @@ from ptxwcet.methods.pwcet.claiming import (
     law_notes,
     shape_notes,
 )
+from ptxwcet.methods.pwcet.dependence import (
+    ExtremalIndex,
+    Extremogram,
+    SerialDependence,
+    extremal_index,
+    extremogram,
+    serial_dependence,
+)
 from ptxwcet.methods.pwcet.distributions import Family, Floats
-from ptxwcet.methods.pwcet.errors import parameter_errors
-from ptxwcet.methods.pwcet.estimation import fit_law
 from ptxwcet.methods.pwcet.extraction import (
     LEAST_BLOCK,
     LEAST_EXTREMES,
-    Candidate,
     MeanExcess,
     block_sizes,
     choose,
+    is_eligible,
     maxima_of,
     mean_excess,
     peaks_of,
     resolution_of,
     spread_ties,
     thresholds,
-    try_extremes,
 )
-from ptxwcet.methods.pwcet.extremal import ExtremalIndex, Extremogram, extremal_index, extremogram
-from ptxwcet.methods.pwcet.goodness import assess_fit, likelihood_ratio
-from ptxwcet.methods.pwcet.hypotheses import extreme_outcomes, series_outcomes
-from ptxwcet.methods.pwcet.intervals import level_intervals
-from ptxwcet.methods.pwcet.outcomes import (
+from ptxwcet.methods.pwcet.hypotheses import (
     Gate,
     GateOutcome,
     TestOutcome,
-    Verdict,
+    extreme_outcomes,
+    fit_outcome,
     judge_gates,
+    series_outcomes,
 )
-from ptxwcet.methods.pwcet.results import CurvePoint, Fit, Sample
-from ptxwcet.methods.pwcet.series import SerialDependence, serial_dependence
+from ptxwcet.methods.pwcet.intervals import level_intervals
 from ptxwcet.methods.pwcet.settings import Extraction, Settings
-from ptxwcet.methods.pwcet.tail import Extremes, Tail
+from ptxwcet.methods.pwcet.tail import CurvePoint, Fit, Sample, Tail, fit_tail, likelihood_ratio
 
+_TRIED_REPLICATES = 99
 _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)
 
 
@@ -72,8 +75,8 @@ class Study:
     index: ExtremalIndex
     theta: float
     pairs: Extremogram
-    block_candidates: tuple[Candidate, ...]
-    threshold_candidates: tuple[Candidate, ...]
+    block_candidates: tuple[Fit, ...]
+    threshold_candidates: tuple[Fit, ...]
     excesses: MeanExcess
     fits: dict[Family, Fit]
     likelihood_ratios: dict[Extraction, tuple[float, float]]
@@ -86,6 +89,11 @@ class Study:
     def used(self) -> tuple[Fit, ...]:
         """The fits that the curve is the larger of; the first one's law must describe the data."""
         return tuple(self.fits[family] for family in self.settings.families)
+
+    def levels(self, fit: Fit) -> tuple[float, ...]:
+        """What one run exceeds by a fit with the probabilities asked for."""
+        asked = self.settings.probabilities
+        return tuple(self.sample.rounded(float(fit.tail.level(p))) for p in asked)
 
     def law_levels(self, exceedances: Floats) -> Floats:
         """What the laws alone say: the largest of their levels, NaN where they say nothing."""
@@ -119,11 +127,17 @@ def study_sample(sample: Sample, settings: Settings) -> Study:
     # independent extremes: an index a little below 1 by chance is not corrected for
     clustered = any(row.is_rejected for row in tests if row.gate is Gate.EXTREMES)
     theta = index.intervals if clustered else 1.0
-    blocks = _block_candidates(spread, theta, settings, random)
-    peaks = _threshold_candidates(spread, theta, settings, random)
-    fits = _fit_all(sample, theta, (blocks, peaks), settings, random)
+    blocks = _candidates(spread, theta, Extraction.BLOCKS, settings, random)
+    peaks = _candidates(spread, theta, Extraction.PEAKS, settings, random)
+    chosen = {Extraction.PEAKS: peaks, Extraction.BLOCKS: blocks}
+    extremes = {how: choose(chosen[how], 2 * level).tail.extremes for how in Extraction}
+    fits = {
+        family: fit_tail(extremes[how], family, settings.estimator, random)
+        for how in Extraction
+        for family in (how.family(has_shape=True), how.family(has_shape=False))
+    }
     ratios = {how: _ratio(fits, how) for how in Extraction}
-    tests = (*tests, _fit_outcome(fits[settings.families[0]], settings))
+    tests = (*tests, fit_outcome(fits[settings.families[0]], level))
     gates = judge_gates(tests, level)
     tails = [fits[family].tail for family in settings.families]
     asked = len(settings.probabilities)
@@ -158,93 +172,33 @@ def least_times(settings: Settings) -> int:
     return LEAST_EXTREMES * (settings.block_size or LEAST_BLOCK)
 
 
-def _block_candidates(
-    spread: Floats, theta: float, settings: Settings, random: np.random.Generator
-) -> tuple[Candidate, ...]:
-    family = Extraction.BLOCKS.family(has_shape=True)
-    given = settings.block_size
-    return tuple(
-        try_extremes(
-            maxima_of(spread, size, theta),
-            family,
-            settings.estimator,
-            random,
-            is_given=given is not None,
-        )
-        for size in (block_sizes(len(spread)) if given is None else (given,))
-    )
-
-
-def _threshold_candidates(
-    spread: Floats, theta: float, settings: Settings, random: np.random.Generator
-) -> tuple[Candidate, ...]:
-    family = Extraction.PEAKS.family(has_shape=True)
-    given = settings.threshold
-    return tuple(
-        try_extremes(
-            peaks_of(spread, threshold, theta),
-            family,
-            settings.estimator,
-            random,
-            is_given=given is not None,
-        )
-        for threshold in (thresholds(spread) if given is None else (given,))
-    )
-
-
-def _fit_all(
-    sample: Sample,
+def _candidates(
+    spread: Floats,
     theta: float,
-    candidates: tuple[tuple[Candidate, ...], tuple[Candidate, ...]],
+    how: Extraction,
     settings: Settings,
     random: np.random.Generator,
-) -> dict[Family, Fit]:
-    """All four laws, fitted to the extremes of the chosen block size and threshold."""
-    size, threshold = (choose(rows, 2 * settings.level).choice for rows in candidates)
-    extremes = {
-        Extraction.BLOCKS: maxima_of(sample.spread, int(size), theta),
-        Extraction.PEAKS: peaks_of(sample.spread, threshold, theta),
-    }
-    return {
-        family: _fit(sample, extremes[how], family, settings, random)
-        for how in Extraction
-        for family in (how.family(has_shape=True), how.family(has_shape=False))
-    }
-
-
-def _fit(
-    sample: Sample,
-    extremes: Extremes,
-    family: Family,
-    settings: Settings,
-    random: np.random.Generator,
-) -> Fit:
-    law = fit_law(family, extremes.values, settings.estimator, extremes.threshold)
-    tail = Tail(law, extremes)
-    scale_error, error, _ = parameter_errors(law, extremes.values)
-    goodness = assess_fit(law, extremes.values, settings.estimator, random)
-    levels = tuple(sample.rounded(float(tail.level(p))) for p in settings.probabilities)
-    return Fit(tail, scale_error, error, goodness, levels)
+) -> tuple[Fit, ...]:
+    """The law with a shape at each block size or threshold that is tried, or at the one given."""
+    size, threshold = settings.block_size, settings.threshold
+    if how is Extraction.BLOCKS:
+        is_given = size is not None
+        sizes = (size,) if size is not None else block_sizes(len(spread))
+        tried = [maxima_of(spread, one, theta) for one in sizes]
+    else:
+        is_given = threshold is not None
+        above = (threshold,) if threshold is not None else thresholds(spread)
+        tried = [peaks_of(spread, one, theta) for one in above]
+    family = how.family(has_shape=True)
+    fits = (fit_tail(row, family, settings.estimator, random, _TRIED_REPLICATES) for row in tried)
+    return tuple(
+        replace(fit, is_eligible=is_given or is_eligible(fit.tail.extremes)) for fit in fits
+    )
 
 
 def _ratio(fits: dict[Family, Fit], how: Extraction) -> tuple[float, float]:
     full, plain = (fits[how.family(has_shape=shape)].tail for shape in (True, False))
     return likelihood_ratio(full.law, plain.law, full.extremes.values)
-
-
-def _fit_outcome(fit: Fit, settings: Settings) -> TestOutcome:
-    p = fit.goodness.p_anderson_darling
-    rejected = p <= settings.level
-    law = fit.tail.law.family.value
-    return TestOutcome(
-        f"Anderson-Darling, {law}",
-        Gate.FIT,
-        f"the extremes follow the {law} law",
-        fit.goodness.anderson_darling,
-        p,
-        Verdict.REJECTED if rejected else Verdict.KEPT,
-        f"{law} is not the law of the extremes" if rejected else f"{law} describes the extremes",
-    )
 
 
 def _points(

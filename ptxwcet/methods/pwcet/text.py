@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ptxwcet.methods.pwcet.report import (
     BoundRow,
@@ -16,6 +16,7 @@ from ptxwcet.methods.pwcet.report import (
     SettingsRow,
     TestRow,
 )
+from ptxwcet.support.printable import aligned
 from ptxwcet.support.rounding import text_above
 
 _LONGEST = 1e15
@@ -159,14 +160,6 @@ def _fit(fit: FitRow) -> list[str]:
         *(f"{p:.3f}" for p in tests),
         *(format_time(level) for level in fit.levels),
     ]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as what they hold, two blanks apart; the first one to the left."""
-    wide = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    for first, *others in rows:
-        cells = (f"{cell:>{width}}" for cell, width in zip(others, wide[1:], strict=True))
-        yield "  ".join((f"{first:<{wide[0]}}", *cells))
 
 
 def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:

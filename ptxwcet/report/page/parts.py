@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
+from typing import Any
 
 from ptxwcet.opened.opening import ReadFile
+from ptxwcet.support.printable import printable_picture
 
 # what matplotlib draws in these colours takes those of the page
 _THEME = {
@@ -52,3 +54,17 @@ PAGES = "ptxwcet.report.page"
 def page_file(name: str, package: str = PAGES) -> str:
     """The text of a file that belongs to the pages of a package: a template, a style, a script."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def fill(name: str, *, package: str = PAGES, **values: Any) -> str:
+    """The template of that name in a package with these values.
+
+    What it names and is not there is an error.
+    """
+    # here: an extra, which only pages need
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return printable_picture(environment.from_string(page_file(name, package)).render(**values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ptxwcet.commands.bound.launch_text import plural
+from ptxwcet.support.printable import plural
 from ptxwcet.support.rounding import text_above
 from ptxwcet.sweeps.results.sweep_model import (
     BestElsewhere,

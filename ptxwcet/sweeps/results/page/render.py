@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from ptxwcet.report.page.parts import Made, page_file, themed
-from ptxwcet.report.page.template import fill
+from ptxwcet.report.page.parts import Made, fill, page_file, themed
 from ptxwcet.sweeps.results import sweep_text
 from ptxwcet.sweeps.results.bar_pictures import PALETTE
 from ptxwcet.sweeps.results.map_picture import SOFT

@@ -1,0 +1,39 @@
+"""How a bound on a loop is said: in texts, on pages, in pictures of graphs.
+
+Whoever prints one another way does so here alone; which row has it is ``report.LoopRow``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxwcet.flow.launch import BoundOrigin, PlacedFacts
+from ptxwcet.flow.walk.path import PathLoop
+
+PER_ENTRY = "body executions an entry"
+"""What the number of a bound counts: the head of its column."""
+
+
+def iterations_text(iterations: int) -> str:
+    """The number of a bound."""
+    return f"{iterations:,}"
+
+
+def bound_text(entry: PathLoop) -> str:
+    """A bound and how it was obtained, in a few words."""
+    return f"at most {iterations_text(entry.iterations.base)} ({entry.obtained})"
+
+
+def reason_text(entry: PathLoop, facts: PlacedFacts) -> str:
+    """Why a bound holds, or who states it."""
+    reason = " ".join(entry.reason.split())
+    return (
+        facts.loop_sources.get(entry.loop, reason) if entry.origin is BoundOrigin.USER else reason
+    )
+
+
+def total_texts(loop: int, facts: PlacedFacts) -> Iterator[str]:
+    """What is stated of all body executions of a loop in a run of a warp."""
+    for total in facts.totals:
+        if total.loop == loop:
+            yield f"{iterations_text(total.most)} in a run of a warp ({total.source})"

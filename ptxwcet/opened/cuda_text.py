@@ -1,0 +1,65 @@
+"""The CUDA source of a request, and what it calls the parameters of a kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
+from ptxwcet.flow.facts.places import main_file
+from ptxwcet.ir.kernel import Kernel, UnreadKernel
+from ptxwcet.opened.request import Request
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, is_supplied, read_text
+
+
+def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
+    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
+
+    Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
+    None.
+    """
+    source = cuda_source(request)
+    text = _source_of_lines(kernel) if source is None else source.text
+    names = None if text is None else parameter_names(text, kernel.name)
+    if names is not None and len(names) == len(kernel.parameters):
+        return names
+    if kernel.readable == kernel.name or not kernel.parameters:
+        return None
+    return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def _source_of_lines(kernel: Kernel) -> str | None:
+    """The file that the kernel's lines are of, if it lies below the working directory."""
+    if isinstance(kernel, UnreadKernel) or (file := main_file(kernel)) is None:
+        return None
+    path = Path(file)
+    if not path.is_absolute():
+        return None
+    # by a name of its own: another input of this path may be supplied though this is not here
+    name = os.path.join(path.parent, os.curdir, path.name)
+    is_here = is_supplied(name)
+    if is_here is None:
+        is_here = Path.cwd() in path.resolve().parents
+    if not is_here:
+        return None
+    try:
+        return read_text(name, MOST_TEXT_BYTES, "replace")
+    except (OSError, ValueError):
+        return None
+
+
+def cuda_source(request: Request) -> CudaSource | None:
+    """The CUDA source given, or the one lying beside the file, if there is one.
+
+    Raises PtxwcetError (PW213) for one that is given and cannot be read.
+    """
+    path = Path(request.source or Path(request.path).with_suffix(".cu"))
+    try:
+        return CudaSource(path.name, read_text(path, MOST_TEXT_BYTES, "replace"))
+    except OSError as error:
+        if request.source is None:
+            return None
+        raise PtxwcetError(
+            Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
+        ) from None

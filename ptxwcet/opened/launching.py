@@ -1,0 +1,153 @@
+"""The launch of a kernel: what options, facts and a launch file say of it, held together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ptxwcet.flow.facts.parameters import resolve_arrays, resolve_parameters
+from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
+from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.request import Request
+from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+if TYPE_CHECKING:
+    from ptxwcet.emulator.launch_model import LaunchFile
+
+
+@dataclass(frozen=True, slots=True)
+class SaidByFile:
+    """What a launch file says: sizes, scalars, aggregates and ``.const`` variables.
+
+    Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
+    place where it does; ``dynamic_shared_bytes`` without a launch file.
+    """
+
+    block: Dim3 | None = None
+    grid: Dim3 | None = None
+    scalars: tuple[ParameterFact, ...] = ()
+    aggregates: tuple[tuple[str, bytes], ...] = ()
+    constants: tuple[tuple[str, bytes], ...] = ()
+    dynamic_shared_bytes: int | None = None
+    registers: int | None = None
+    registers_place: str = ""
+
+
+def with_launch_file(
+    request: Request, module: Module, facts: StatedFacts
+) -> tuple[Request, SaidByFile]:
+    """The request with what its launch file says, if it names one; ``facts`` are state_facts'.
+
+    Raises PtxwcetError: the file's problems (PW420 to PW425), and PW426 for an option or a facts
+    file that contradicts it. Its arrays are not built, but for aggregates and constants.
+    """
+    if request.launch_file is None:
+        return request, SaidByFile()
+    # here: only commands with a launch file load numpy
+    from ptxwcet.emulator.launch_files import read_launch_file
+    from ptxwcet.emulator.layout import constant_bytes
+
+    launch = read_launch_file(
+        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
+    )
+    name = launch.kernel.name
+    if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
+        raise _contradiction(
+            f"--kernel {request.kernels[0]}", launch.place("kernel"), launch.kernel.readable
+        )
+    sizes = {"block": launch.block, "grid": launch.grid}
+    for key, given in (("block", request.block), ("grid", request.grid)):
+        if given is not None and parse_dim3(given, key) != sizes[key]:
+            shown = "x".join(map(str, sizes[key]))
+            raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    scalars = tuple(
+        ParameterFact(key, value, FactSource(launch.argument_place(key)))
+        for key, value in launch.scalars.items()
+    )
+    names = cuda_parameter_names(launch.kernel, request)
+    for fact in facts.of_kernel(name).parameters:
+        _check_against_launch(launch, scalars, fact, names)
+    said = SaidByFile(
+        launch.block,
+        launch.grid,
+        scalars,
+        tuple(launch.aggregate_bytes().items()),
+        tuple(constant_bytes(module, launch.constant_bytes()).items()),
+        launch.dynamic_shared_bytes,
+        launch.registers_per_thread,
+        launch.place("registers_per_thread"),
+    )
+    return replace(request, kernels=(name,), launch_file=None), said
+
+
+def _check_against_launch(
+    launch: LaunchFile,
+    scalars: tuple[ParameterFact, ...],
+    fact: ParameterFact,
+    names: Sequence[str] | None,
+) -> None:
+    """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
+    larger array.
+    """
+    stated = resolve_parameters(launch.kernel, (fact,), names)
+    for key, size in stated.sizes.items():
+        held = launch.array_bytes(key)
+        if size < held:
+            shown = f"an array of {held:,} bytes"
+            raise _contradiction(fact.source.name, launch.argument_place(key), shown)
+    for key in (*stated.values, *stated.ranges):
+        place = launch.argument_place(key)
+        if key not in launch.scalars:
+            raise _contradiction(fact.source.name, place, "an array")
+        try:
+            resolve_parameters(launch.kernel, (*scalars, fact), names)
+        except PtxwcetError:
+            raise _contradiction(fact.source.name, place, str(launch.scalars[key])) from None
+
+
+def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
+    return PtxwcetError(
+        Diagnostic(
+            "PW426",
+            f"{option} contradicts {place}, which says {written}",
+            help="leave one of them out, or let both say the same",
+        )
+    )
+
+
+def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: SaidByFile) -> Launch:
+    """The launch facts for one kernel; ``facts`` are those that concern it.
+
+    Raises PtxwcetError (PW209 to PW215).
+    """
+    if said.block is not None:
+        block = said.block
+    elif request.block is not None:
+        block = parse_dim3(request.block, "block")
+    elif kernel.required_threads is not None:
+        block = kernel.required_threads
+    else:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW209",
+                f"the block size of kernel {kernel.readable} is not known",
+                kernel.span,
+                help="give the threads of a block, for example --block 256 or --block 32x8",
+            )
+        )
+    grid = said.grid
+    if grid is None and request.grid is not None:
+        grid = parse_dim3(request.grid, "grid")
+    names = cuda_parameter_names(kernel, request)
+    scalars = resolve_parameters(kernel, (*said.scalars, *facts.parameters), names)
+    data, constants = dict(said.aggregates), dict(said.constants)
+    called = (
+        {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
+    )
+    arrays = resolve_arrays(kernel, facts.arrays, names)
+    stated = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
+    return Launch(block, grid, *stated, scalars.sizes)

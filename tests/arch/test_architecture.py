@@ -100,7 +100,7 @@ LIBRARIES = {
     "dask": "sweeps.engine",
     "distributed": "sweeps.engine",
     "grandalf": "commands.page.graph commands.page.render",
-    "jinja2": "report.page.template",
+    "jinja2": "report.page.parts",
     "lark": "ptx",
     # jinja2's own
     "markupsafe": "commands.page.render dossier.page sweeps.results.page.render",

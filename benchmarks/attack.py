@@ -62,8 +62,29 @@ def run_chunk(job: tuple[int, int, int], _: Mapping[str, bytes]) -> Chunk:
         list(find_witness(case, violation, plan, seconds=SHRINKING_SECONDS).lines())
         for case, plan, violation in violating[:1]
     ]
-    families = {family: tally.to_json() for family, tally in tallies.items()}
+    families = {family: to_json(tally) for family, tally in tallies.items()}
     return {"families": families, "witnesses": witnesses}
+
+
+def to_json(tally: Tally) -> dict[str, Any]:
+    """A tally as plain data; :func:`from_json` reads it back."""
+    return {
+        name: {str(key): value[key] for key in sorted(value)}
+        if isinstance(value, Counter)
+        else value
+        for name, value in vars(tally).items()
+    }
+
+
+def from_json(data: dict[str, Any]) -> Tally:
+    tally = Tally()
+    for name, value in data.items():
+        if name.endswith("permille"):
+            value = Counter({int(key): count for key, count in value.items()})
+        elif isinstance(value, dict):
+            value = Counter(value)
+        setattr(tally, name, value)
+    return tally
 
 
 def summarise(chunks: list[Chunk], workloads: int, seed: int, sources: str) -> dict[str, Any]:
@@ -72,7 +93,7 @@ def summarise(chunks: list[Chunk], workloads: int, seed: int, sources: str) -> d
     for chunk in chunks:
         witnesses += chunk["witnesses"]
         for family, data in chunk["families"].items():
-            merged[family].merge(Tally.from_json(data))
+            merged[family].merge(from_json(data))
     checks: Counter[str] = Counter()
     for tally in merged.values():
         checks.update(tally.checks)
@@ -89,7 +110,7 @@ def summarise(chunks: list[Chunk], workloads: int, seed: int, sources: str) -> d
 
 
 def describe(family: Family, tally: Tally) -> dict[str, Any]:
-    data = tally.to_json()
+    data = to_json(tally)
     del data["safe_permille"], data["gub_permille"]
     distribution = dataclasses.asdict(family)
     distribution["scoreboards"] = [one.value for one in family.scoreboards]

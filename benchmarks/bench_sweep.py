@@ -24,11 +24,10 @@ from typing import TypeVar
 
 from ptxwcet.opened.inputs import Inputs
 from ptxwcet.support.answer_store import AnswerStore
-from ptxwcet.sweeps.cell import Cell
+from ptxwcet.sweeps.cell import Cell, Ending, Limits, Result, Unit
 from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
 from ptxwcet.sweeps.kernel_work import WORK, kept_result, kernel_unit
 from ptxwcet.sweeps.sweep_plan import SweepPlan, read_sweep_plan
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
 
 UNIT_SECONDS = 0.2
 _Value = TypeVar("_Value")

@@ -49,9 +49,9 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
+from ptxwcet.sweeps.cell import Ending, Limits, Unit
 from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
-from ptxwcet.sweeps.work import Ending, Limits, Unit
-from ptxwcet.validate.shrink_text import shrink_text
+from ptxwcet.validate.shrink import shrink_text
 
 MOST_VISITS = 1_500
 """Blocks that the analysis may visit for a kernel here, far fewer than in the product: its effort

@@ -17,8 +17,8 @@ from typing import Any
 
 from ptxwcet.opened.inputs import describe_here
 from ptxwcet.support.answer_store import AnswerStore, KeptEntry, pack
+from ptxwcet.sweeps.cell import Ending, Limits, Unit
 from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
-from ptxwcet.sweeps.work import Ending, Limits, Unit
 
 ROOT = Path(__file__).parents[1]
 _SOURCES = ("benchmarks", "tests/oracle", "tests/support")

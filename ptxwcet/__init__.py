@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ptxwcet.support import version
 
 if TYPE_CHECKING:
-    from ptxwcet.library.campaigns import sweep as sweep
     from ptxwcet.library.functions import accesses as accesses
     from ptxwcet.library.functions import analyse as analyse
     from ptxwcet.library.functions import bound as bound
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ptxwcet.library.functions import check as check
     from ptxwcet.library.functions import run as run
     from ptxwcet.library.functions import simulate as simulate
+    from ptxwcet.library.functions import sweep as sweep
     from ptxwcet.library.results import Analysis as Analysis
     from ptxwcet.library.results import Bound as Bound
     from ptxwcet.library.results import Cfg as Cfg
@@ -31,9 +31,9 @@ __version__ = version.VERSION
 
 _HOMES = {
     **dict.fromkeys(
-        ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate"), "library.functions"
+        ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate", "sweep"),
+        "library.functions",
     ),
-    "sweep": "library.campaigns",
     **dict.fromkeys(("Analysis", "Bound", "Cfg", "Refused"), "library.results"),
     "PtxwcetError": "support.diagnostics",
 }

@@ -25,7 +25,7 @@ from ptxwcet.support.whole_files import write_text
 if TYPE_CHECKING:
     from ptxwcet.dossier.report import DossierReport, SelfTestPart
     from ptxwcet.opened.opening import ReadFile
-    from ptxwcet.validate.selftest_report import SelfTestReport
+    from ptxwcet.validate.selftest import SelfTestReport
 
 _NAMES = {"html": "dossier.html", "json": "dossier.json"}
 _CASES = 240
@@ -161,7 +161,7 @@ def _saved_self_test(path: str) -> SelfTestPart:
     """The part on a self-test that was saved. Raises PtxwcetError (PW591)."""
     from ptxwcet.dossier.report import FileRow, SelfTestPart
     from ptxwcet.opened.opening import ReadFile
-    from ptxwcet.validate.selftest_report import differences_from
+    from ptxwcet.validate.selftest import differences_from
 
     result = _read_selftest(path)
     file = ReadFile.of("self-test", path)
@@ -176,8 +176,7 @@ def _self_test(cases: int) -> SelfTestPart:
     if not cases:
         return SelfTestPart("none", None, (), None)
     from ptxwcet.validate.path_selftest import run_path_selftest
-    from ptxwcet.validate.selftest import run_selftest
-    from ptxwcet.validate.selftest_report import build_selftest_report
+    from ptxwcet.validate.selftest import build_selftest_report, run_selftest
 
     result = build_selftest_report(run_selftest(_SEED, cases=cases), run_path_selftest(_SEED))
     return SelfTestPart("run", None, (), result)
@@ -186,7 +185,7 @@ def _self_test(cases: int) -> SelfTestPart:
 def _read_selftest(path: str) -> SelfTestReport:
     """The report of a self-test in a file. Raises PtxwcetError (PW591)."""
     from ptxwcet.report.reading import read_as
-    from ptxwcet.validate.selftest_report import SelfTestReport
+    from ptxwcet.validate.selftest import SelfTestReport
 
     try:
         return read_as(SelfTestReport, json.loads(read_text(path, MOST_DATA_BYTES)))

@@ -26,7 +26,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.installation import describe_sources
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.attack_rows import AttackRow, attack_rows
-from ptxwcet.validate.selftest_report import SelfTestReport
+from ptxwcet.validate.selftest import SelfTestReport
 
 LIBRARIES = (
     *("bitwuzla", "click", "lark", "numpy", "platformdirs"),

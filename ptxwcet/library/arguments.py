@@ -10,17 +10,60 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
-from ptxwcet.bounds.methods import names_to_report
+from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
+from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.support.toml_places import nearest
 
 REFUSE, WORST = "refuse", "worst"
 """What becomes of an opcode without a row: ``on_unknown``."""
 
+Dimensions = int | Sequence[int] | str
+"""Threads of a block or blocks of a grid: ``256``, ``(32, 8)`` or ``"32x8"``."""
+Parameter = int | float | str | range
+"""A scalar parameter: a number, or all integers of a range."""
+File = str | os.PathLike[str]
+Files = File | Sequence[File]
+"""A file, or several."""
+
+
+class LaunchArguments(TypedDict, total=False):
+    """Which kernel is meant, how it is launched, on which machine: see ``bound``."""
+
+    block: Dimensions | None
+    grid: Dimensions | None
+    params: Mapping[str | int, Parameter] | None
+    kernel: str | None
+    signature: object
+    arch: str | None
+    launch: File | None
+    link: Files
+    facts: File | None
+    loop_bounds: Mapping[str | int, int] | None
+    cuda_source: File | None
+    machine: File
+    memory_latency: int | None
+    on_unknown: str
+
+
+class BoundArguments(LaunchArguments, total=False):
+    """What a bound may be asked for with: see ``bound``."""
+
+    sms: int | None
+    registers: int | None
+    resident_blocks: int | None
+    ptxas_info: File | None
+    co_runner: str | None
+    policy: str | None
+    method: str
+
+
+_DEFAULTS = {"link": (), "machine": DEFAULT_MACHINE, "on_unknown": REFUSE, "method": SAFE_NAME}
+"""Of the arguments above; the others are None if they are left out."""
 _MOST_WORKERS = 1024
 _MOST_SEED = 2**62
 
@@ -33,7 +76,7 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
 
     Cost: constant, and linear in tables.
     """
-    signature = inspect.signature(function)
+    signature = _signature(function)
     name = getattr(function, "__name__", "")
 
     @wraps(function)
@@ -50,7 +93,26 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
                 raise TypeError(f"{name}(): {key}={value!r:.80} is none: {expected}")
         return function(*positional, **named)
 
+    call.__signature__ = signature  # type: ignore[attr-defined]  # with what **given stands for
     return call
+
+
+def _signature(function: Callable[..., object]) -> inspect.Signature:
+    """The signature of a function, with the arguments of a TypedDict in the place of **given."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+        return signature
+    (model,) = get_args(get_type_hints(function)[parameters.pop().name])
+    for key, kind in model.__annotations__.items():
+        shown = kind.__forward_arg__
+        default = _DEFAULTS.get(key)
+        parameters.append(
+            inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown
+            )
+        )
+    return signature.replace(parameters=parameters)
 
 
 def _expected(function: str, key: str, value: Any) -> str | None:

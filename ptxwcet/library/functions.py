@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from ptxwcet.bounds.methods import SAFE_NAME
 from ptxwcet.bounds.wishes import GridWishes
@@ -25,7 +26,16 @@ from ptxwcet.commands.memory.report import MemoryReport, build_memory_report
 from ptxwcet.commands.memory.study import study_accesses
 from ptxwcet.commands.run.study import RunAnswer, RunRequest, run_file
 from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
-from ptxwcet.library.arguments import REFUSE, WORST, checked
+from ptxwcet.library.arguments import (
+    WORST,
+    BoundArguments,
+    Dimensions,
+    File,
+    Files,
+    LaunchArguments,
+    Parameter,
+    checked,
+)
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
@@ -33,42 +43,14 @@ from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.opened.opening import RefusedKernel, open_request
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.extras import require_extra
 
-Dimensions = int | Sequence[int] | str
-"""Threads of a block or blocks of a grid: ``256``, ``(32, 8)`` or ``"32x8"``."""
-Parameter = int | float | str | range
-"""A scalar parameter: a number, or all integers of a range."""
-File = str | os.PathLike[str]
-Files = File | Sequence[File]
-"""A file, or several."""
+if TYPE_CHECKING:
+    import pandas
 
 
 @checked
-def bound(
-    source: object,
-    *,
-    block: Dimensions | None = None,
-    grid: Dimensions | None = None,
-    params: Mapping[str | int, Parameter] | None = None,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    launch: File | None = None,
-    link: Files = (),
-    facts: File | None = None,
-    loop_bounds: Mapping[str | int, int] | None = None,
-    cuda_source: File | None = None,
-    machine: File = DEFAULT_MACHINE,
-    memory_latency: int | None = None,
-    on_unknown: str = REFUSE,
-    sms: int | None = None,
-    registers: int | None = None,
-    resident_blocks: int | None = None,
-    ptxas_info: File | None = None,
-    co_runner: str | None = None,
-    policy: str | None = None,
-    method: str = SAFE_NAME,
-) -> Bound:
+def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
     """How long a block of a kernel takes at most, alone on an SM; and with a grid, the launch.
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
@@ -97,7 +79,7 @@ def bound(
     TypeError for a keyword that is not known or has a value of another type. Cost: independent of
     trip counts.
     """
-    bounds = analyse(**locals())
+    bounds = analyse(source, **given)
     _require_one(bounds.answer.path, [row.kernel.readable for row in bounds.answer.kernels])
     (only,) = bounds.values()
     if isinstance(only, Refused):
@@ -106,57 +88,16 @@ def bound(
 
 
 @checked
-def analyse(
-    source: object,
-    *,
-    block: Dimensions | None = None,
-    grid: Dimensions | None = None,
-    params: Mapping[str | int, Parameter] | None = None,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    launch: File | None = None,
-    link: Files = (),
-    facts: File | None = None,
-    loop_bounds: Mapping[str | int, int] | None = None,
-    cuda_source: File | None = None,
-    machine: File = DEFAULT_MACHINE,
-    memory_latency: int | None = None,
-    on_unknown: str = REFUSE,
-    sms: int | None = None,
-    registers: int | None = None,
-    resident_blocks: int | None = None,
-    ptxas_info: File | None = None,
-    co_runner: str | None = None,
-    policy: str | None = None,
-    method: str = SAFE_NAME,
-) -> Analysis:
+def analyse(source: object, **given: Unpack[BoundArguments]) -> Analysis:
     """The bound of each kernel of a source, or why there is none; arguments as of ``bound``.
 
     Raises PtxwcetError for input that concerns no single kernel.
     """
-    return Analysis(bound_file(_request(**locals())))
+    return Analysis(bound_file(_request(source, **given)))
 
 
 @checked
-def accesses(
-    source: object,
-    *,
-    block: Dimensions | None = None,
-    grid: Dimensions | None = None,
-    params: Mapping[str | int, Parameter] | None = None,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    launch: File | None = None,
-    link: Files = (),
-    facts: File | None = None,
-    loop_bounds: Mapping[str | int, int] | None = None,
-    cuda_source: File | None = None,
-    machine: File = DEFAULT_MACHINE,
-    memory_latency: int | None = None,
-    on_unknown: str = REFUSE,
-) -> MemoryReport:
+def accesses(source: object, **given: Unpack[LaunchArguments]) -> MemoryReport:
     """What each access to memory takes of a warp, and why; nothing is run.
 
     The report of ``ptxwcet memory``: ``kernels`` has a row for each, ``accesses`` in it one for
@@ -170,7 +111,7 @@ def accesses(
         >>> [(one.purpose, one.most.sectors, one.reason) for one in report.kernels[0].accesses]
         [('load', 4, 'consecutive'), ('store', 32, 'stride 4096 bytes between lanes')]
     """
-    request = _request(**locals())
+    request = _request(source, **given)
     return build_memory_report(study_accesses(request), request.source)
 
 
@@ -180,28 +121,14 @@ def simulate(
     *,
     policy: str = "gto",
     seed: int = 0,
-    block: Dimensions | None = None,
-    grid: Dimensions | None = None,
-    params: Mapping[str | int, Parameter] | None = None,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    launch: File | None = None,
-    link: Files = (),
-    facts: File | None = None,
-    loop_bounds: Mapping[str | int, int] | None = None,
-    cuda_source: File | None = None,
-    machine: File = DEFAULT_MACHINE,
-    memory_latency: int | None = None,
-    on_unknown: str = REFUSE,
+    **given: Unpack[LaunchArguments],
 ) -> Simulated:
     """One run of a block on the simulated machine under a warp scheduler: it bounds nothing.
 
     ``seed`` is that of the policy ``random``; other arguments as of ``bound``. Raises PtxwcetError.
     Cost: that of the run.
     """
-    given = {name: value for name, value in locals().items() if name not in ("policy", "seed")}
-    answer = simulate_file(_request(**given), SimulationOptions(policy, seed))
+    answer = simulate_file(_request(source, **given), SimulationOptions(policy, seed))
     names = (one if isinstance(one, RefusedKernel) else one.prepared for one in answer.kernels)
     _require_one(answer.path, [one.kernel.readable for one in names])
     (simulation,) = answer.kernels
@@ -241,6 +168,60 @@ def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> 
 
 
 @checked
+def sweep(
+    plan: File = "sweep.toml",
+    *,
+    output: File | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    resume: bool = False,
+    cache: File | None = None,
+) -> pandas.DataFrame:
+    """The bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
+
+    The columns are those of ``results.parquet`` (docs/sweeps.md). ``output`` is the folder that
+    keeps the answers and the tables, which ``resume`` goes on with; without one nothing is kept.
+    ``workers`` units are analysed at once (one a core), or as many as the workers of a Dask
+    ``scheduler`` can; the rows do not depend on it. ``cache`` is a folder of answers that several
+    plans and checks share. Raises PtxwcetError for a plan with mistakes, a cluster that is not
+    there or is lost; a unit without a bound is a row. Cost: that of a bound for each row.
+
+    Examples:
+        >>> import ptxwcet
+        >>> variants = ptxwcet.sweep("samples/sweep.toml")
+        >>> of_saxpy = variants[(variants.kernel == "saxpy") & (variants.n == 1_024_000)]
+        >>> ranked = of_saxpy.dropna(subset="seconds").sort_values("seconds")
+        >>> ranked[["machine", "threads", "cycles"]].head(1).values.tolist()
+        [['titan-v', 512, 49660]]
+    """
+    if workers is not None and scheduler is not None:
+        raise TypeError("sweep(): workers= is of this computer: leave it out with scheduler=")
+    if resume and output is None:
+        raise TypeError("sweep(): resume=True goes on in a folder: say output=, too")
+    require_extra("sweep", "ptxwcet.sweep")
+    # here: of the extra
+    import pandas
+
+    from ptxwcet.sweeps.engine import chosen_cluster
+    from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+    from ptxwcet.sweeps.sweep_run import run_sweep
+    from ptxwcet.sweeps.tables import PARQUET
+
+    read = read_sweep_plan(os.fspath(plan))
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "sweep" if output is None else Path(output)
+        run_sweep(
+            read,
+            folder,
+            lambda: chosen_cluster(workers, scheduler),
+            resume=resume,
+            cache=None if cache is None else Path(cache),
+        )
+        # whole numbers stay whole where some are missing
+        return pandas.read_parquet(folder / PARQUET, dtype_backend="numpy_nullable")
+
+
+@checked
 def cfg(
     source: object,
     *,
@@ -250,71 +231,56 @@ def cfg(
     link: Files = (),
 ) -> Cfg:
     """The control-flow graph of a kernel, calls replaced. Raises PtxwcetError. Cost: linear."""
-    opened = open_request(_request(**locals()))
+    opened = open_request(
+        _request(source, kernel=kernel, signature=signature, arch=arch, link=link)
+    )
     _require_one(opened.request.path, [one.name for one in opened.kernels])
     return Cfg.of(opened.whole(opened.kernels[0]))
 
 
-def _request(
-    source: object,
-    *,
-    block: Dimensions | None = None,
-    grid: Dimensions | None = None,
-    params: Mapping[str | int, Parameter] | None = None,
-    kernel: str | None = None,
-    signature: object = None,
-    arch: str | None = None,
-    launch: File | None = None,
-    link: Files = (),
-    facts: File | None = None,
-    loop_bounds: Mapping[str | int, int] | None = None,
-    cuda_source: File | None = None,
-    machine: File = DEFAULT_MACHINE,
-    memory_latency: int | None = None,
-    on_unknown: str = REFUSE,
-    sms: int | None = None,
-    registers: int | None = None,
-    resident_blocks: int | None = None,
-    ptxas_info: File | None = None,
-    co_runner: str | None = None,
-    policy: str | None = None,
-    method: str = SAFE_NAME,
-) -> Request:
+def _request(source: object, **given: Unpack[BoundArguments]) -> Request:
     """The request of ``source`` and what is said of its launch, as the command line makes it.
 
     Raises PtxwcetError; TypeError for an ``arch`` or a ``signature`` that says nothing here.
     """
+    signature, arch, links = (
+        given.get("signature"),
+        given.get("arch"),
+        _paths(given.get("link", ())),
+    )
     if signature is not None and not hasattr(source, "inspect_asm"):
         raise TypeError("signature= is of a dispatcher of Numba: this source has none")
     carried = ptx_of(source, signature)
-    kernel = kernel or carried.kernel
+    kernel = given.get("kernel") or carried.kernel
     kernels = () if kernel is None else (kernel,)
     text = carried.text
     if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(_paths(link))), kernels)
+        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(links)), kernels)
     elif arch is not None:
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(
         carried.path,
         kernels,
-        _dimensions(block),
-        _dimensions(grid),
-        tuple(f"{key}={_shown(one)}" for key, one in (params or {}).items()),
-        source=_path(cuda_source),
-        loop_bounds=tuple(f"{place}={most}" for place, most in (loop_bounds or {}).items()),
-        machine=os.fspath(machine),
-        memory_latency_cycles=memory_latency,
-        unknown_at_worst=on_unknown == WORST,
-        policy=policy,
-        method=method,
-        launch_file=_path(launch),
-        facts_file=_path(facts),
+        _dimensions(given.get("block")),
+        _dimensions(given.get("grid")),
+        tuple(f"{key}={_shown(one)}" for key, one in (given.get("params") or {}).items()),
+        source=_path(given.get("cuda_source")),
+        loop_bounds=tuple(f"{at}={most}" for at, most in (given.get("loop_bounds") or {}).items()),
+        machine=os.fspath(given.get("machine", DEFAULT_MACHINE)),
+        memory_latency_cycles=given.get("memory_latency"),
+        unknown_at_worst=given.get("on_unknown") == WORST,
+        policy=given.get("policy"),
+        method=given.get("method", SAFE_NAME),
+        launch_file=_path(given.get("launch")),
+        facts_file=_path(given.get("facts")),
         text=text,
         gpu=GridWishes(
-            sms, resident_blocks, registers, registers_source="registers=", co_runner=co_runner
+            *(given.get("sms"), given.get("resident_blocks"), given.get("registers")),
+            registers_source="registers=",
+            co_runner=given.get("co_runner"),
         ),
-        ptxas_info=_path(ptxas_info),
-        links=_paths(link),
+        ptxas_info=_path(given.get("ptxas_info")),
+        links=links,
     )
 
 

@@ -1,8 +1,8 @@
 """Cells of comma-separated values that no spreadsheet takes for a formula.
 
 A text that begins with ``=``, ``+``, ``-`` or ``@`` is one to them, and names of files and kernels
-are written by others: ``=cmd|...`` runs a program. Such a text gets an apostrophe before it, which
-the reader takes away again. Numbers stay as they are.
+are written by others: ``=cmd|...`` runs a program. Such a text gets an apostrophe before it.
+Numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TypeVar
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_SPELLED = re.compile(r"''*[=+\-@\t\r]")
 _Cell = TypeVar("_Cell")
 
 
@@ -21,8 +20,3 @@ def spelled(cell: _Cell) -> _Cell | str:
     if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
         return "'" + cell
     return cell
-
-
-def read_cell(text: str) -> str:
-    """A cell as it was before it was written."""
-    return text[1:] if _SPELLED.match(text) else text

@@ -9,7 +9,7 @@ JSON reads as the character itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 
 _LAYOUT = "\n\t"
 
@@ -57,14 +57,16 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Iterator[str]:
-    """Lines of columns as wide as what they hold, two blanks apart; those of ``left`` to the left.
+def aligned(table: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """The rows of a table as lines: two blanks between columns, as wide as their longest cell is.
 
-    >>> list(aligned([("name", "n"), ("a", "10")]))
-    ['name   n', 'a     10']
+    ``right`` are the numbers of columns that stand to the right.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        pairs = enumerate(zip(row, widths, strict=True))
-        cells = (c.ljust(wide) if k in left else c.rjust(wide) for k, (c, wide) in pairs)
-        yield "  ".join(cells).rstrip()
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]

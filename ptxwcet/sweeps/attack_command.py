@@ -16,9 +16,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
-    from ptxwcet.sweeps.attack_file import AttackFile
     from ptxwcet.sweeps.attack_report import AttackReport
-    from ptxwcet.sweeps.attacks import Attack
+    from ptxwcet.sweeps.attacks import Attack, AttackFile
 
 REPORT = "attack.json"
 _SECONDS = 60.0
@@ -86,9 +85,9 @@ def attack(
     cluster was lost; 2 usage, a file of attacks or a folder that cannot be used, or no scheduler.
     """
     # here: without the extra there is a message, and no traceback
-    from ptxwcet.sweeps.attack_file import read_attack_file
     from ptxwcet.sweeps.attack_report import attack_lines
     from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
+    from ptxwcet.sweeps.attacks import read_attack_file
     from ptxwcet.sweeps.engine import chosen_cluster
 
     options.require_one_place(workers, scheduler)

@@ -21,16 +21,16 @@ from ptxwcet.report.head import report_head
 from ptxwcet.support.answer_store import AnswerStore, KeptEntry, KeptFailure, pack
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
-from ptxwcet.sweeps.attack_file import WORK, AttackFile
 from ptxwcet.sweeps.attack_report import (
     AttackReport,
     RunAttackRow,
     UnfinishedRow,
     WitnessRow,
 )
-from ptxwcet.sweeps.attacks import Attack, Seen, Witness, seen_from_json
-from ptxwcet.sweeps.engine import Cluster, run_campaign
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.attacks import WORK, Attack, AttackFile, Seen, Witness, seen_from_json
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.engine import Cluster, results_of
+from ptxwcet.sweeps.sweep_run import Claim
 from ptxwcet.validate.attack_rows import ControlRow
 
 LIMITS = Limits(memory_mib=4096, seconds=1800)
@@ -39,7 +39,6 @@ MOST_WITNESSES = 100
 """Witnesses that a report names; all are counted, and all are saved."""
 _MOST_GAP = 5_000
 """Units in turn that may be under way at once, so that a run that is stopped has none of them."""
-_PLAN = "plan.json"
 _WITNESSES = "witnesses"
 _FINDINGS = {
     Ending.DIED: ("died", "the process of the unit died: "),
@@ -64,21 +63,24 @@ class AttackPlan:
     units: int | None = None
     seconds: float = 60.0
 
+    def file_of(self, attack: Attack) -> AttackFile | None:
+        """The file that an attack is of; None for those of the package."""
+        return self.file if self.file is not None and attack in self.file.attacks else None
+
     def key(self, attack: Attack, seed: int) -> str:
         """The key that a unit is kept under."""
-        is_own = self.file is not None and attack in self.file.attacks
+        file = self.file_of(attack)
         whole = {
             "attack": attack.name,
             "seed": seed,
-            "file": self.file.sha256 if is_own and self.file is not None else None,
+            "file": None if file is None else file.sha256,
             "installation": dict(describe_here()),
         }
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def unit(self, number: int, attack: Attack, seed: int) -> Unit:
         """The unit of a seed."""
-        is_own = self.file is not None and attack in self.file.attacks
-        file = self.file if is_own else None
+        file = self.file_of(attack)
         payload = {
             "attack": attack.name,
             "seed": seed,
@@ -102,14 +104,28 @@ def run_attacks(
     said ``resume``), PW831 (a worker has another file of attacks), PW820 to PW822, PW825. Cost:
     that of the units, and less than 1 ms for each. Memory does not grow with their number.
     """
-    _claim_folder(folder, plan, resume=resume)
+    ours = {
+        "attacks": [attack.name for attack in plan.attacks],
+        "file": None if plan.file is None else plan.file.path.name,
+        "first_seed": plan.first_seed,
+    }
+    claim = Claim(
+        "PW832",
+        ours,
+        tuple(ours),
+        ("results of other attacks or seeds", "name another folder"),
+        (
+            "results of these attacks",
+            "--resume goes on with it: what is there is not attacked again",
+        ),
+    )
+    claim.take(folder, resume=resume, is_used=lambda _: True)
     with AnswerStore(folder) as store:
         run = _Run(plan, folder, store, progress)
-        missing = run.missing()
-        first = list(itertools.islice(missing, 1))
-        if first:
-            with cluster() as started:
-                run.work_on(started, itertools.chain(first, missing))
+        # a process that has imported what the file was before is none for what it is now
+        work = WORK if plan.file is None else f"{WORK}#{plan.file.sha256}"
+        with closing(results_of(work, run.missing(), cluster, LIMITS)) as results:
+            run.keep(results)
         return run.report()
 
 
@@ -141,6 +157,8 @@ class _Run:
                     continue
                 self._under_way[number] = (attack, seed)
                 yield self._plan.unit(number, attack, seed)
+                # asked for another one: the first has brought up what does the work
+                self._begin = self._begin or time.monotonic()
 
     def _kept_turns(self) -> int:
         """The turns up to the last of which anything is kept: none is left out of a summary.
@@ -157,20 +175,13 @@ class _Run:
                 turns = turn
         return turns
 
-    def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
-        """Has the units done, and keeps what comes of them."""
-        self._begin = time.monotonic()
-        file = self._plan.file
-        # a process that has imported what the file was before is none for what it is now
-        work = WORK if file is None else f"{WORK}#{file.sha256}"
-        # closed here: while an exception is on its way, nobody else would before the cluster is
-        with closing(run_campaign(work, units, cluster, LIMITS)) as results:
-            for result in results:
-                if result is not None:
-                    attack, seed = self._under_way.pop(result.number)
-                    self._keep(attack, seed, result)
-                    self._done += 1
-                self._progress(self._done, self._violations, min(self._part(), 1.0))
+    def keep(self, results: Iterator[Result | None]) -> None:
+        """Keeps what comes of the units."""
+        for result in results:
+            if result is not None:
+                self._keep(*self._under_way.pop(result.number), result)
+                self._done += 1
+            self._progress(self._done, self._violations, min(self._part(), 1.0))
 
     def _part(self) -> float:
         """Which part of the run is over."""
@@ -204,10 +215,12 @@ class _Run:
         rows: list[RunAttackRow] = []
         witnesses: list[WitnessRow] = []
         unfinished: list[UnfinishedRow] = []
+        first = self._plan.first_seed
         for attack in self._plan.attacks:
-            total = Seen()
-            for seed in self._seeds(attack):
-                kept = self._store.summary(self._plan.key(attack, seed))
+            total, units = Seen(), self._reached[attack.name]
+            for seed in range(first, first + units):
+                key = self._plan.key(attack, seed)
+                kept = self._store.summary(key)
                 assert kept is not None, "each unit that was started has ended"
                 row = kept[0]
                 if row.get("is_stopped"):
@@ -217,10 +230,23 @@ class _Run:
                 seen = Seen(violations=1) if is_failed else seen_from_json(row)
                 total.add(seen)
                 if seen.violations:
-                    found = [_failed(row)] if is_failed else self._witnesses(attack, seed)
-                    more = self._witness_rows(attack, seed, found)
-                    witnesses += more[: MOST_WITNESSES - len(witnesses)]
-            rows.append(self._row(attack, total))
+                    whole = self._store.answer(key) or {"witnesses": ()}
+                    found = list(map(_witness, whole["witnesses"]))
+                    found = [_failed(row)] if is_failed else found
+                    saved = self._save(attack, seed, found)
+                    witnesses += [
+                        WitnessRow(attack.name, seed, one.kind, one.title, names)
+                        for one, names in zip(found, saved, strict=True)
+                    ][: MOST_WITNESSES - len(witnesses)]
+            controls = (ControlRow(name, *told) for name, told in sorted(total.controls.items()))
+            rows.append(
+                RunAttackRow(
+                    *(attack.name, attack.attacked, first, units),
+                    *(total.cases, total.runs, total.violations),
+                    dict(sorted(total.counts.items())),
+                    tuple(controls),
+                )
+            )
         file = self._plan.file
         return AttackReport(
             *report_head(),
@@ -233,44 +259,13 @@ class _Run:
             tuple(unfinished),
         )
 
-    def _seeds(self, attack: Attack) -> range:
-        first = self._plan.first_seed
-        return range(first, first + self._reached[attack.name])
-
-    def _row(self, attack: Attack, total: Seen) -> RunAttackRow:
-        controls = tuple(ControlRow(name, *total.controls[name]) for name in sorted(total.controls))
-        return RunAttackRow(
-            attack.name,
-            attack.attacked,
-            self._plan.first_seed,
-            len(self._seeds(attack)),
-            total.cases,
-            total.runs,
-            total.violations,
-            dict(sorted(total.counts.items())),
-            controls,
-        )
-
-    def _witness_rows(
-        self, attack: Attack, seed: int, witnesses: list[Witness]
-    ) -> list[WitnessRow]:
-        files = self._save(attack, seed, witnesses)
-        return [
-            WitnessRow(attack.name, seed, witness.kind, witness.title, names)
-            for witness, names in zip(witnesses, files, strict=True)
-        ]
-
-    def _witnesses(self, attack: Attack, seed: int) -> list[Witness]:
-        whole = self._store.answer(self._plan.key(attack, seed))
-        return [_witness(one) for one in whole["witnesses"]] if whole is not None else []
-
     def _save(self, attack: Attack, seed: int, witnesses: list[Witness]) -> list[tuple[str, ...]]:
         """Saves witnesses; the names of the files of each in the folder."""
         names = []
         for number, witness in enumerate(witnesses, 1):
             base = f"{attack.name}-{seed}" + (f"-{number}" if number > 1 else "")
-            file = self._plan.file
-            source = f" --attacks {file.path.name}" if file and attack in file.attacks else ""
+            file = self._plan.file_of(attack)
+            source = "" if file is None else f" --attacks {file.path.name}"
             lines = [
                 f"{witness.kind}: {witness.title}",
                 *witness.lines,
@@ -292,35 +287,3 @@ def _witness(data: Mapping[str, Any]) -> Witness:
 
 def _failed(failure: Mapping[str, Any]) -> Witness:
     return Witness(failure["kind"], failure["why"])
-
-
-def _claim_folder(folder: Path, plan: AttackPlan, *, resume: bool) -> None:
-    """Makes the folder the plan's. Raises PtxwcetError (PW832)."""
-    mark = folder / _PLAN
-    ours = {
-        "attacks": [attack.name for attack in plan.attacks],
-        "file": None if plan.file is None else plan.file.path.name,
-        "first_seed": plan.first_seed,
-    }
-    try:
-        held = json.loads(mark.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise _not_ours(f"folder '{folder}' holds other files", "name another folder") from None
-    except (OSError, ValueError):
-        raise _not_ours(f"cannot read '{mark}'", "name another folder") from None
-    else:
-        if held != ours:
-            raise _not_ours(f"folder '{folder}' holds results of other attacks or seeds", None)
-        if not resume:
-            remedy = "--resume goes on with it: what is there is not attacked again"
-            raise _not_ours(f"folder '{folder}' holds results of these attacks", remedy)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
-    write_text(mark, json.dumps(ours) + "\n", "PW832")
-
-
-def _not_ours(message: str, remedy: str | None) -> PtxwcetError:
-    return PtxwcetError(Diagnostic("PW832", message, help=remedy or "name another folder"))

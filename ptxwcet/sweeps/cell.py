@@ -8,18 +8,21 @@ which nothing happens, or whose parent is gone, ends by itself.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from multiprocessing.connection import Connection
 from queue import Empty, LifoQueue
-from threading import Lock
-
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from threading import Lock, Thread
+from typing import Any
 
 IDLE_SECONDS = 120.0
 """After so long without a unit a cell ends."""
@@ -29,15 +32,60 @@ MOST_UNITS = 2_000
 _START = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
-from ptxwcet.sweeps.cell_main import main
+from ptxwcet.sweeps.cell import main
 main(int(sys.argv[1]))
 """
 
 _LOOK_SECONDS = 1.0
 _END_SECONDS = 5.0
 
-_Ready = LifoQueue[tuple["Cell", float]]
-_idle: dict[tuple[str, Limits], _Ready] = {}
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one unit may take, MiB of memory and seconds, before it is given up; None: any amount.
+
+    Memory is that of the process's data (RLIMIT_DATA), which Linux enforces and other systems may
+    not.
+    """
+
+    memory_mib: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit: what its work is called with.
+
+    ``shared`` are contents by name, equal names for equal contents: a batch carries each once.
+    """
+
+    number: int
+    payload: Any
+    shared: Mapping[str, bytes]
+
+
+class Ending(Enum):
+    """How a unit ended."""
+
+    DONE = "done"
+    RAISED = "raised"  # an exception
+    DIED = "died"  # its process did
+    MEMORY = "memory"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a unit: ``value`` of its work if that was done, else ``why`` not.
+
+    ``seconds`` are those of the work.
+    """
+
+    number: int
+    ending: Ending
+    value: Any = None
+    why: str = ""
+    seconds: float = 0.0
 
 
 class CellDied(Exception):
@@ -82,6 +130,8 @@ class _Busy:
 
 
 _busy = _Busy()
+_Ready = LifoQueue[tuple["Cell", float]]
+_idle: dict[tuple[str, Limits], _Ready] = {}
 
 
 class Cell:
@@ -250,3 +300,106 @@ def _cell(ready: _Ready, work: str, limits: Limits) -> Cell:
         if cell.is_alive and time.monotonic() - since < IDLE_SECONDS / 2:
             return cell
         cell.close()
+
+
+# --- the child process ----------------------------------------------------------------------------
+
+
+def main(parent: int) -> None:
+    """The child process: serves the parent, whose process number is given.
+
+    It reads units, writes results, ends when told. Its standard output carries results alone;
+    whatever is printed goes to standard error.
+    """
+    requests = Connection(os.dup(0), writable=False)
+    results = Connection(os.dup(1), readable=False)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no standard error
+        os.dup2(nothing, 1)
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    try:
+        work, limits = requests.recv()
+        _set_limits(limits)
+        with contextlib.suppress(Exception):  # each unit will say so
+            _function(work)
+        results.send(True)  # its seconds begin now
+        folder, environment = os.open(".", os.O_RDONLY), dict(os.environ)
+        while requests.poll(IDLE_SECONDS):
+            _, payload, shared = requests.recv()
+            with _ended_with_parent(requests):
+                answer = _answer(work, payload, shared)
+            os.fchdir(folder)  # as the next unit would find it in a new process
+            if os.environ != environment:
+                os.environ.clear()
+                os.environ.update(environment)
+            results.send_bytes(answer)
+    except (EOFError, OSError):  # the parent is done, or gone
+        pass
+
+
+def _answer(work: str, payload: Any, shared: Mapping[str, bytes]) -> bytes:
+    """How a unit ended, what came of it, the seconds that it took: as the parent reads them."""
+    begin = time.perf_counter()
+
+    def told(ending: Ending, value: object) -> bytes:
+        return pickle.dumps((ending, value, time.perf_counter() - begin))
+
+    try:
+        return told(Ending.DONE, _function(work)(payload, shared))
+    except MemoryError:
+        return told(Ending.MEMORY, None)
+    except (Exception, SystemExit) as error:
+        return told(Ending.RAISED, f"{type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _ended_with_parent(requests: Connection) -> Iterator[None]:
+    """Meanwhile the system ends this process when the parent is gone, where it can.
+
+    The thread that looks for the parent has no turn while a library holds the interpreter's lock.
+    The parent says nothing during a unit: a signal (SIGIO, which ends a process) is its end.
+    """
+    try:
+        from fcntl import F_GETFL, F_SETFL, F_SETOWN, fcntl
+
+        before = fcntl(requests, F_GETFL)
+        fcntl(requests, F_SETOWN, os.getpid())
+        fcntl(requests, F_SETFL, before | os.O_ASYNC)
+    except (ImportError, AttributeError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl(requests, F_SETFL, before)
+
+
+def _function(work: str) -> Callable[[Any, Mapping[str, bytes]], Any]:
+    module, _, name = work.partition("#")[0].partition(":")
+    function: Callable[[Any, Mapping[str, bytes]], Any]
+    function = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _set_limits(limits: Limits) -> None:
+    """Limits the memory of this process, where the system can."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        # a unit that aborts leaves no file of a gigabyte behind
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        if limits.memory_mib is not None:
+            most = limits.memory_mib << 20
+            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process when its parent is gone, also in the middle of a unit."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)

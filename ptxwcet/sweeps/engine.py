@@ -14,15 +14,14 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.opened.inputs import describe_here
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.sweeps.cell import close_cells, run_units
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit, close_cells, run_units
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -198,6 +197,22 @@ def run_campaign(
     return _Campaign(work, units, cluster, limits).results()
 
 
+def results_of(
+    work: str,
+    units: Iterator[Unit],
+    cluster: Callable[[], contextlib.AbstractContextManager[Cluster]],
+    limits: Limits,
+) -> Generator[Result | None, None, None]:
+    """:func:`run_campaign` on a cluster that is only started if there is a unit."""
+    first = list(itertools.islice(units, 1))
+    if first:
+        with cluster() as started:
+            campaign = run_campaign(work, itertools.chain(first, units), started, limits)
+            # closed here: while an exception is on its way, nobody else would before the cluster is
+            with contextlib.closing(campaign) as results:
+                yield from results
+
+
 class _Campaign:
     """One run: what is under way, and how large batches should be."""
 
@@ -289,13 +304,13 @@ class _Campaign:
         if isinstance(told, dict):
             raise _not_alike(told["address"], json.loads(told["here"]))
         self._without_workers = None
-        done = {result[0] for result in told}
+        done = {result.number for result in told}
         self._left += (unit for unit in batch if unit.number not in done)
-        for number, ending, value, why, seconds in told:
+        for result in told:
             self._done += 1
             weight = max(1 / self._done, 0.05)
-            self._mean_seconds += weight * (max(seconds, 1e-4) - self._mean_seconds)
-            yield Result(number, Ending(ending), value, why, seconds)
+            self._mean_seconds += weight * (max(result.seconds, 1e-4) - self._mean_seconds)
+            yield result
 
     def _wanted(self) -> float:
         """The seconds that a batch should take: more of them with many workers."""
@@ -342,7 +357,7 @@ def run_batch(
     most_seconds: float,
     told: Sequence[tuple[int, Any, list[str]]],
     shared: Mapping[str, bytes],
-) -> list[tuple[int, str, Any, str, float]] | dict[str, str]:
+) -> list[Result] | dict[str, str]:
     """What a worker does with a batch: its results, or what is installed here if that differs.
 
     When ``most_seconds`` are over, units that have not begun are left to another batch: a batch
@@ -362,8 +377,7 @@ def run_batch(
     ]
     results = []
     for result in run_units(work, units, Limits(memory_mib, seconds)):
-        ending = result.ending.value
-        results.append((result.number, ending, result.value, result.why, result.seconds))
+        results.append(result)
         if time.monotonic() > end:
             break
     return results

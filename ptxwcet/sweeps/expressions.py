@@ -22,11 +22,15 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 Values = Mapping[str, int | str]
 """The values of axes by name: what a template is rendered with."""
+
+Value = int | float | str
+"""A value of a key of a plan."""
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 """What a value may be: the integers of 64 bits."""
@@ -80,10 +84,9 @@ _Evaluate = Callable[[Values], int]
 class Expression:
     """An integer expression, or one name of an axis, which may have texts for values.
 
-    ``names`` are the axes that it names, with the place of each in ``text``.
+    ``names`` are the axes that it names, with the place of each in its text.
     """
 
-    text: str
     names: Mapping[str, tuple[int, int]]
     is_name: bool
     _evaluate: _Evaluate
@@ -100,7 +103,6 @@ class Expression:
 class Condition:
     """A condition on the values of axes; ``names`` as in Expression."""
 
-    text: str
     names: Mapping[str, tuple[int, int]]
     _evaluate: _Evaluate
 
@@ -113,10 +115,9 @@ class Condition:
 class Template:
     """A text with expressions in it; ``parts`` are literal texts and expressions, in order.
 
-    ``names`` are the axes that it names, with the first place of each in ``text``.
+    ``names`` are the axes that it names, with the first place of each in its text.
     """
 
-    text: str
     parts: tuple[str | Expression, ...]
     names: Mapping[str, tuple[int, int]]
 
@@ -124,13 +125,6 @@ class Template:
     def is_one_expression(self) -> bool:
         """Whether it is nothing but one expression in braces: then its value may be an integer."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Expression)
-
-    @property
-    def is_one_name(self) -> bool:
-        """Whether it is nothing but the name of an axis in braces, which may have texts."""
-        return (
-            len(self.parts) == 1 and isinstance(self.parts[0], Expression) and self.parts[0].is_name
-        )
 
     def render(self, values: Values) -> int | str:
         """The text for these values; of one expression alone its value.
@@ -184,20 +178,20 @@ def parse_template(text: str) -> Template:
         place = end + 1
     if literal or not parts:
         parts.append(literal)
-    return Template(text, tuple(parts), names)
+    return Template(tuple(parts), names)
 
 
 def parse_expression(text: str) -> Expression:
     """The integer expression of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
     evaluate = builder.number(node)
-    return Expression(text, builder.names, isinstance(node, ast.Name), evaluate)
+    return Expression(builder.names, isinstance(node, ast.Name), evaluate)
 
 
 def parse_condition(text: str) -> Condition:
     """The condition of a text. Raises ExpressionError. Cost: linear."""
     node, builder = _parse(text)
-    return Condition(text, builder.names, builder.condition(node))
+    return Condition(builder.names, builder.condition(node))
 
 
 # --- parsing --------------------------------------------------------------------------------------
@@ -289,17 +283,13 @@ class _Builder:
 
     def number(self, node: ast.expr) -> _Evaluate:
         """What evaluates an integer expression. Raises ExpressionError."""
-        self._enter(node)
-        evaluate = self._number(node)
-        self._depth -= 1
-        return evaluate
+        with self._entered(node):
+            return self._number(node)
 
     def condition(self, node: ast.expr) -> _Evaluate:
         """What evaluates a condition. Raises ExpressionError."""
-        self._enter(node)
-        evaluate = self._condition(node)
-        self._depth -= 1
-        return evaluate
+        with self._entered(node):
+            return self._condition(node)
 
     def _number(self, node: ast.expr) -> _Evaluate:
         match node:
@@ -350,10 +340,13 @@ class _Builder:
                 remedy = "a condition compares: for example tm * tn <= 4096"
                 raise self._error(node, "not a condition", remedy)
 
-    def _enter(self, node: ast.expr) -> None:
+    @contextmanager
+    def _entered(self, node: ast.expr) -> Iterator[None]:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(node, f"an expression nested more than {_DEEPEST} deep", None)
+        yield
+        self._depth -= 1
 
     def _place(self, node: ast.expr) -> tuple[int, int]:
         """Where a node stands in the text, around which a parenthesis was put to parse it."""

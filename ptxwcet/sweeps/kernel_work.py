@@ -13,7 +13,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
 from ptxwcet.support.answer_store import KeptEntry, KeptFailure, pack
 from ptxwcet.support.input_files import SuppliedInputs, noted_inputs, supplied_inputs
-from ptxwcet.sweeps.work import Ending, Result, Unit
+from ptxwcet.sweeps.cell import Ending, Result, Unit
 
 WORK = "ptxwcet.sweeps.kernel_work:bound_unit"
 _CODES = {

@@ -20,31 +20,37 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from ptxwcet.opened.launch_tables import LINK, PATHS
 from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan
 from ptxwcet.opened.request import Request
 from ptxwcet.support.toml_places import locate_key, nearest
-from ptxwcet.sweeps.axes import AxisError
-from ptxwcet.sweeps.expressions import LEAST, MOST, Template
-from ptxwcet.sweeps.sweep_checking import MOST_UNITS, NARROWER, Checker
+from ptxwcet.sweeps.cell import Limits
+from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Values
 from ptxwcet.sweeps.sweep_reading import (
     BOTH_KEYS,
-    POLICY_ALONE,
-    TABLE,
-    TableReader,
-    has_scheduled,
-)
-from ptxwcet.sweeps.sweep_tables import Choice, Sources, SweepTable
-from ptxwcet.sweeps.sweep_values import (
     DEFAULTS,
     LIMITS,
+    NUMBER_KEYS,
+    POLICY_ALONE,
+    TABLE,
     TOP_KEYS,
-    Value,
+    AxisError,
+    Places,
+    TableReader,
+    has_scheduled,
+    is_number,
+    number_expected,
     read_limit,
     read_values,
 )
-from ptxwcet.sweeps.work import Limits
+from ptxwcet.sweeps.sweep_tables import Choice, Sources, SweepTable, for_values
 
+MOST_UNITS = 10_000_000
+"""Most units of a plan, and most combinations of axes before ``where`` leaves any out."""
+_NARROWER = "split the plan, or narrow its axes"
+_MOST_SUGGESTED = 1_000
+_LOOKED_UP = (*PATHS, "files", "machines")
 _LISTED = ("param.", "set.", "loop.")
 _MOST_COLUMNS = 1_000
 _EXAMPLE = (
@@ -75,15 +81,13 @@ class SweepPlan:
 
     ``columns`` are the named axes of all tables, then ``param.NAME`` for each parameter, then
     ``set.KEY`` and ``loop.NAME`` for other keys that list several values, or that tables do not
-    say alike, as they are first written; the values of ``integer_columns`` are all integers of 64
-    bits, or None.
+    say alike, as they are first written.
     """
 
     path: str
     sha256: str
     limits: Limits
     columns: tuple[str, ...]
-    integer_columns: frozenset[str]
     _tables: tuple[SweepTable, ...] = field(repr=False)
     _sources: Sources = field(repr=False)
     _count: int
@@ -91,6 +95,15 @@ class SweepPlan:
     def count(self) -> int:
         """How many units there are. Cost: none, they were counted when the plan was read."""
         return self._count
+
+    def integer_columns(self) -> frozenset[str]:
+        """The columns with nothing but integers of 64 bits. Cost: that of the units."""
+        texts: set[str] = set()
+        for unit in self.units():
+            for name, value in zip(self.columns, unit.values, strict=True):
+                if value is not None and not (type(value) is int and LEAST <= value <= MOST):
+                    texts.add(name)
+        return frozenset(self.columns) - texts
 
     def units(self) -> Iterator[PlannedUnit]:
         """All units, one after the other; each call begins anew, and opens no file.
@@ -108,8 +121,8 @@ class SweepPlan:
 def read_sweep_plan(path: str) -> SweepPlan:
     """The plan at ``path``. Raises PtxwcetError with all problems found.
 
-    Cost: linear in the plan, in the PTX files, which are parsed, and in the combinations of those
-    axes that files, conditions or one template name together.
+    Cost: linear in the plan, in the PTX files, which are parsed, and in the combinations of axes,
+    of which each takes some 10 microseconds.
     """
     file, data = open_plan(path)
     return _Reader(PlanProblems(file, TABLE, _EXAMPLE)).plan(path, data)
@@ -149,21 +162,17 @@ class _Reader:
         combinations = sum(prod(map(len, table.axes.values())) for table in good)
         if combinations > MOST_UNITS:
             message = f"more than {MOST_UNITS:,} combinations of axes"
-            problems.report("PW572", message, TABLE, None, NARROWER)
+            problems.report("PW572", message, TABLE, None, _NARROWER)
         problems.stop()
-        checker = Checker(problems, self._sources)
         count = 0
         for table in good:
-            count += checker.count(table)
+            count += _Checker(problems, self._sources, table).count()
             if count > MOST_UNITS:
                 message = f"more than {MOST_UNITS:,} units"
-                problems.report("PW572", message, "files", table.number - 1, NARROWER)
+                problems.report("PW572", message, "files", table.number - 1, _NARROWER)
                 break
         problems.stop()
-        integers = _integer_columns(good, columns)
-        return SweepPlan(
-            path, file_digest(path), limits, columns, integers, good, self._sources, count
-        )
+        return SweepPlan(path, file_digest(path), limits, columns, good, self._sources, count)
 
     def _limits(self, value: object) -> Limits:
         if not isinstance(value, Mapping):
@@ -191,6 +200,112 @@ class _Reader:
             self._problems.report("PW572", POLICY_ALONE, "policy", None, BOTH_KEYS)
 
 
+class _Checker:
+    """Goes through the combinations of axes of a table, and reports what is wrong with them."""
+
+    def __init__(self, problems: PlanProblems, sources: Sources, table: SweepTable) -> None:
+        self._problems, self._sources, self._table = problems, sources, table
+        self._number = table.number - 1
+        self._places = Places(problems, self._number)
+        self._required: set[tuple[str, str]] = set()
+        self._missing: dict[str, bool] = {}  # names of kernels that no file has so far
+        self._suggested: dict[str, None] = {}
+
+    def count(self) -> int:
+        """How many units the table has, if nothing is reported. Files are opened."""
+        table, factor = self._table, self._table.fixed_factor()
+        for name in table.link:
+            self._problems.require_file(name, LINK, self._number)
+        left = {
+            path: choice
+            for path, choice in table.all_choices()
+            if choice.has_templates or path in _LOOKED_UP
+        }
+        names = {path: choice.names for path, choice in left.items()}
+        names[""] = names["files"] | names["launch"] | table.kernels.names
+        seen: dict[str, Values] = {}  # what was looked at last: the same again is as good
+        is_good, units, subjects, combinations = True, 0, 0, 0
+        try:
+            for values in table.combinations():
+                combinations += 1
+                new = [path for path in names if self._is_new(seen, path, values, names[path])]
+                for path in new:
+                    if path in left and not self._is_value(path, left[path], values):
+                        del left[path], names[path]
+                        is_good = False
+                if self._problems.is_full:
+                    return 0
+                if not is_good:
+                    continue
+                if "" in new:
+                    subjects = self._count_subjects(values)
+                units += subjects * factor
+                if units > MOST_UNITS:
+                    break
+        except NoValueError as error:
+            self._places.report("PW811", str(error), "where")
+            return 0
+        if not combinations:
+            sizes = (len(table.axes[name]) for name in table.condition_names)
+            message = f"where leaves out all of {prod(sizes):,} combinations"
+            self._places.report("PW572", message, "where", "loosen a condition: no unit is left")
+        for name in self._missing if is_good else ():
+            if self._missing[name]:
+                self._problems.report_kernel(name, list(self._suggested), self._number)
+        return units if is_good else 0
+
+    @staticmethod
+    def _is_new(seen: dict[str, Values], path: str, values: Values, names: frozenset[str]) -> bool:
+        mine = {name: values[name] for name in names}
+        if seen.get(path) == mine:
+            return False
+        seen[path] = mine
+        return True
+
+    def _is_value(self, path: str, choice: Choice, values: Values) -> bool:
+        """Whether a key has a value for a combination; what is wrong with it is reported.
+
+        Names of files that are not there are reported, too, but are values.
+        """
+        try:
+            rendered = choice.values(values)
+        except NoValueError as error:
+            message = f"{path}: {error}{for_values(values, choice.names)}"
+            self._places.report("PW811", message, path)
+            return False
+        if path in NUMBER_KEYS and not all(is_number(path, each) for each in rendered):
+            message = number_expected(path) + for_values(values, choice.names)
+            self._places.report("PW572", message, path)
+            return False
+        for value in rendered if path in _LOOKED_UP else ():
+            self._look_up(path, str(value))
+        return True
+
+    def _look_up(self, key: str, name: str) -> None:
+        """Finds what a name means, and reports it if that is nothing; each name once."""
+        sources = self._sources
+        if key == "files" and name not in sources.files:
+            sources.files[name] = self._problems.files_of(name, self._number)
+        elif key == "machines" and name not in sources.machines:
+            sources.machines[name] = self._problems.machine(name, self._number) or ""
+        elif key in PATHS and (key, name) not in self._required:
+            self._required.add((key, name))
+            self._problems.require_file(name, key, self._number)
+
+    def _count_subjects(self, values: Values) -> int:
+        """How many files with kernels there are; notes names of kernels that no file has."""
+        table, sources = self._table, self._sources
+        names = table.kernels.texts(values)
+        paths = [path for text in table.files.texts(values) for path in sources.files[text]]
+        for name in names:
+            if self._missing.get(name, True):
+                self._missing[name] = not any(sources.has_kernel(path, name) for path in paths)
+        if len(self._suggested) < _MOST_SUGGESTED and any(self._missing.values()):
+            kernels = (sources.kernels_of(path) or () for path in paths)
+            self._suggested |= dict.fromkeys(name for names in kernels for name in names)
+        return sum(1 for _ in table.subjects(values, sources))
+
+
 def _columns(tables: Sequence[SweepTable]) -> tuple[str, ...]:
     axes = dict.fromkeys(name for table in tables for name in table.axes)
     named: dict[str, list[Choice]] = {}
@@ -213,35 +328,4 @@ def _are_alike(choices: Sequence[Choice], tables: int) -> bool:
         len(choices) == tables
         and len(first) == 1
         and all(list(choice.elements) == list(first) for choice in choices)
-    )
-
-
-def _integer_columns(tables: Sequence[SweepTable], columns: Sequence[str]) -> frozenset[str]:
-    """The columns that have nothing but integers, as the axes and templates say."""
-    texts: set[str] = set()
-    for table in tables:
-        texts |= {name for name, values in table.axes.items() if not _are_integers(values)}
-        for name, choice in table.named_choices():
-            if not _gives_integers(choice, table.axes):
-                texts.add(name)
-    return frozenset(columns) - texts
-
-
-def _gives_integers(choice: Choice, axes: Mapping[str, Sequence[int | str]]) -> bool:
-    if isinstance(choice.elements, range):
-        return True
-    for element in choice.elements:
-        if not isinstance(element, Template):
-            if not _are_integers([element]):
-                return False
-        elif not element.is_one_expression or (
-            element.is_one_name and not all(_are_integers(axes[name]) for name in element.names)
-        ):
-            return False
-    return True
-
-
-def _are_integers(values: Sequence[Value]) -> bool:
-    return isinstance(values, range) or all(
-        type(value) is int and LEAST <= value <= MOST for value in values
     )

@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 
 from ptxwcet.opened.inputs import ChangedFile, Inputs, KeyedRequest
 from ptxwcet.support.answer_store import STORE, AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
-from ptxwcet.sweeps.engine import Cluster, run_campaign
+from ptxwcet.sweeps.cell import Result, Unit
+from ptxwcet.sweeps.engine import Cluster, results_of
 from ptxwcet.sweeps.kernel_work import WORK, failure, kept_result, kernel_unit
 from ptxwcet.sweeps.sweep_plan import PlannedUnit, SweepPlan
 from ptxwcet.sweeps.tables import PARQUET, Row, write_tables
-from ptxwcet.sweeps.work import Unit
 
 _PLAN = "plan.json"
 _WRITE_SECONDS = 0.25
@@ -57,15 +56,24 @@ def run_sweep(
     Cost: that of the bounds that are missing, and some 0.1 ms a unit. Memory does not grow with the
     number of units.
     """
-    _claim_folder(folder, plan, resume=resume)
+    claim = Claim(
+        "PW823",
+        {"plan": Path(plan.path).name, "sha256": plan.sha256},
+        ("sha256",),
+        (
+            "results of another plan",
+            "name another folder, and this one with --cache to use its answers",
+        ),
+        (
+            "results of this plan",
+            "--resume goes on with it, and analyses what has changed",
+        ),
+    )
+    claim.take(folder, resume=resume, is_used=_has_results)
     with AnswerStore(folder if cache is None else cache) as store:
         run = _Run(plan, store, progress)
-        missing = run.missing()
-        first = list(islice(missing, 1))
-        if first:
-            with cluster() as started:
-                run.work_on(started, chain(first, missing))
-        run.write()
+        with closing(results_of(WORK, run.missing(), cluster, plan.limits)) as results:
+            run.keep(results)
         outcomes = write_tables(plan, folder, run.rows())
         return SweepResult(folder, outcomes, run.analysed)
 
@@ -85,22 +93,20 @@ class _Run:
         self._done = 0
         self.analysed = 0
 
-    def work_on(self, cluster: Cluster, units: Iterator[Unit]) -> None:
-        """Has the units done, and keeps what comes of them."""
-        # closed here: while an exception is on its way, nobody else would before the cluster is
-        with closing(run_campaign(WORK, units, cluster, self._plan.limits)) as results:
-            try:
-                for result in results:
-                    if result is not None:
-                        keyed = self._under_way.pop(result.number)
-                        self._entries.append(kept_result(keyed, result))
-                        self._done += 1
-                        self.analysed += 1
-                    if result is None or time.monotonic() - self._written > _WRITE_SECONDS:
-                        self.write()
-                        self._progress(self._done, self._total)
-            finally:
-                self.write()
+    def keep(self, results: Iterator[Result | None]) -> None:
+        """Keeps what comes of the units."""
+        try:
+            for result in results:
+                if result is not None:
+                    keyed = self._under_way.pop(result.number)
+                    self._entries.append(kept_result(keyed, result))
+                    self._done += 1
+                    self.analysed += 1
+                if result is None or time.monotonic() - self._written > _WRITE_SECONDS:
+                    self._write()
+                    self._progress(self._done, self._total)
+        finally:
+            self._write()
 
     def rows(self) -> Iterator[Row]:
         """The rows of the tables, in the plan's order."""
@@ -137,7 +143,7 @@ class _Run:
             self._done += 1
             return None
 
-    def write(self) -> None:
+    def _write(self) -> None:
         """Writes what has come of units, which are under way until then."""
         self._store.add(self._entries)
         for entry in self._entries:
@@ -148,37 +154,50 @@ class _Run:
         self._written = time.monotonic()
 
 
-def _claim_folder(folder: Path, plan: SweepPlan, *, resume: bool) -> None:
-    """Makes the folder the plan's. Raises PtxwcetError (PW823)."""
-    mark = folder / _PLAN
-    try:
-        held = json.loads(mark.read_text(encoding="utf-8"))["sha256"]
-    except FileNotFoundError:
-        if _holds_files(folder):
-            raise _not_ours(f"folder '{folder}' holds other files", "name another folder") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise _not_ours(f"cannot read '{mark}'", "name another folder") from None
-    else:
-        if held != plan.sha256:
-            remedy = "name another folder, and this one with --cache to use its answers"
-            raise _not_ours(f"folder '{folder}' holds results of another plan", remedy)
-        if not resume and _has_results(folder):
-            remedy = "--resume goes on with it, and analyses what has changed"
-            raise _not_ours(f"folder '{folder}' holds results of this plan", remedy)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _not_ours(f"cannot make folder '{folder}': {error.strerror}", None) from None
-    name = Path(plan.path).name
-    write_text(mark, json.dumps({"plan": name, "sha256": plan.sha256}) + "\n", "PW233")
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a folder of results is claimed with: a mark, and what is said if it is not ours.
 
+    Equal values of ``key`` in marks are of one plan. ``others`` and ``again`` are the message and
+    remedy for a folder of another plan, and for one with results of this one.
+    """
 
-def _holds_files(folder: Path) -> bool:
-    """Whether a folder is there and not empty. Raises PtxwcetError (PW823)."""
-    try:
-        return folder.is_dir() and any(folder.iterdir())
-    except OSError as error:
-        raise _not_ours(f"cannot read folder '{folder}': {error.strerror}", None) from None
+    code: str
+    mark: Mapping[str, object]
+    key: tuple[str, ...]
+    others: tuple[str, str]
+    again: tuple[str, str]
+
+    def take(self, folder: Path, *, resume: bool, is_used: Callable[[Path], bool]) -> None:
+        """Makes the folder the plan's. Raises PtxwcetError."""
+        mark = folder / _PLAN
+        try:
+            held = json.loads(mark.read_text(encoding="utf-8"))
+            is_ours = all(held[name] == self.mark[name] for name in self.key)
+        except FileNotFoundError:
+            if self._holds_files(folder):
+                raise self._error(f"folder '{folder}' holds other files") from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise self._error(f"cannot read '{mark}'") from None
+        else:
+            if not is_ours:
+                raise self._error(f"folder '{folder}' holds {self.others[0]}", self.others[1])
+            if not resume and is_used(folder):
+                raise self._error(f"folder '{folder}' holds {self.again[0]}", self.again[1])
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._error(f"cannot make folder '{folder}': {error.strerror}") from None
+        write_text(mark, json.dumps(self.mark) + "\n", self.code)
+
+    def _holds_files(self, folder: Path) -> bool:
+        try:
+            return folder.is_dir() and any(folder.iterdir())
+        except OSError as error:
+            raise self._error(f"cannot read folder '{folder}': {error.strerror}") from None
+
+    def _error(self, message: str, remedy: str = "name another folder") -> PtxwcetError:
+        return PtxwcetError(Diagnostic(self.code, message, help=remedy))
 
 
 def _has_results(folder: Path) -> bool:
@@ -189,7 +208,3 @@ def _has_results(folder: Path) -> bool:
         return False
     with AnswerStore(folder) as store:
         return not store.is_empty()
-
-
-def _not_ours(message: str, remedy: str | None) -> PtxwcetError:
-    return PtxwcetError(Diagnostic("PW823", message, help=remedy))

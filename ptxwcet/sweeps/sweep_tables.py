@@ -20,9 +20,7 @@ from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
-from ptxwcet.sweeps.axes import Product
-from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Values
-from ptxwcet.sweeps.sweep_values import Value
+from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value, Values
 
 _LONGEST_SHOWN = 300
 _Subject = tuple[str, str | None, str | None]
@@ -128,60 +126,52 @@ class SweepTable:
         """The axes that ``where`` names."""
         return frozenset(name for condition in self.where for name in condition.names)
 
-    @property
-    def subject_names(self) -> frozenset[str]:
-        """The axes on which files, launch files and kernels depend."""
-        return self.files.names | self.launches.names | self.kernels.names
+    def all_choices(self) -> Iterator[tuple[str, Choice]]:
+        """What its keys hold, with what they are called."""
+        yield "files", self.files
+        yield "kernels", self.kernels
+        yield from self.choices.items()
+        yield "launch", self.launches
+        yield "memory_latency", self.latencies
+        yield "machines", self.machines
+        for key, choices in (("params", self.parameters), ("loop_bounds", self.loop_bounds)):
+            yield from ((f"{key}.{name}", choice) for name, choice in choices.items())
 
-    def size_of(self, names: Collection[str]) -> int:
-        """How many combinations there are of the axes of these names, without ``where``."""
-        return prod(len(values) for name, values in self.axes.items() if name in names)
+    def combinations(self) -> Iterator[dict[str, int | str]]:
+        """The combinations of axes that ``where`` leaves in.
 
-    def domain_names(self, names: frozenset[str]) -> frozenset[str]:
-        """These axes, with those of all conditions that name one of them: see :meth:`domain`."""
-        conditions = self.condition_names
-        return names | conditions if names & conditions else names
-
-    def domain(self, names: frozenset[str]) -> Iterator[dict[str, int | str]]:
-        """The combinations of axes that ``where`` leaves in, as far as these axes are concerned.
-
-        Where ``where`` names one of them, all that it names come along. Some combination of the
-        other axes has to be left in. A combination for which a condition is false is out, whatever
-        the others are; raises NoValueError if none is false and one has no value. Cost: linear in
-        the product; a condition is decided as soon as its axes have values.
+        One for which a condition is false is out, whatever the others are; raises NoValueError if
+        none is false and one has no value. Cost: linear in the product; a condition is decided as
+        soon as its axes have values.
         """
-        chosen = [name for name in self.axes if name in self.domain_names(names)]
-        decided: list[list[Condition]] = [[] for _ in range(len(chosen) + 1)]
+        axes = list(self.axes)
+        decided: list[list[Condition]] = [[] for _ in range(len(axes) + 1)]
         for condition in self.where:
-            if not condition.names.keys() <= set(chosen):
-                continue
-            depth = max((chosen.index(name) + 1 for name in condition.names), default=0)
+            depth = max((axes.index(name) + 1 for name in condition.names), default=0)
             decided[depth].append(condition)
-        return self._walk(chosen, decided, {}, 0, None)
+        return self._walk(decided, {}, None)
 
     def _walk(
         self,
-        chosen: list[str],
         decided: list[list[Condition]],
         values: dict[str, int | str],
-        depth: int,
         failure: NoValueError | None,
     ) -> Iterator[dict[str, int | str]]:
-        """The combinations that begin with these values, of the first ``depth`` axes."""
-        for condition in decided[depth]:
+        """The combinations that begin with these values, of the first axes."""
+        for condition in decided[len(values)]:
             try:
                 if not condition.holds(values):
                     return
             except NoValueError as error:
                 failure = error
-        if depth == len(chosen):
-            if failure is not None:
-                raise NoValueError(f"where: {failure}{for_values(values)}")
-            yield dict(values)
-            return
-        for value in self.axes[chosen[depth]]:
-            values[chosen[depth]] = value
-            yield from self._walk(chosen, decided, values, depth + 1, failure)
+        if len(values) < len(self.axes):
+            name = list(self.axes)[len(values)]
+            for value in self.axes[name]:
+                yield from self._walk(decided, {**values, name: value}, failure)
+        elif failure is not None:
+            raise NoValueError(f"where: {failure}{for_values(values, self.condition_names)}")
+        else:
+            yield values
 
     def fixed_factor(self) -> int:
         """How many units each subject has for one combination of axes."""
@@ -233,7 +223,7 @@ class SweepTable:
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
         """
-        for values in self.domain(frozenset(self.axes) | self.condition_names):
+        for values in self.combinations():
             alone: dict[str, Sequence[Value]] = {
                 key: choice.texts(values) if key in PATHS else choice.values(values)
                 for key, choice in self.choices.items()
@@ -242,14 +232,12 @@ class SweepTable:
             loops = {key: choice.values(values) for key, choice in self.loop_bounds.items()}
             latencies: Sequence[Value | None] = self.latencies.values(values) or (None,)
             machines = [sources.machines[name] for name in self.machines.texts(values)]
-            others: Product[Any] = Product(
-                (
-                    *(*alone.values(), *parameters.values(), *loops.values()),
-                    *(latencies, machines, self.schedules),
-                )
+            others = (
+                *(*alone.values(), *parameters.values(), *loops.values()),
+                *(latencies, machines, self.schedules),
             )
             for subject in self.subjects(values, sources):
-                for picked in others:
+                for picked in _products(others):
                     taken = iter(picked)
                     keys = {key: next(taken) for key in alone}
                     keys["params"] = {name: next(taken) for name in parameters}
@@ -260,6 +248,16 @@ class SweepTable:
                     if policy is not None:
                         request = replace(request, method=method, policy=policy)
                     yield request, values | self._named(subject[1], keys)
+
+
+def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """All combinations, the last factor varies fastest; none is copied, as itertools does."""
+    if not factors:
+        yield ()
+        return
+    for picked in _products(factors[:-1]):
+        for value in factors[-1]:
+            yield (*picked, value)
 
 
 def _kernels(
@@ -295,7 +293,7 @@ def _request(
     return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
 
 
-def for_values(values: Values) -> str:
-    """``, for tm = 16, tn = 32``: the end of a message about a combination of axes."""
-    listed = ", ".join(f"{name} = {value}" for name, value in values.items())
+def for_values(values: Values, names: Collection[str]) -> str:
+    """``, for tm = 16, tn = 32``: the end of a message about what these axes lead to."""
+    listed = ", ".join(f"{name} = {value}" for name, value in values.items() if name in names)
     return f", for {listed[:_LONGEST_SHOWN]}" if listed else ""

@@ -17,7 +17,7 @@ from ptxwcet.opened.inputs import KeyedRequest, describe_here
 from ptxwcet.support.csv_cells import spelled
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.sweeps.sweep_plan import PlannedUnit, SweepPlan
-from ptxwcet.sweeps.sweep_values import RESULT_COLUMNS
+from ptxwcet.sweeps.sweep_reading import RESULT_COLUMNS
 
 PARQUET, CSV, EFFORT = "results.parquet", "results.csv", "effort.csv"
 BEFORE, AFTER = RESULT_COLUMNS[:2], RESULT_COLUMNS[2:]
@@ -64,7 +64,7 @@ def write_tables(plan: SweepPlan, folder: Path, rows: Iterator[Row]) -> Counter[
     import pyarrow.parquet as parquet
 
     columns = (*BEFORE, *plan.columns, *AFTER)
-    integers = {*INTEGERS, *plan.integer_columns}
+    integers = {*INTEGERS, *plan.integer_columns()}
     kinds = [
         arrow.float64()
         if name in _FLOATS

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.validate.cases import Case
+from ptxwcet.validate.cases import Case, Plan, standard_plan
 from ptxwcet.validate.checks import Bounds, Findings, Violation, check_case
 from ptxwcet.validate.generator import FAMILIES, mixed_case
-from ptxwcet.validate.plans import Plan, standard_plan
 
 MOST_STATES = 20_000
 """States after which a search is given up: above what nearly all cases of tiny families need."""
@@ -79,27 +77,6 @@ class Tally:
                     _keep(mine, value)
                 case _:
                     setattr(self, name, mine + value)
-
-    def to_json(self) -> dict[str, Any]:
-        """The tally as plain data; :meth:`from_json` reads it back."""
-        return {
-            name: {str(key): value[key] for key in sorted(value)}
-            if isinstance(value, Counter)
-            else value
-            for name, value in vars(self).items()
-        }
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Tally:
-        """The tally that ``to_json`` wrote."""
-        tally = Tally()
-        for name, value in data.items():
-            if name.endswith("permille"):
-                value = Counter({int(key): count for key, count in value.items()})
-            elif isinstance(value, dict):
-                value = Counter(value)
-            setattr(tally, name, value)
-        return tally
 
 
 def _keep(examples: list[str], more: Iterable[str]) -> None:

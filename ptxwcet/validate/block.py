@@ -20,9 +20,8 @@ from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.simulator.scheduled import claim_schedule
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.validate.cases import Case
+from ptxwcet.validate.cases import DETERMINISTIC, Case, Plan, Run
 from ptxwcet.validate.checks import Check, Violation, run_alone
-from ptxwcet.validate.plans import DETERMINISTIC, Plan, Run
 from ptxwcet.validate.witness import Witness, find_witness
 from ptxwcet.warp.program import BlockWorkload, WarpProgram
 

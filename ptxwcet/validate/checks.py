@@ -26,9 +26,7 @@ from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.validate.cases import Case, shortened, unrolled
-from ptxwcet.validate.plans import DETERMINISTIC, Plan, Run
-from ptxwcet.validate.schedules import longest_of_all
+from ptxwcet.validate.cases import DETERMINISTIC, Case, Plan, Run, shortened, unrolled
 from ptxwcet.warp.program import BlockWorkload, Repeat, Scoreboard, WarpClass, WarpProgram
 
 BoundFunction = Callable[[BlockAnalysis], Outcome]
@@ -292,3 +290,27 @@ def has_loops(workload: BlockWorkload) -> bool:
 
 def _answer(outcome: Outcome) -> int | None:
     return outcome.cycles if isinstance(outcome, BlockBound) else None
+
+
+def longest_of_all(simulator: Simulator, *, most: int) -> int | None:
+    """The longest of all work-conserving schedules, one by one; None if that takes more runs.
+
+    Depth first through the scripts of decisions that the engine follows: a decision is an index
+    among the eligible warps, so the one after the last wraps to 0. Cost: about two runs a schedule.
+    """
+    run = simulator.run_script(())
+    longest, runs = run.cycles, 1
+    decisions = run.decisions.tolist()
+    while decisions:
+        if runs == most:
+            return None
+        position = len(decisions) - 1
+        tried = [*decisions[:position], decisions[position] + 1]
+        run = simulator.run_script(tried)
+        runs += 1
+        if run.decisions[position] == 0:  # wrapped: this choice is exhausted
+            decisions = decisions[:position]
+            continue
+        longest = max(longest, run.cycles)
+        decisions = run.decisions.tolist()
+    return longest

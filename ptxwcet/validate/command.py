@@ -240,7 +240,7 @@ def _of_grids(grids: list[GridValidation | None]) -> tuple[dict[str, Any], str]:
 
 def _attack_paths(request: Request, attacks: int, shown: _Shown) -> list[Diagnostic]:
     # here: the emulator is loaded only when something is executed
-    from ptxwcet.validate.launches import attack_paths
+    from ptxwcet.validate.inputs import attack_paths
 
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)

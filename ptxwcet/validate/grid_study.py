@@ -22,7 +22,7 @@ from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.launch_costs import LaunchCosts
-from ptxwcet.validate.plans import Run
+from ptxwcet.validate.cases import Run
 
 MOST_INSTRUCTIONS = 4_000_000
 """Warp-instructions of a grid that is run: some seconds for all its runs, and 240 MB at most."""

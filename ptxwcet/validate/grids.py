@@ -6,6 +6,7 @@ case, dealt to the warps anew for each kind.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +26,10 @@ from ptxwcet.simulator.grid import (
 )
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.validate.cases import Case, deal
+from ptxwcet.validate.cases import Case, Run, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
-from ptxwcet.validate.plans import Run
+from ptxwcet.validate.shrink import descend
 from ptxwcet.validate.witness import describe
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 
@@ -148,11 +149,9 @@ def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolat
 
     Greedy, and a function of its arguments. Cost: at most :data:`_MOST_TRIES` runs.
     """
-    tries = 0
+    tries = itertools.count()
 
     def again(grid: GridCase) -> GridViolation | None:
-        nonlocal tries
-        tries += 1
         try:
             bound = bound_case(grid, bounds or Bounds())
             cycles = _length(grid, _workload(grid), violation.run)
@@ -160,15 +159,10 @@ def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolat
             return None
         return GridViolation(grid, violation.run, cycles, bound) if cycles > bound else None
 
-    progress = True
-    while progress:
-        progress = False
-        for grid in _smaller(violation.grid):
-            found = again(grid) if tries < _MOST_TRIES else None
-            if found is not None:
-                violation, progress = found, True
-                break
-    return violation
+    def still(grid: GridCase) -> bool:
+        return next(tries) < _MOST_TRIES and again(grid) is not None
+
+    return again(descend(violation.grid, _smaller, still)) or violation
 
 
 def _smaller(grid: GridCase) -> Iterator[GridCase]:

@@ -20,8 +20,8 @@ from ptxwcet.opened.front_ends import read_program
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
-from ptxwcet.validate.launches import attack_analysis
-from ptxwcet.validate.shrink_text import shrink_text
+from ptxwcet.validate.inputs import attack_analysis
+from ptxwcet.validate.shrink import shrink_text
 
 RANDOM_KERNELS = 12
 _ATTACKS = 8

@@ -1,4 +1,4 @@
-"""The self-test: known cases, random cases, the engine against its two oracles.
+"""The self-test: known cases, random cases, the engine against its two oracles; its report.
 
 Everything in a :class:`SelfTest` is a function of the installed files, the seed and the number of
 cases: two runs with these three equal print the same.
@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ptxwcet.support.installation import Digest, installed_digests, installed_versions
-from ptxwcet.validate.attack import MOST_STATES, Tally, attack
-from ptxwcet.validate.cases import Case
+from ptxwcet.report.head import ReportHead, report_head
+from ptxwcet.support.installation import (
+    Digest,
+    describe_installation,
+    installed_digests,
+    installed_versions,
+)
+from ptxwcet.validate.attack import MOST_STATES, Tally, attack, quantile
+from ptxwcet.validate.cases import Case, Plan, standard_plan
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.corpus import CORPUS, KnownCase
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import GridTally, attack_grids
-from ptxwcet.validate.plans import Plan, standard_plan
+from ptxwcet.validate.path_selftest import PathSelfTest
 from ptxwcet.validate.witness import Witness, find_witness
 
 _CHUNK = 240
@@ -133,3 +140,161 @@ def _differences(known: KnownCase, values: tuple[int | None, ...]) -> list[str]:
         for name, value, right in zip(names, values, expected, strict=True)
         if value != right
     ]
+
+
+# --- the report, schema number 1 ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tightness:
+    """Bound over longest observed run in thousandths: least, median and most of the cases."""
+
+    least: int | None
+    median: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRow:
+    """Random blocks of one kind; ``gub_exceeded``: in how many a kind of run exceeded GUB."""
+
+    cases: int
+    searched_exhaustively: int
+    runs: int
+    violations: int
+    gub_exceeded: Mapping[str, int]
+    safe_over_longest_permille: Tightness
+
+
+@dataclass(frozen=True, slots=True)
+class GridsRow:
+    """Random grids against the bound of a launch; ``contradicted`` says which were above it."""
+
+    grids: int
+    runs: int
+    contradicted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathsRow:
+    """Kernels executed on adversarial data; ``contradicted`` are paths or times not foreseen."""
+
+    kernels: int
+    bounded: int
+    runs: int
+    contradicted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestReport(ReportHead):
+    """What was tested, with what, and what was found.
+
+    ``sha256`` is of the tool's Python sources together (``sources``) and of each machine file;
+    ``known_cases`` by name say what differs from what is known; ``checks`` how often each check was
+    made. ``witnesses`` are shrunk counterexamples, line by line.
+    """
+
+    versions: Mapping[str, str]
+    sha256: Mapping[str, str]
+    seed: int
+    known_cases: Mapping[str, tuple[str, ...]]
+    random_cases: int
+    checks: Mapping[str, int]
+    families: Mapping[str, FamilyRow]
+    grids: GridsRow
+    violations: int
+    witnesses: tuple[tuple[str, ...], ...]
+    paths: PathsRow
+    passed: bool
+
+
+def build_selftest_report(summary: SelfTest, paths: PathSelfTest) -> SelfTestReport:
+    """The report of a self-test: it has passed if both of its halves have."""
+    grids = summary.grids
+    return SelfTestReport(
+        *report_head(),
+        dict(summary.versions),
+        {digest.what: digest.sha256 for digest in summary.digests},
+        summary.seed,
+        dict(summary.known),
+        summary.cases,
+        dict(summary.checks),
+        {name: _family(tally) for name, tally in summary.families},
+        GridsRow(grids.grids, grids.runs, tuple(map(str, grids.violations))),
+        summary.violations,
+        tuple(tuple(witness.lines()) for witness in summary.witnesses),
+        PathsRow(paths.kernels, paths.bounded, paths.runs, tuple(map(str, paths.diagnostics))),
+        summary.passed and not paths.diagnostics,
+    )
+
+
+def differences_from(report: SelfTestReport) -> Iterator[str]:
+    """What a self-test was made with that is another one here; empty if all is the same."""
+    versions, digests = describe_installation()
+    for name, value in report.versions.items():
+        if versions.get(name) != value:
+            yield f"{name} {value}, here {versions.get(name, 'none')}"
+    for name in dict.fromkeys((*digests, *report.sha256)):
+        if digests.get(name) != report.sha256.get(name):
+            yield f"other {name}"
+
+
+def _family(tally: Tally) -> FamilyRow:
+    return FamilyRow(
+        tally.cases,
+        tally.searched,
+        tally.runs,
+        tally.violations,
+        dict(sorted(tally.gub_exceeded.items())),
+        Tightness(*(quantile(tally.safe_permille, share) for share in (0.0, 0.5, 1.0))),
+    )
+
+
+def selftest_lines(report: SelfTestReport) -> Iterator[str]:
+    """The report as text for people."""
+    yield "ptxwcet self-test"
+    for name, version in report.versions.items():
+        yield f"  {name:<28} {version}"
+    yield "sha256"
+    for name, digest in report.sha256.items():
+        yield f"  {name:<28} {digest}"
+    yield f"known cases: {len(report.known_cases)}"
+    for name, problems in report.known_cases.items():
+        yield f"  {name:<34} {'; '.join(problems) or 'as known'}"
+    yield f"random cases: {report.random_cases:,}, the first ones of seed {report.seed}"
+    columns = ("family", "cases", "searched", "runs", "violations", "SAFE / longest observed")
+    yield (
+        f"  {columns[0]:<16}" + "".join(f"{name:>12}" for name in columns[1:5]) + f"  {columns[5]}"
+    )
+    for name, family in report.families.items():
+        counts = (family.cases, family.searched_exhaustively, family.runs, family.violations)
+        yield f"  {name:<16}" + "".join(f"{n:>12,}" for n in counts) + f"  {_tightness(family)}"
+    yield "checks made"
+    for name, count in report.checks.items():
+        yield f"  {name:<52} {count:>12,}"
+    yield from _verdict(report)
+
+
+def _verdict(report: SelfTestReport) -> Iterator[str]:
+    grids, paths = report.grids, report.paths
+    yield (
+        f"grids: {grids.grids:,} random grids, {grids.runs:,} runs, "
+        f"{len(grids.contradicted):,} contradicted"
+    )
+    yield (
+        f"paths: {paths.kernels} kernels, {paths.bounded} bounded, {paths.runs} runs on "
+        f"adversarial data, {len(paths.contradicted)} contradicted"
+    )
+    violations = report.violations + len(paths.contradicted)
+    yield f"violations: {violations}"
+    if violations or report.random_cases:
+        yield "passed" if report.passed else "FAILED"
+    else:
+        yield "FAILED: no random case was run: give a longer --timeout, or --cases"
+
+
+def _tightness(row: FamilyRow) -> str:
+    """Least, median and largest ratio of the bound to the longest observed schedule."""
+    one = row.safe_over_longest_permille
+    values = (one.least, one.median, one.most)
+    return " .. ".join("-" if value is None else f"{value / 1000:.3f}" for value in values)

@@ -9,8 +9,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.validate.path_selftest import run_path_selftest
-from ptxwcet.validate.selftest import run_selftest
-from ptxwcet.validate.selftest_report import build_selftest_report, selftest_lines
+from ptxwcet.validate.selftest import build_selftest_report, run_selftest, selftest_lines
 
 _MOST_SHOWN = 3
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
@@ -23,7 +24,11 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+MOST_TRIES = 400
+"""Of a text that is shrunk."""
+
 Body = tuple[Node, ...]
+_Value = TypeVar("_Value")
 
 
 def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.0) -> Case:
@@ -36,7 +41,7 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
 
     def still(candidate: Case) -> bool:
         try:
-            return persists(candidate)
+            return time.monotonic() < end and persists(candidate)
         except (PtxwcetError, ValueError):  # ValueError: a latency below the time of its servers
             return False
 
@@ -50,29 +55,20 @@ def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.
             _fewer_cores,
             _plainer_units,
         ):
-            case, changed = _descend(case, step, still, end)
-            progress = progress or changed
+            smaller = descend(case, step, still)
+            progress = progress or smaller is not case
+            case = smaller
     return replace(case, name=f"shrunk from {case.name}")
 
 
-def _descend(
-    case: Case,
-    step: Callable[[Case], Iterator[Case]],
-    still: Callable[[Case], bool],
-    end: float,
-) -> tuple[Case, bool]:
+def descend(
+    large: _Value, step: Callable[[_Value], Iterator[_Value]], still: Callable[[_Value], bool]
+) -> _Value:
     """Takes simplifications of one kind for as long as one keeps the violation."""
-    changed = False
-    simplified = True
-    while simplified:
-        simplified = False
-        for candidate in step(case):
-            if time.monotonic() > end:
-                return case, changed
-            if still(candidate):
-                case, changed, simplified = candidate, True, True
-                break
-    return case, changed
+    found: _Value | None = large
+    while found is not None:
+        large, found = found, next(filter(still, step(found)), None)
+    return large
 
 
 def _fewer_cores(case: Case) -> Iterator[Case]:
@@ -208,3 +204,43 @@ def _smaller(value: int, least: int) -> Iterator[int]:
     yield from dict.fromkeys(
         n for n in (least, (value + least) // 2, value - 1) if least <= n < value
     )
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def shrink_text(text: str, remains: Callable[[str], bool]) -> str:
+    """Deletes instructions, many at once and then one by one, as long as ``remains`` holds.
+
+    Labels and declarations stay. Cost: at most :data:`MOST_TRIES` calls of ``remains``.
+    """
+    lines = text.splitlines()
+    tries = 0
+    size = max(len(lines) // 4, 1)
+    while True:
+        start = len(lines) - size
+        removed = False
+        while start > -size and tries < MOST_TRIES:
+            chosen = {
+                place
+                for place in range(max(start, 0), min(start + size, len(lines)))
+                if _is_deletable(lines[place])
+            }
+            start -= size
+            if not chosen:
+                continue
+            kept = [line for place, line in enumerate(lines) if place not in chosen]
+            tries += 1
+            if remains("\n".join(kept) + "\n"):
+                lines = kept
+                removed = True
+        if tries >= MOST_TRIES or (size == 1 and not removed):
+            return "\n".join(lines) + "\n"
+        if not removed or size > 1:
+            size = max(size // 2, 1)
+
+
+def _is_deletable(line: str) -> bool:
+    """Whether a line is an instruction."""
+    line = line.strip()
+    return line.endswith(";") and not line.startswith((".", "//")) and "ld.param" not in line

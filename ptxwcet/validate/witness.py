@@ -9,9 +9,8 @@ from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.run import SimulatedRun
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.validate.cases import Case, shortened
+from ptxwcet.validate.cases import Case, Plan, shortened
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
-from ptxwcet.validate.plans import Plan
 from ptxwcet.validate.shrink import shrink
 from ptxwcet.warp.program import (
     Barrier,

@@ -52,8 +52,8 @@ from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
+from ptxwcet.validate.cases import Run
 from ptxwcet.validate.containment import find_departure
-from ptxwcet.validate.plans import Run
 from ptxwcet.warp.program import TimedInstruction
 
 MACHINES = ("orin-ecrts2025-16sm", "orin-ecrts2025-16sm", "rtx3070-gpgpusim")

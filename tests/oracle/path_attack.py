@@ -54,8 +54,8 @@ from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
+from ptxwcet.validate.cases import Run
 from ptxwcet.validate.containment import find_departure
-from ptxwcet.validate.plans import Run
 
 MOST_COMPARED = 3_000
 """Blocks of a warp's run up to which it is compared as a sequence, and simulated."""

@@ -56,10 +56,7 @@ def _half_a_bound() -> Iterator[None]:
     from ptxwcet.validate import inputs as input_validation
 
     right = input_validation.safe_cycles
-    with (
-        patch("ptxwcet.validate.inputs.safe_cycles", lambda piece: right(piece) // 2),
-        patch("ptxwcet.validate.launches.safe_cycles", lambda piece: right(piece) // 2),
-    ):
+    with patch("ptxwcet.validate.inputs.safe_cycles", lambda piece: right(piece) // 2):
         yield
 
 

@@ -48,7 +48,7 @@ def cells_of(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and _state(int(entry.name))[1] == parent:
             with contextlib.suppress(OSError):
-                if b"cell_main" in (entry / "cmdline").read_bytes():
+                if b"sweeps.cell import main" in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return [process for process in found if is_alive(process)]
 

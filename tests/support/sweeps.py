@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Sequence
 from itertools import product
@@ -100,26 +98,17 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def csv_bytes(rows: Sequence[Row]) -> bytes:
-    """The rows as ``results.csv``."""
-    sink = io.StringIO(newline="")
-    writer = csv.DictWriter(sink, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return sink.getvalue().encode()
-
-
 def write_parquet(rows: Sequence[Row], path: Path, **metadata: str) -> None:
     """The rows as ``results.parquet``; ``metadata`` are keys after ``ptxwcet.``."""
     import pyarrow
     from pyarrow import parquet
 
     names = list(rows[0])
-    plan = names[names.index("key") + 1 : names.index("file")]
+    plan = [name for name in names if name in PLAN_COLUMNS]
     fields = []
     for name in names:
         is_integer = name in INTEGERS or (
-            name in plan and all(isinstance(row[name], int) for row in rows)
+            name in plan and all(isinstance(row[name], int | None) for row in rows)
         )
         kind = pyarrow.int64() if is_integer else pyarrow.string()
         fields.append(pyarrow.field(name, pyarrow.float64() if name == "seconds" else kind))

@@ -20,9 +20,8 @@ from programs import run_program
 
 import ptxwcet.sweeps.attacks as package
 from ptxwcet.commands.schema.report import schema_of
-from ptxwcet.sweeps.attack_file import read_attack_file
 from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
-from ptxwcet.sweeps.attacks import ATTACKS, Attack, Seen
+from ptxwcet.sweeps.attacks import ATTACKS, Attack, Seen, read_attack_file
 from ptxwcet.sweeps.engine import embedded_cluster
 
 BROKEN = ROOT / "tests" / "support" / "broken_attacks.py"

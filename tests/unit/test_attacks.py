@@ -16,8 +16,7 @@ from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
-from ptxwcet.validate.adversarial import AdversarialData
-from ptxwcet.validate.launches import MOST_ATTACKED, attack_analysis
+from ptxwcet.validate.inputs import MOST_ATTACKED, AdversarialData, attack_analysis
 from ptxwcet.validate.path_selftest import run_path_selftest
 
 MACHINE = load_machine("orin-ecrts2025")

@@ -17,8 +17,7 @@ import pytest
 from loopback import PATIENCE, await_that, is_alive
 
 from ptxwcet.sweeps import cell
-from ptxwcet.sweeps.cell import close_cells, run_units
-from ptxwcet.sweeps.work import Ending, Limits, Result, Unit
+from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit, close_cells, run_units
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits of Linux")
 DIED, DONE, RAISED = Ending.DIED, Ending.DONE, Ending.RAISED
@@ -171,7 +170,7 @@ _PARENT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from ptxwcet.sweeps.cell import run_units
-from ptxwcet.sweeps.work import Limits, Unit
+from ptxwcet.sweeps.cell import Limits, Unit
 units = [Unit(0, ("state", None), {}), Unit(1, (sys.argv[2], None), {})]
 for result in run_units("bad_units:work", units, Limits()):
     print(json.dumps(result.value), flush=True)
@@ -206,7 +205,7 @@ def test_ctrl_c_is_for_the_parent() -> None:
         os.killpg(parent.pid, signal.SIGINT)
         await_that(lambda: not is_alive(child))
         _, said = parent.communicate(timeout=PATIENCE)
-        assert "cell_main" not in said
+        assert "in main" not in said
 
 
 def test_no_standard_error() -> None:

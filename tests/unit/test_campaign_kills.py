@@ -27,8 +27,8 @@ from loopback import (
 )
 from places import SAMPLES
 
+from ptxwcet.sweeps.cell import Limits, Unit
 from ptxwcet.sweeps.engine import connected_cluster, run_campaign
-from ptxwcet.sweeps.work import Limits, Unit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, /proc")
 UNITS = 16

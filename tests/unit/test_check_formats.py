@@ -15,10 +15,8 @@ import pytest
 from places import DATA, SAMPLES
 from programs import run_program
 
-from ptxwcet.commands.check.github import github_commands
-from ptxwcet.commands.check.junit import junit_xml
+from ptxwcet.commands.check.formats import github_commands, junit_xml, sarif_log
 from ptxwcet.commands.check.report import CheckReport, run_plan
-from ptxwcet.commands.check.sarif import sarif_log
 from ptxwcet.commands.check.study import read_plan
 
 SARIF = json.loads((DATA / "sarif" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))

@@ -102,7 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "times.csv").write_text("\n".join(times) + "\n")
     frame = '[[launch]]\nfile = "kernel.ptx"\nlaunch = "launch.toml"\ntimes = 60\n'
     (tmp_path / "frame.toml").write_text(frame)
-    shutil.copy(SAMPLES / "sweep/results.csv", tmp_path / "results.csv")
+    shutil.copy(SAMPLES / "sweep/results.parquet", tmp_path / "results.parquet")
     sweep = '[[sweep]]\nfiles = "kernel.ptx"\nblock = [64, 128]\ngrid = 4\nparams = { n = 999 }\n'
     (tmp_path / "sweep.toml").write_text(sweep)
     plan = '[[check]]\nfiles = "kernel.ptx"\nlaunch = "launch.toml"\nbudget = "9 ms"\n'

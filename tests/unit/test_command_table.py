@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(SAMPLES / "launches/saxpy.toml", folder / "l.toml")
     times = ["cycles", *(str(1000 + (k * k * 7919) % 97 + k % 13) for k in range(300))]
     (folder / "times.csv").write_text("\n".join(times) + "\n")
-    shutil.copy(SAMPLES / "sweep/results.csv", folder / "results.csv")
+    shutil.copy(SAMPLES / "sweep/results.parquet", folder / "results.parquet")
     (folder / "frame.toml").write_text('[[launch]]\nfile = "kernel.ptx"\nlaunch = "l.toml"\n')
     sweep = '[[sweep]]\nfiles = "kernel.ptx"\nblock = [64, 128]\ngrid = 4\nparams = { n = 999 }\n'
     (folder / "sweep.toml").write_text(sweep)

@@ -45,8 +45,7 @@ from ptxwcet.validate.attack import Tally
 from ptxwcet.validate.attack_rows import attack_rows
 from ptxwcet.validate.generator import FAMILIES
 from ptxwcet.validate.grids import GridTally
-from ptxwcet.validate.selftest import SelfTest
-from ptxwcet.validate.selftest_report import SelfTestReport, build_selftest_report
+from ptxwcet.validate.selftest import SelfTest, SelfTestReport, build_selftest_report
 
 SAXPY = (SAMPLES / "saxpy.ptx", "--block", "256", "--grid", "4", "--param", "n=1000")
 MADE = Circumstances("ptxwcet dossier", datetime(2026, 1, 2, tzinfo=UTC), ())

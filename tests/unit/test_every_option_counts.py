@@ -76,7 +76,7 @@ BASES: dict[str, Words] = {
     "sequence": {"FILE": "frame.toml", "--machine": "titan-v"},
     "simulate": {"--policy": "lrr"},
     "sweep": {"PLAN": "sweep.toml", "-o": "out", "--workers": "1"},
-    "sweep-report": {"RESULTS": "results.csv"},
+    "sweep-report": {"RESULTS": "results.parquet"},
     "trace": {**LAUNCHED, "--policy": "lrr", "-o": "out.csv"},
     "validate": {"--seeds": "1", "--timeout": "2"},
     "what-if": {"--set": "fma.latency=2"},
@@ -324,7 +324,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             shutil.copy(SAMPLES / f"{name}{suffix}", folder / f"{kept}{suffix}")
     shutil.copy(SAMPLES / "launches/saxpy.toml", folder / "l.toml")
     shutil.copy(SAMPLES / "launches/scan.toml", folder / "scan.toml")
-    shutil.copy(SAMPLES / "sweep/results.csv", folder / "results.csv")
+    shutil.copy(SAMPLES / "sweep/results.parquet", folder / "results.parquet")
     text = (SAMPLES / "vector_add.ptx").read_text()
     (folder / "odd.ptx").write_text(text.replace("add.f32", "frobnicate.f32"))
     (folder / "other.cu").write_text(

@@ -15,10 +15,9 @@ from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.validate.attack import MOST_STATES, attack
-from ptxwcet.validate.cases import Case, deal
+from ptxwcet.validate.cases import Case, deal, standard_plan
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.corpus import CORPUS, KnownCase
-from ptxwcet.validate.plans import standard_plan
 from ptxwcet.validate.selftest import run_selftest
 from ptxwcet.validate.shrink import shrink
 from ptxwcet.validate.witness import describe, find_witness

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from programs import run_program
-from sweeps import csv_bytes, sgemm_sweep
+from sweeps import sgemm_sweep, write_parquet
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api")
@@ -23,8 +23,8 @@ PAINTED = """() => {
 
 
 def test_wide_narrow_and_dark(tmp_path: Path) -> None:
-    results, path = tmp_path / "results.csv", tmp_path / "page.html"
-    results.write_bytes(csv_bytes(sgemm_sweep((16, 64, 128), (8, 16), (4, 8))))
+    results, path = tmp_path / "results.parquet", tmp_path / "page.html"
+    write_parquet(sgemm_sweep((16, 64, 128), (8, 16), (4, 8)), results)
     assert run_program("sweep-report", results, "--html", path).code == 0
     painted = {}
     with playwright.sync_playwright() as driver:

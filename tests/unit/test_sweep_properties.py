@@ -98,7 +98,7 @@ def test_columns_say_what_is_asked(folder: Path) -> None:
                 ("sms", request.gpu.sms),
             ):
                 assert said.get(f"set.{key}", held) == held
-            for name in plan.integer_columns:
+            for name in plan.integer_columns():
                 assert said[name] is None or type(said[name]) is int
             # what no column tells apart is the same request
             own = (request.path, request.machine, request.block, request.grid, request.policy)

@@ -53,5 +53,6 @@ def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
 
 def _table(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield title if rows else f"no {title.partition(' (')[0]}"
-    for line in aligned(rows, range(5)):
-        yield f"  {line}"
+    if not rows:
+        return
+    yield from (f"  {line}".rstrip() for line in aligned(rows))

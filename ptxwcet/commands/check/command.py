@@ -12,10 +12,8 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, is_quiet
 from ptxwcet.cli.paths import KEPT_ANSWERS, PlanInput
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.commands.check.github import github_commands
-from ptxwcet.commands.check.junit import junit_xml
+from ptxwcet.commands.check.formats import github_commands, junit_xml, sarif_log
 from ptxwcet.commands.check.report import CheckReport, run_plan
-from ptxwcet.commands.check.sarif import sarif_log
 from ptxwcet.commands.check.study import PLAN, read_plan
 from ptxwcet.commands.check.text import render_check_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
 from ptxwcet.report.head import DiagnosticRow, Refused
-from ptxwcet.support.printable import plural, printable_line
+from ptxwcet.support.printable import aligned, plural, printable_line
 
 _HEADS = ("", "kernel", "launch", "machine", "bound", "", "budget", "claim")
 _NUMBERS = (4, 5)  # columns to the right
@@ -13,15 +13,8 @@ _NUMBERS = (4, 5)  # columns to the right
 
 def render_check_text(report: CheckReport) -> str:
     """The table of all checks, then the problems of those that did not pass, then their number."""
-    table = [_HEADS, *(_cells(row) for row in report.checks)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(_HEADS))]
     lines = [f"{report.tool} {report.version}  {printable_line(report.plan)}", ""]
-    for texts in table:
-        cells = [
-            cell.rjust(width) if i in _NUMBERS else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(texts, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
+    lines += aligned([_HEADS, *(_cells(row) for row in report.checks)], _NUMBERS)
     for check in report.checks:
         if check.problems:
             lines += ["", printable_line(_headline(check)), *map(problem_text, check.problems)]

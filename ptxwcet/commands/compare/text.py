@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxwcet.commands.compare.payment import Change, LineChange, Payment, difference_of
-from ptxwcet.commands.compare.report import DiffReport, KernelChange
-from ptxwcet.support.printable import plural, printable_line
+from ptxwcet.commands.compare.report import (
+    Change,
+    DiffReport,
+    KernelChange,
+    LineChange,
+    Payment,
+    difference_of,
+)
+from ptxwcet.support.printable import aligned, plural, printable_line
 
 _KINDS = (
     ("about", ""),
@@ -74,14 +80,7 @@ def _table(title: str, changes: Sequence[Change | LineChange], names: Sequence[s
     if not cells:
         return []
     table = [("old", "new", "difference", title), *cells]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    return [
-        "    "
-        + "  ".join(
-            [*(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]
-        )
-        for row in table
-    ]
+    return [f"    {line}" for line in aligned(table, range(3))]
 
 
 def _line(one: LineChange) -> str:

@@ -27,7 +27,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "hybrid": ("ptxwcet.methods.hybrid.report", "HybridReport"),
     "pwcet": ("ptxwcet.methods.pwcet.report", "PwcetReport"),
     "sequence": ("ptxwcet.commands.sequence.report", "SequenceReport"),
-    "selftest": ("ptxwcet.validate.selftest_report", "SelfTestReport"),
+    "selftest": ("ptxwcet.validate.selftest", "SelfTestReport"),
     "dossier": ("ptxwcet.dossier.report", "DossierReport"),
     "what-if": ("ptxwcet.commands.what_if.report", "WhatIfReport"),
     "sweep": ("ptxwcet.sweeps.results.sweep_model", "SweepReport"),

@@ -89,8 +89,7 @@ def render_sequence_text(report: SequenceReport) -> str:
         )
         for launch in report.launches[:_MOST_ROWS]
     ]
-    table = [("times", "cycles each", "total", "share", "launch"), *launches]
-    lines = list(aligned(table, left=(4,)))
+    lines = aligned([("times", "cycles each", "total", "share", "launch"), *launches], range(4))
     hidden = len(report.launches) - _MOST_ROWS
     if hidden > 0:
         lines.append(f"and {hidden:,} more (--format json lists all)")

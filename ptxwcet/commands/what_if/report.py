@@ -92,9 +92,9 @@ def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
         table.append(_cells((case.variant, *grown), has_launch))
     yield ""
     yield f"kernel     {kernel.readable}"
-    reasons = ["", "", *(one.reason and f"no bound: {one.reason}" for one in kernel.variants)]
-    rows = [(*line, reason) for line, reason in zip(table, reasons, strict=True)]
-    yield from aligned(rows, left=(0, len(heads)))
+    reasons = ["", "", *(f"no bound: {one.reason}" * bool(one.reason) for one in kernel.variants)]
+    told = [(*line, reason) for line, reason in zip(table, reasons, strict=True)]
+    yield from aligned(told, range(1, len(heads)))
 
 
 def _cells(

@@ -144,7 +144,7 @@ def _fits(row: ConditionRow, report: PwcetReport) -> Iterator[str]:
     head = ["fits", "choice", "n", "scale", "xi", "+-", "p of KS", "AD", "CvM"]
     if any(fit.levels for fit in row.fits):
         head += [f"{p:g}" for p in report.settings.probabilities]
-    yield from aligned([head, *(_fit(fit) for fit in row.fits)])
+    yield from aligned([head, *(_fit(fit) for fit in row.fits)], range(1, len(head)))
 
 
 def _fit(fit: FitRow) -> list[str]:
@@ -177,7 +177,9 @@ def _curve(condition: ConditionRow, report: PwcetReport) -> Iterator[str]:
             f"ends of {100 * settings.confidence:g} % intervals"
         )
         head = ["  probability", "pWCET", "law", "estimated curve", "law", "interval from", "claim"]
-        yield from aligned([head, *(_point(point, condition) for point in condition.curve)])
+        yield from aligned(
+            [head, *(_point(point, condition) for point in condition.curve)], range(1, len(head))
+        )
     for diagnostic in condition.diagnostics:
         if diagnostic.severity == "warning":
             yield f"  [{diagnostic.code}] {diagnostic.message}"
@@ -207,7 +209,7 @@ def _envelope(report: PwcetReport) -> Iterator[str]:
     for row in report.envelope:
         times = format_pwcet(row.pwcet), format_time(row.estimate)
         rows.append([f"  {row.exceedance:g}", times[0], row.condition, times[1]])
-    yield from aligned(rows)
+    yield from aligned(rows, range(1, len(rows[0])))
 
 
 def format_error(value: float | None) -> str:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=Command, name="sweep-report", example="ptxwcet sweep-report results.csv --best 5"
+    cls=Command,
+    name="sweep-report",
+    needs=("sweep",),
+    example="ptxwcet sweep-report results.parquet --best 5",
 )
 @click.argument("results", type=InputFile())
 @click.option(
@@ -61,17 +64,16 @@ def sweep_report(
 ) -> int:
     """Show what a sweep found: the best variants of each machine, what is refused, a map.
 
-    RESULTS is results.parquet (extra sweep) or results.csv of ptxwcet sweep; nothing is analysed.
+    RESULTS is results.parquet of ptxwcet sweep; nothing is analysed.
     Bounds are ranked machine by machine, those of launches and blocks and those of different
     guarantee apart. The map, of page, pictures and JSON, has the least bound over two columns: by
     default those that make the most cells.
 
     Exit code: 0 shown; 2 usage, or a file that is no result of a sweep.
     """
-    # here: numpy and what builds the report are no matter for other commands
-    from ptxwcet.sweeps.results.axes import NotAnAxis, chosen_rows
-    from ptxwcet.sweeps.results.results_file import read_results
-    from ptxwcet.sweeps.results.sweep_build import build_sweep_report
+    # here: pandas and what builds the report are no matter for other commands
+    from ptxwcet.sweeps.results.results_table import read_results
+    from ptxwcet.sweeps.results.sweep_build import NotAnAxis, build_sweep_report, chosen_rows
     from ptxwcet.sweeps.results.sweep_text import render_sweep_lines, render_sweep_text
 
     if html is not None or plots is not None:
@@ -100,8 +102,7 @@ def _draw(report: SweepReport, html: Path | None, plots: Path | None, form: str)
     # here: matplotlib and jinja2 are no matter for those who want text
     from ptxwcet.opened.opening import ReadFile
     from ptxwcet.report.page.parts import Made
-    from ptxwcet.sweeps.results.page.render import render_sweep_page
-    from ptxwcet.sweeps.results.pictures import draw_pictures, write_pictures
+    from ptxwcet.sweeps.results.pictures import draw_pictures, render_sweep_page, write_pictures
 
     pictures = draw_pictures(report)
     if plots is not None:

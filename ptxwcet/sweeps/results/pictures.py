@@ -1,5 +1,7 @@
 """The pictures of a sweep: the map of each machine, its best variants, what is not bounded.
 
+And the page that shows them, one HTML file that loads nothing; what comes from outside is escaped.
+
 Figures are made without a display and kept as SVG or PNG bytes; the same report gives the same
 bytes. The colours are those of the pages, and can be told apart by people who see few of them.
 """
@@ -7,23 +9,52 @@ bytes. The colours are those of the pages, and can be told apart by people who s
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from markupsafe import Markup
+from matplotlib import colormaps, rc_context
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from ptxwcet.report.page.parts import Made, fill, page_file, themed
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.printable import printable_picture
+from ptxwcet.support.printable import printable_line, printable_picture
 from ptxwcet.support.whole_files import write_bytes
-from ptxwcet.sweeps.results.bar_pictures import draw_best, draw_codes, draw_shares
-from ptxwcet.sweeps.results.map_picture import draw_map
-from ptxwcet.sweeps.results.sweep_model import SweepReport, scheduler_text
-from ptxwcet.sweeps.results.sweep_text import claim_text, scope_text
+from ptxwcet.sweeps.results import sweep_text
+from ptxwcet.sweeps.results.sweep_model import (
+    ColumnShares,
+    MachineRanking,
+    MapPanel,
+    Ranking,
+    SweepMap,
+    SweepReport,
+    Value,
+    scheduler_text,
+)
+from ptxwcet.sweeps.results.sweep_text import (
+    claim_text,
+    scope_text,
+    seconds_text,
+    time_digits,
+    times_text,
+    unit_of_time,
+    value_text,
+    variant_text,
+)
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
+_PACKAGE = "ptxwcet.sweeps.results"
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "ptxwcet",
     "svg.fonttype": "none",
@@ -42,8 +73,6 @@ class Picture:
 
     def bytes(self, form: str) -> bytes:
         """The picture as ``svg`` or ``png``."""
-        from matplotlib import rc_context
-
         sink = io.BytesIO()
         metadata: dict[str, str | None] = {"Date": None} if form == "svg" else {"Software": None}
         with rc_context(_SETTINGS), warnings.catch_warnings():
@@ -58,8 +87,6 @@ class Picture:
 
 def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
     """All pictures of a report. Cost: a second or so, whatever its size."""
-    from matplotlib import rc_context
-
     with rc_context({**_SETTINGS, "font.size": 9}):
         return (*_maps(report), *_bests(report), *_refusals(report))
 
@@ -80,6 +107,29 @@ def write_pictures(pictures: Sequence[Picture], folder: Path, form: str) -> None
             number += 1
         taken.add(name.casefold())
         write_bytes(folder / f"{name}.{form}", picture.bytes(form), "PW709")
+
+
+def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:
+    """The page. Cost: linear in what it shows."""
+    numbers = itertools.count()
+
+    def drawn(picture: Picture) -> str:
+        svg = picture.bytes("svg").decode()
+        for number, colour in enumerate(PALETTE):  # as parts.themed knows them
+            svg = svg.replace(colour, f"#12345{number}")
+        return Markup(themed(svg, f"p{next(numbers)}-").replace(SOFT, "var(--soft)"))
+
+    return fill(
+        "sweep.html",
+        package=_PACKAGE,
+        report=report,
+        pictures=pictures,
+        drawn=drawn,
+        made=made,
+        style=Markup(page_file("style.css") + page_file("sweep.css", _PACKAGE)),
+        say=sweep_text,
+        sentence=lambda text: f"{text[:1].upper()}{text[1:]}.",
+    )
 
 
 def _maps(report: SweepReport) -> Iterator[Picture]:
@@ -110,3 +160,282 @@ def _refusals(report: SweepReport) -> Iterator[Picture]:
         caption = f"Share of units without a bound, by {column.column}"
         name = f"refused-{column.column}"
         yield Picture("refused", name, caption, draw_shares(report, column))
+
+
+# --- bars -----------------------------------------------------------------------------------------
+
+PALETTE = ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#8a8f98")
+"""The colours of the pages, ``--c0`` to ``--c5``."""
+
+_OF_GUARANTEES = {"safe-bound": 0, "probabilistic": 3, "estimate": 2, "observed": 5}
+_OF_CODES = (1, 0, 2, 3, 4)  # and grey for the others
+_RULE = "#cccccc"
+_MOST_LABELS = 16
+_MOST_BARS = 40
+_OTHERS = "others"
+
+
+def draw_best(machine: MachineRanking, varying: Sequence[str]) -> Figure:
+    """The best variants of a machine as bars from zero, up to 40 for each kind of bound."""
+    counts = [min(len(ranking.best), _MOST_BARS) for ranking in machine.rankings]
+    height = sum(1.0 + 0.26 * count for count in counts)
+    figure = Figure(figsize=(7.2, max(height, 1.8)), layout="constrained")
+    parts = figure.subplots(len(counts), 1, squeeze=False, height_ratios=[2 + n for n in counts])
+    for axes, ranking in zip(parts[:, 0], machine.rankings, strict=True):
+        _bars_of(axes, ranking, varying)
+        axes.set_title(f"{plain(machine.machine)}: {claim_text(ranking)}")
+    return figure
+
+
+def _bars_of(axes: Axes, ranking: Ranking, varying: Sequence[str]) -> None:
+    best = ranking.best[:_MOST_BARS]
+    factor, unit = unit_of_time(best[0].seconds)
+    times = [one.seconds * factor for one in best]
+    places = range(len(times))
+    axes.barh(places, times, height=0.7, color=PALETTE[_OF_GUARANTEES[ranking.guarantee]])
+    labels = [
+        plain(f"{one.rank}.  {variant_text(one.variant, varying) or f'unit {one.unit}'}", 64)
+        for one in best
+    ]
+    axes.set_yticks(places, labels)
+    for place, one in zip(places, best, strict=True):
+        said = f"{seconds_text(one.seconds)}  ({times_text(one.times_the_least)})"
+        _at_the_end(axes, times[place], place, said)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.set(xlabel=unit, xlim=(0, 1.42 * max(times) or 1), ylim=(len(times) - 0.4, -0.6))
+    axes.tick_params(axis="y", length=0)
+    _frame(axes, "x")
+
+
+def draw_codes(report: SweepReport) -> Figure:
+    """How many units have no bound, by code."""
+    colours = _colours(report)
+    rows: dict[str, int] = {}
+    for row in report.refusals:
+        if row.outcome != "bounded":
+            rows[row.code] = rows.get(row.code, 0) + row.units
+    shown = list(rows.items())[:_MOST_LABELS]
+    figure = Figure(figsize=(5.2, max(1.7, 1.0 + 0.3 * len(shown))), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(shown))
+    counts = [count for _, count in shown]
+    axes.barh(
+        places, counts, height=0.7, color=[colours.get(code, PALETTE[5]) for code, _ in shown]
+    )
+    axes.set_yticks(places, [plain(code) for code, _ in shown])
+    for place, count in enumerate(counts):
+        _at_the_end(axes, count, place, f"{count:,}  ({100 * count / report.units:.1f} %)")
+    axes.set(xlabel="units", xlim=(0, 1.4 * max(counts)), ylim=(len(shown) - 0.4, -0.6))
+    axes.set_title(f"without a bound: of {report.units:,} units")
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    _whole_numbers(axes)
+    _frame(axes, "x")
+    return figure
+
+
+def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
+    """The share of units without a bound for each value of a column, codes one on the other."""
+    colours = {**_colours(report), _OTHERS: PALETTE[5]}
+    figure = Figure(figsize=(5.2, 3.0), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(column.values))
+    base = [0.0] * len(column.values)
+    for code, colour in colours.items():
+        shares = [100 * _count(one.unbounded, code, colours) / one.units for one in column.values]
+        if any(shares):
+            axes.bar(places, shares, width=0.72, bottom=base, color=colour, label=plain(code))
+            base = [low + share for low, share in zip(base, shares, strict=True)]
+    step = -(-len(column.values) // _MOST_LABELS)
+    labels = [plain(value_text(one.value), 20) for one in column.values][::step]
+    is_long = len(labels) * (max(map(len, labels)) + 2) > 56
+    axes.set_xticks(places[::step], labels, rotation=30 if is_long else 0)
+    if is_long:
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+    axes.set(xlabel=plain(column.column), ylabel="% of its units")
+    axes.set(ylim=(0, _top(report)), xlim=(-0.6, len(places) - 0.4))
+    axes.set_title(f"without a bound, by {plain(column.column)}")
+    axes.tick_params(axis="x", length=0)
+    _frame(axes, "y")
+    figure.legend(loc="outside right upper", frameon=False, reverse=True)
+    return figure
+
+
+def _top(report: SweepReport) -> float:
+    """Where the axis of shares ends in per cent: in all pictures of a report at one place."""
+    shares = (
+        sum(value.unbounded.values()) / value.units
+        for column in report.shares
+        for value in column.values
+    )
+    return min(100.0, 110 * max(shares))
+
+
+def _count(unbounded: Mapping[str, int], code: str, named: Mapping[str, str]) -> int:
+    if code != _OTHERS:
+        return unbounded.get(code, 0)
+    return sum(count for one, count in unbounded.items() if one not in named)
+
+
+def _colours(report: SweepReport) -> dict[str, str]:
+    """The colours of the most frequent codes; the others share one."""
+    codes = dict.fromkeys(row.code for row in report.refusals if row.outcome != "bounded")
+    return {code: PALETTE[number] for code, number in zip(codes, _OF_CODES, strict=False)}
+
+
+def _at_the_end(axes: Axes, x: float, y: float, text: str) -> None:
+    """A text beside the end of a bar."""
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(5, 0),  # not by spaces: a browser leaves them out
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+    )
+
+
+def _whole_numbers(axes: Axes) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def _frame(axes: Axes, along: str) -> None:
+    """Lines behind the bars along one axis, and no box around them."""
+    axes.set_axisbelow(True)
+    if along == "y":  # bars that lie have their numbers at their ends
+        axes.grid(axis="y", color=_RULE, lw=0.6)
+    for side in ("top", "right", "left" if along == "x" else "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+# --- maps -----------------------------------------------------------------------------------------
+
+PAPER, SOFT = "#ffffff", "#808080"
+"""Colours that a page replaces by its own."""
+_DARK, _LIGHT = "#010101", "#fefefe"  # on cells, whose colours are the same on a dark page
+_MOST_WITH_NUMBERS = (12, 16)
+_RATIO_OF_LOGARITHMS = 10
+_LONGEST_LABEL = 24
+_HATCHES = {"refused": "////", "other": "..."}
+
+
+def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
+    """The map of a machine. Colours are logarithmic where bounds differ ten times or more."""
+    columns, rows = len(drawn.x_values), len(drawn.y_values)
+    size = (min(11.0, max(5.2, 2.2 + 0.55 * columns)), min(10.0, max(3.4, 1.9 + 0.36 * rows)))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    times = np.array([[np.nan if one is None else one for one in line] for line in panel.seconds])
+    factor, unit = unit_of_time(float(np.nanmin(times)))
+    cells = times * factor
+    norm, is_logarithmic = _norm(cells)
+    colours = colormaps["viridis_r"]
+    edges = np.arange(max(columns, rows) + 1) - 0.5
+    axes.pcolormesh(
+        edges[: columns + 1],
+        edges[: rows + 1],
+        np.ma.masked_invalid(cells),
+        cmap=colours,
+        norm=norm,
+        edgecolors=PAPER,
+        linewidth=0.8,
+    )
+    if columns <= _MOST_WITH_NUMBERS[0] and rows <= _MOST_WITH_NUMBERS[1]:
+        _write_numbers(axes, times, factor, lambda value: colours(norm(value)))
+    _mark_least(axes, cells)
+    legend = list(_hatch(axes, panel))
+    _label(axes, drawn)
+    alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)}"
+    axes.set_title(f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}")
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02)
+    bar.set_label(f"least bound, {unit}" + ", logarithmic" * is_logarithmic)
+    _tick_colours(bar, is_logarithmic)
+    if legend:
+        figure.legend(handles=legend, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def plain(label: str, longest: int = 60) -> str:
+    """A label that matplotlib prints as it is: no formula, no controls, not too long."""
+    shown = printable_line(label)
+    if len(shown) > longest:
+        half = longest // 2
+        shown = f"{shown[: longest - half - 1]}…{shown[len(shown) - half :]}"
+    return shown.replace("$", r"\$")
+
+
+def _norm(cells: Any) -> tuple[Any, bool]:
+    least, most = float(np.nanmin(cells)), float(np.nanmax(cells))
+    if least > 0 and most >= _RATIO_OF_LOGARITHMS * least:
+        return LogNorm(least, most), True
+    if least == most:  # one colour, with something around it
+        least, most = 0.9 * least, 1.1 * most or 1.0
+    return Normalize(least, most), False
+
+
+def _write_numbers(axes: Axes, times: Any, factor: int, colour_of: Any) -> None:
+    for (row, column), seconds in np.ndenumerate(times):
+        if np.isfinite(seconds):
+            red, green, blue, _ = colour_of(seconds * factor)
+            is_bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+            axes.text(
+                column,
+                row,
+                time_digits(float(seconds), 3, factor),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=_DARK if is_bright else _LIGHT,
+            )
+
+
+def _mark_least(axes: Axes, cells: Any) -> None:
+    for row, column in np.argwhere(cells == np.nanmin(cells)):
+        for colour, width in ((_LIGHT, 3.4), (_DARK, 1.8)):
+            corner = (column - 0.46, row - 0.46)
+            axes.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, ec=colour, lw=width))
+
+
+def _hatch(axes: Axes, panel: MapPanel) -> Iterator[Patch]:
+    """Hatches the cells without such a bound; what the hatches mean."""
+    seen: dict[str, Patch] = {}
+    meanings = {"refused": "no bound", "other": "another kind of bound only"}
+    for (row, column), units in np.ndenumerate(np.array(panel.units)):
+        if not units or panel.seconds[row][column] is not None:
+            continue
+        kind = "other" if panel.other_kind[row][column] else "refused"
+        style: dict[str, Any] = {"fc": PAPER, "ec": SOFT, "hatch": _HATCHES[kind], "lw": 0.4}
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **style))
+        seen.setdefault(kind, Patch(label=meanings[kind], **style))
+    if any(not units for line in panel.units for units in line):
+        seen["none"] = Patch(label="not in the plan", fc=PAPER, ec=SOFT, lw=0.4)
+    yield from seen.values()
+
+
+def _label(axes: Axes, drawn: SweepMap) -> None:
+    texts = [plain(value_text(value), _LONGEST_LABEL) for value in drawn.x_values]
+    is_long = len(texts) * (max(map(len, texts)) + 2) > 60
+    axes.set_xticks(*_ticks(drawn.x_values), rotation=90 if is_long else 0)
+    axes.set_yticks(*_ticks(drawn.y_values))
+    axes.set(xlabel=plain(drawn.x), ylabel=plain(drawn.y))
+    axes.tick_params(length=2)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _ticks(values: tuple[Value, ...]) -> tuple[list[int], list[str]]:
+    """Places and labels: of many values every second or third."""
+    step = -(-len(values) // 32)
+    return list(range(0, len(values), step)), [
+        plain(value_text(value), _LONGEST_LABEL) for value in values[::step]
+    ]
+
+
+def _tick_colours(bar: Any, is_logarithmic: bool) -> None:
+    bar.outline.set_visible(False)
+    bar.solids.set(rasterized=False, edgecolor="face")  # a page loads no picture in a picture
+    if is_logarithmic:
+        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+    bar.ax.yaxis.set_major_formatter("{x:,g}")

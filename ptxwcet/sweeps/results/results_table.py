@@ -1,74 +1,51 @@
-"""The results of a sweep as columns, checked; :mod:`~ptxwcet.sweeps.results.results_file` reads.
+"""The results of a sweep, ``results.parquet``, as a data frame: read and checked.
 
-A row is a unit: one kernel of one file with one launch on one machine. Of a column of names or
-numbers the different values are kept once, and a number for each row, so that a million rows take
-some tens of megabytes. The columns that the plan named stand between ``key`` and ``file``.
+A row is a unit: one kernel of one file with one launch on one machine. Columns of names and numbers
+are categorical, so that a million rows take some tens of megabytes; their values are in order. The
+columns that the plan named stand between ``key`` and ``file``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas
+import pyarrow
+from pyarrow import parquet, types
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
 
-Codes = NDArray[np.int32]
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-VARIANT_COLUMNS = ("file", "kernel", "block", "grid", "memory_latency", "method", "policy")
+_VARIANT_COLUMNS = ("file", "kernel", "block", "grid", "memory_latency", "method", "policy")
 """What tells variants apart, besides the columns of the plan; the machine does not, nor a memory
 latency that each machine has its own of."""
-TEXT_COLUMNS = (
+_TEXTS = (
     *("file", "kernel", "readable", "machine", "machine_sha256", "block", "grid", "method"),
     *("policy", "outcome", "of", "guarantee", "assumptions", "code", "message", "version"),
 )
-"""Columns of texts that are read; the others of the file are left where they are."""
-INTEGER_COLUMNS = ("unit", "memory_latency", "cycles")
-FLOAT_COLUMNS = ("seconds",)
-NEEDED = frozenset((*TEXT_COLUMNS, *INTEGER_COLUMNS, *FLOAT_COLUMNS))
-
+_NUMBERS = {"unit": "integer", "cycles": "integer", "seconds": "float"}
+_KINDS = {**dict.fromkeys(_TEXTS, "text"), "memory_latency": "integer", **_NUMBERS}
+"""The columns that are read besides those of the plan; others of the file are left alone."""
+_WORDS = {
+    "outcome": {"bounded", "refused", "failed"},
+    "of": {"launch", "block"},
+    "guarantee": {one.value for one in Guarantee},
+}
 _MOST_SORTED = 10_000  # values of a column in their order; nobody reads more
-_OUTCOMES = frozenset(("bounded", "refused", "failed"))
-_SCOPES = frozenset(("launch", "block"))
-_GUARANTEES = frozenset(one.value for one in Guarantee)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """A column: its different ``values``, and of each row which one it has; -1 for none.
-
-    Numbers are in their order, texts in that of the numbers in them (``8x8`` before ``16x16``).
-    """
-
-    values: tuple[int | str, ...]
-    codes: Codes
-
-    def value(self, row: int) -> int | str | None:
-        """The value in a row."""
-        code = int(self.codes[row])
-        return None if code < 0 else self.values[code]
-
-    def rows_with(self, value: int | str) -> Mask:
-        """The rows that have a value."""
-        if value not in self.values:
-            return np.zeros(len(self.codes), np.bool_)
-        found: Mask = self.codes == self.values.index(value)
-        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultsTable:
-    """The results of a sweep, in the order of its units.
+    """The results of a sweep; ``rows`` are in the order of its units.
 
-    ``columns`` are those of the plan and the others, by name; ``variant_columns`` tell variants
-    apart, those of the plan first. ``cycles`` is -1 where there is no bound. ``plan`` and its hash
-    are None in a CSV file, which does not say.
+    ``variant_columns`` tell variants apart, those of the plan first. ``cycles`` of a row is -1
+    where there is no bound; all columns but ``unit``, ``cycles`` and ``seconds`` are categorical,
+    numbers in their order, texts in that of the numbers in them (``8x8`` before ``16x16``).
     """
 
     path: str
@@ -77,108 +54,123 @@ class ResultsTable:
     plan_sha256: str | None
     plan_columns: tuple[str, ...]
     variant_columns: tuple[str, ...]
-    columns: Mapping[str, Column]
-    units: Integers
-    cycles: Integers
-    seconds: Floats
+    rows: pandas.DataFrame
 
-    @property
-    def rows(self) -> int:
-        """How many units there are."""
-        return len(self.units)
+    def values(self, name: str) -> tuple[int | str, ...]:
+        """The different values of a column, in order."""
+        return tuple(self.rows[name].cat.categories.tolist())
 
-    def only(self, kept: Mask | Integers) -> ResultsTable:
-        """The rows of a mask, or with these numbers in their order; of columns what they have."""
-        columns = {name: _kept(one, kept) for name, one in self.columns.items()}
-        numbers = (self.units[kept], self.cycles[kept], self.seconds[kept])
-        return replace(
-            self, columns=columns, units=numbers[0], cycles=numbers[1], seconds=numbers[2]
-        )
+    def has_empty(self, name: str) -> bool:
+        """Whether a row has nothing in a column."""
+        return bool(self.rows[name].isna().any())
+
+    def only(self, kept: pandas.Series) -> ResultsTable:
+        """The rows of a mask; of columns what they have."""
+        return replace(self, rows=_in_use(self.rows[kept]))
 
 
-@dataclass(slots=True)
-class RawColumns:
-    """What a file holds, before it is known to be the result of a sweep."""
-
-    plan: str | None
-    plan_sha256: str | None
-    plan_columns: tuple[str, ...]
-    encoded: dict[str, tuple[list[int | str], Codes]]
-    integers: dict[str, Integers]
-    floats: dict[str, Floats]
-
-
-class NotResults(Exception):
+class _NotResults(Exception):
     """A file that is not the result of a sweep, and why."""
 
 
-def require_columns(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of the plan in a file that has columns of these names.
+def read_results(path: str) -> ResultsTable:
+    """The results in a file of Parquet.
 
-    Raises NotResults if one is missing or there twice.
+    Raises PtxwcetError (PW824) if the file cannot be read, is another file, or is malformed. Cost:
+    linear in the file, about 2 s for a million rows.
     """
-    missing = sorted(NEEDED - set(names))
+    try:
+        data = read_bytes(path, MOST_DATA_BYTES)
+    except OSError as error:
+        raise _refused(f"cannot read '{path}': {error.strerror or error}") from None
+    try:
+        return _table(path, data)
+    except _NotResults as error:
+        raise _refused(f"'{path}' is no result of a sweep: {error}") from None
+
+
+def _refused(message: str) -> PtxwcetError:
+    return PtxwcetError(Diagnostic("PW824", message, help="give the results.parquet of a sweep"))
+
+
+def _table(path: str, data: bytes) -> ResultsTable:
+    """The table, if what is in the columns makes sense. Raises _NotResults."""
+    try:
+        file = parquet.ParquetFile(pyarrow.BufferReader(data))
+        schema = file.schema_arrow
+        plan_columns = _plan_columns(schema.names)
+        kinds = {**dict.fromkeys(plan_columns, "text or integer"), **_KINDS}
+        columns = file.read(columns=list(kinds))
+    except (pyarrow.ArrowException, OSError) as error:
+        first = str(error).partition("\n")[0]
+        raise _NotResults(f"pyarrow cannot read it ({first[:200]})") from None
+    rows = pandas.DataFrame(
+        {name: _column(name, columns.column(name), kind) for name, kind in kinds.items()}
+    )
+    _require_sense(rows)
+    rows["kernel"] = _kernels(rows)
+    rows["machine"] = _machines(rows)
+    own = [*plan_columns, *_VARIANT_COLUMNS]
+    machines, latencies = (rows[name].cat.categories for name in ("machine", "memory_latency"))
+    pairs = rows[["machine", "memory_latency"]].drop_duplicates()
+    if len(pairs) == len(machines) and len(latencies) > 1:
+        own.remove("memory_latency")
+    rows = rows.sort_values("unit", kind="stable", ignore_index=True)
+    rows["cycles"] = rows["cycles"].where(rows["outcome"] == "bounded", -1)
+    said = schema.metadata or {}
+    plan, plan_sha256 = (
+        said[key].decode("utf-8", "replace") if key in said else None
+        for key in (b"ptxwcet.plan", b"ptxwcet.plan_sha256")
+    )
+    about = (path, hashlib.sha256(data).hexdigest(), plan, plan_sha256)
+    return ResultsTable(*about, plan_columns, tuple(own), rows)
+
+
+def _plan_columns(names: list[str]) -> tuple[str, ...]:
+    """The columns of the plan in a file with these. Raises _NotResults."""
+    missing = sorted(_KINDS.keys() - set(names))
     if missing:
         shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
-        raise NotResults(f"it has no column {shown}")
+        raise _NotResults(f"it has no column {shown}")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise NotResults(f"it has the column {twice[0]} twice")
+        raise _NotResults(f"it has the column {twice[0]} twice")
     if "key" not in names or names.index("key") > names.index("file"):
-        raise NotResults("it has no column key before the column file")
-    return names[names.index("key") + 1 : names.index("file")]
+        raise _NotResults("it has no column key before the column file")
+    return tuple(names[names.index("key") + 1 : names.index("file")])
 
 
-def checked_table(path: str, sha256: str, raw: RawColumns) -> ResultsTable:
-    """The table, if what is in the columns makes sense. Raises NotResults. Cost: linear."""
-    units, cycles = raw.integers["unit"], raw.integers["cycles"]
-    if not len(units):
-        raise NotResults("it has no rows")
-    columns = {name: _in_order(*encoded) for name, encoded in raw.encoded.items()}
-    for name, known in (("outcome", _OUTCOMES), ("of", _SCOPES), ("guarantee", _GUARANTEES)):
-        strange = sorted(set(map(str, columns[name].values)) - known)
-        if strange:
-            raise NotResults(f"{strange[0]!r} in the column {name} means nothing")
-    for name in ("outcome", "machine", "file"):  # of a file that cannot be read no kernel is known
-        _require_values(name, columns[name], units, np.ones(len(units), np.bool_))
-    bounded = columns["outcome"].rows_with("bounded") & (cycles >= 0)
-    for name in ("of", "guarantee"):
-        _require_values(name, columns[name], units, bounded)
-    seconds = raw.floats["seconds"]
-    timeless = bounded & ~(np.isfinite(seconds) & (seconds >= 0))
-    if timeless.any():
-        raise NotResults(f"unit {units[np.argmax(timeless)]} has cycles but no seconds")
-    columns["kernel"] = _readable(columns["kernel"], columns.pop("readable"))
-    columns["machine"] = _machines(columns["machine"], columns.pop("machine_sha256"))
-    order = np.argsort(units, kind="stable")
-    own: tuple[str, ...] = VARIANT_COLUMNS
-    if _follows(columns["memory_latency"], columns["machine"]):
-        own = tuple(name for name in own if name != "memory_latency")
-    table = ResultsTable(
-        *(path, sha256, raw.plan, raw.plan_sha256, raw.plan_columns),
-        *((*raw.plan_columns, *own), columns),
-        units,
-        np.where(bounded, cycles, -1),
-        seconds,
-    )
-    return table if (order[1:] > order[:-1]).all() else table.only(order)
+def _column(name: str, column: Any, wanted: str) -> pandas.Series:
+    """A column of the frame: -1 or NaN where a number is missing. Raises _NotResults."""
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    is_of = {
+        "text": types.is_string(kind) or types.is_large_string(kind),
+        "integer": types.is_integer(kind),
+        "float": types.is_floating(kind),
+    }
+    known = next((word for word, holds in is_of.items() if holds), str(kind))
+    if not types.is_null(kind) and known not in wanted.split():
+        raise _NotResults(f"the column {name} is of {known}, not of {wanted}")
+    if name in _NUMBERS:
+        target, empty = (pyarrow.float64(), np.nan) if wanted == "float" else (pyarrow.int64(), -1)
+        try:
+            return column.cast(target).fill_null(pyarrow.scalar(empty, target)).to_pandas()
+        except pyarrow.ArrowInvalid as error:
+            raise _NotResults(f"the column {name}: {error}") from None
+    if types.is_null(kind):
+        column = column.cast(pyarrow.string())
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    found = column.unify_dictionaries().to_pandas()
+    return _in_order(found.cat.remove_unused_categories())
 
 
-def _require_values(name: str, column: Column, units: Integers, needed: Mask) -> None:
-    empty = needed & (column.codes < 0)
-    if empty.any():
-        raise NotResults(f"unit {units[np.argmax(empty)]} has nothing in the column {name}")
-
-
-def _in_order(values: list[int | str], codes: Codes) -> Column:
-    """The column with its values in order."""
+def _in_order(column: pandas.Series) -> pandas.Series:
+    """A column with its values in order."""
+    values = column.cat.categories.tolist()
     if len(values) > _MOST_SORTED:
-        return Column(tuple(values), codes)
-    order = sorted(range(len(values)), key=lambda place: _natural(values[place]))
-    rank = np.empty(len(values) + 1, np.int32)
-    rank[order] = np.arange(len(values), dtype=np.int32)
-    rank[-1] = -1  # no value stays none
-    return Column(tuple(values[place] for place in order), rank[codes])
+        return column
+    return column.cat.reorder_categories(sorted(values, key=_natural))
 
 
 def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
@@ -189,54 +181,51 @@ def _natural(value: int | str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(one), one) if at % 2 else (1, 0, one) for at, one in enumerate(parts))
 
 
-def _kept(column: Column, kept: Mask | Integers) -> Column:
-    codes = column.codes[kept]
-    there = np.unique(codes[codes >= 0])
-    rank = np.full(len(column.values) + 1, -1, np.int32)
-    rank[there] = np.arange(len(there), dtype=np.int32)
-    return Column(tuple(column.values[code] for code in there), rank[codes])
+def _in_use(rows: pandas.DataFrame) -> pandas.DataFrame:
+    """Rows whose columns have no values but those that are there."""
+    named = [name for name in rows if name not in _NUMBERS]
+    used = {name: rows[name].cat.remove_unused_categories() for name in named}
+    return rows.assign(**used).reset_index(drop=True)
 
 
-def _readable(kernels: Column, readable: Column) -> Column:
+def _require_sense(rows: pandas.DataFrame) -> None:
+    """Raises _NotResults for values that a sweep does not write."""
+    if rows.empty:
+        raise _NotResults("it has no rows")
+    for name, known in _WORDS.items():
+        strange = sorted(set(rows[name].cat.categories) - known)
+        if strange:
+            raise _NotResults(f"{strange[0]!r} in the column {name} means nothing")
+    for name in ("outcome", "machine", "file"):  # of a file that cannot be read no kernel is known
+        _require_none(rows[rows[name].isna()], f"has nothing in the column {name}")
+    bounded = rows[(rows["outcome"] == "bounded") & (rows["cycles"] >= 0)]
+    for name in ("of", "guarantee"):
+        _require_none(bounded[bounded[name].isna()], f"has nothing in the column {name}")
+    times = bounded["seconds"]
+    _require_none(bounded[~(np.isfinite(times) & (times >= 0))], "has cycles but no seconds")
+
+
+def _require_none(rows: pandas.DataFrame, what: str) -> None:
+    if not rows.empty:
+        raise _NotResults(f"unit {rows['unit'].iloc[0]} {what}")
+
+
+def _kernels(rows: pandas.DataFrame) -> pandas.Series:
     """Kernels by the names that people know, where these tell them apart as well."""
-    names = _partner(kernels, readable)
-    if None in names or len(set(names)) < len(names):
-        return kernels
-    return Column(tuple(str(one) for one in names), kernels.codes)
+    first = rows[["kernel", "readable"]].dropna(subset="kernel").drop_duplicates("kernel")
+    if first["readable"].isna().any() or first["readable"].duplicated().any():
+        return rows["kernel"]
+    known = dict(zip(first["kernel"], first["readable"], strict=True))
+    return rows["kernel"].cat.rename_categories(known)
 
 
-def _machines(names: Column, hashes: Column) -> Column:
+def _machines(rows: pandas.DataFrame) -> pandas.Series:
     """Machines by name; with the beginning of their hash where two machines share a name."""
-    pairs, codes = np.unique(
-        names.codes.astype(np.int64) * (len(hashes.values) + 1) + hashes.codes + 1,
-        return_inverse=True,
-    )
-    if len(pairs) == len(names.values):
-        return names
-    labels: list[int | str] = []
-    for pair in pairs.tolist():
-        name, hashed = divmod(pair, len(hashes.values) + 1)
-        digest = str(hashes.values[hashed - 1])[:8] if hashed else "?"
-        labels.append(f"{names.values[name]} ({digest})")
-    if len(set(labels)) < len(labels):
-        raise NotResults("two machines have one name and hashes that begin alike")
-    return _in_order(labels, codes.astype(np.int32).reshape(-1))
-
-
-def _follows(column: Column, machines: Column) -> bool:
-    """Whether each machine has one value, and not all the same."""
-    width = len(column.values) + 1
-    pairs = np.unique(machines.codes.astype(np.int64) * width + column.codes + 1)
-    return len(pairs) == len(machines.values) and len(column.values) > 1
-
-
-def _partner(column: Column, other: Column) -> list[int | str | None]:
-    """Of each value the one that the other column has in a row with it."""
-    partners: list[int | str | None] = []
-    first = np.full(len(column.values), -1, np.int64)
-    rows = np.arange(len(column.codes))
-    there = column.codes >= 0
-    first[column.codes[there][::-1]] = rows[there][::-1]
-    for row in first.tolist():
-        partners.append(None if row < 0 else other.value(row))
-    return partners
+    pairs = rows[["machine", "machine_sha256"]].drop_duplicates()
+    if len(pairs) == len(rows["machine"].cat.categories):
+        return rows["machine"]
+    digests = rows["machine_sha256"].astype(object).fillna("?").str[:8]
+    labels = rows["machine"].astype(object) + " (" + digests + ")"
+    if labels.nunique() < len(pairs):
+        raise _NotResults("two machines have one name and hashes that begin alike")
+    return _in_order(labels.astype("category"))

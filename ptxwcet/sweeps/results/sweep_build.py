@@ -5,54 +5,91 @@ Cost: some seconds for a million rows, linear but for sorting.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.head import report_head
-from ptxwcet.sweeps.results.axes import Axes, identities
-from ptxwcet.sweeps.results.results_table import Column, Integers, Mask, ResultsTable
-from ptxwcet.sweeps.results.sweep_map import build_map, rows_of_policy
+from ptxwcet.support.toml_places import nearest
+from ptxwcet.sweeps.results.results_table import ResultsTable
 from ptxwcet.sweeps.results.sweep_model import (
     BestElsewhere,
     BestVariant,
     ColumnShares,
     Comparison,
     MachineRanking,
+    MapPanel,
     Ranking,
     RefusalRow,
     Scope,
+    SweepMap,
     SweepReport,
     Value,
     ValueShare,
     scheduler_text,
 )
 
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
 MOST_VALUES = 60
 """Most values of a column that is drawn or tabulated value by value: more cannot be read."""
 
+_VARIANT, _RANK = "#variant", "#rank"
+"""Columns of rows that no results have: the number of a row's variant, its rank."""
 _SCOPES: tuple[Scope, ...] = ("launch", "block")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """The variants with bounds of one kind on a machine: the least bound and first unit of each.
+class NotAnAxis(Exception):
+    """A column that was named and cannot be what it was named for, and why."""
 
-    ``policy`` is None for bounds that hold for every scheduler, see Ranking.
-    ``rows`` are in order, ``ranks`` beside them; ``variants`` are the same numbers on all machines.
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The columns that tell variants apart, in their order.
+
+    ``varying`` have several values. A parameter of the kernel, or a column that every sweep has,
+    is ``following`` if the columns before it already say which value it has: a block that is made
+    of the sizes of a tile. ``fixed`` have one value, or none.
     """
+
+    varying: tuple[str, ...]
+    following: tuple[str, ...]
+    fixed: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Bounds that can be compared: their scope, their guarantee, the one policy they hold for."""
 
     of: Scope
     guarantee: str
     policy: str | None
-    rows: Integers
-    ranks: Integers
-    variants: Integers
+
+    def rows(self, bounded: DataFrame) -> DataFrame:
+        """The rows with such a bound."""
+        policies = bounded["policy"]
+        kept = policies.isna() if self.policy is None else policies == self.policy
+        kept &= (bounded["of"] == self.of) & (bounded["guarantee"] == self.guarantee)
+        return bounded[kept]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """The variants with bounds of one kind on a machine: the least bound and first unit of each.
+
+    ``rows`` are in order, with their ranks; variants have the same numbers on all machines.
+    """
+
+    kind: _Kind
+    rows: DataFrame
+
+    @property
+    def least(self) -> int:
+        """The least bound, at least 1: what others are multiples of."""
+        return max(int(self.rows["cycles"].iloc[0]), 1)
 
 
 def build_sweep_report(
@@ -63,231 +100,344 @@ def build_sweep_report(
     y: str | None = None,
     only: Sequence[str] = (),
 ) -> SweepReport:
-    """The report of results; ``x`` and ``y`` are the columns of its map (axes.choose_axes).
+    """The report of results; ``x`` and ``y`` are the columns of its map.
 
-    ``only`` is said in it, see :func:`ptxwcet.sweeps.results.axes.chosen_rows`. Raises
-    :class:`ptxwcet.sweeps.results.axes.NotAnAxis` for a column that cannot be drawn.
+    Of those that are not named, the two that together have the most different pairs are taken.
+    ``only`` is said in it, see chosen_rows. Raises NotAnAxis for a column that cannot be drawn.
     """
-    axes = Axes.of(table)
-    variants = identities([table.columns[name].codes for name in table.variant_columns])
-    machines = table.columns["machine"]
-    orders = {
-        str(name): _orders(table, machines.rows_with(name), variants) for name in machines.values
-    }
-    outcomes = table.columns["outcome"]
-    counts = {one: int(outcomes.rows_with(one).sum()) for one in ("bounded", "refused", "failed")}
+    axes = _axes(table)
+    rows = table.rows.assign(**{_VARIANT: _numbered(_codes(table, table.variant_columns))})
+    here = {name: rows[rows["machine"] == name] for name in map(str, table.values("machine"))}
+    orders = {name: tuple(_orders(table, mine)) for name, mine in here.items()}
     first = {name: ranked[0] for name, ranked in orders.items() if ranked}
-    kinds = {name: (one.of, one.guarantee, one.policy) for name, one in first.items()}
-    drawn, missing = build_map(table, axes, kinds, x, y, MOST_VALUES)
+    counted = rows["outcome"].value_counts()
+    counts = [int(counted.get(one, 0)) for one in ("bounded", "refused", "failed")]
+    drawn = _map(table, axes, here, first, x, y)
     return SweepReport(
         *report_head(),
         *(table.path, table.sha256),
         *(table.plan, table.plan_sha256),
-        tuple(str(one) for one in table.columns["version"].values),
+        tuple(map(str, table.values("version"))),
         tuple(only),
-        *(table.rows, counts["bounded"], counts["refused"], counts["failed"]),
+        *(len(rows), counts[0], counts[1], counts[2]),
         axes.varying,
         axes.following,
         axes.fixed,
-        tuple(_machine(table, name, ranked, best) for name, ranked in orders.items()),
-        tuple(_comparison(table, first, pair) for pair in combinations(first, 2)),
-        *(_refusals(table), _shares(table, axes)),
-        *(drawn, missing),
+        tuple(_machine(table, name, here[name], orders[name], best) for name in here),
+        tuple(_comparison(*pair) for pair in combinations(first.items(), 2)),
+        *(_refusals(rows), _shares(table, axes)),
+        drawn,
+        "" if drawn else f"a map needs two columns with 2 to {MOST_VALUES} values each",
     )
 
 
-def _orders(table: ResultsTable, here: Mask, variants: Integers) -> tuple[Order, ...]:
+def chosen_rows(table: ResultsTable, wanted: Sequence[str]) -> ResultsTable:
+    """The rows with the values that ``NAME=VALUE`` say; several of one name are alternatives.
+
+    Raises NotAnAxis for a name or a value that is not in the results.
+    """
+    values: dict[str, list[int | str]] = {}
+    for text in wanted:
+        name, equals, shown = text.partition("=")
+        if not equals:
+            raise NotAnAxis(f"--only '{text}' is not NAME=VALUE")
+        _require_name("--only", name, (*table.variant_columns, "machine"))
+        there = {str(value): value for value in table.values(name)}
+        if shown not in there:
+            listed = ", ".join(list(there)[:8]) + ", ..." * (len(there) > 8)
+            raise NotAnAxis(f"--only: no unit has {name}={shown}; there are {listed or 'none'}")
+        values.setdefault(name, []).append(there[shown])
+    kept = table.rows["unit"].notna()
+    for name, alternatives in values.items():
+        kept &= table.rows[name].isin(alternatives)
+    if not kept.any():
+        raise NotAnAxis(f"--only: no unit has {' and '.join(wanted)}")
+    return table.only(kept)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _codes(table: ResultsTable, names: Sequence[str]) -> DataFrame:
+    """The numbers of the values that rows have in these columns; -1 for none."""
+    return table.rows[list(names)].apply(lambda column: column.cat.codes)
+
+
+def _numbered(codes: DataFrame) -> Series:
+    """A number for each row, from 0: the same where all columns are the same."""
+    return codes.groupby(list(codes), sort=False).ngroup()
+
+
+def _axes(table: ResultsTable) -> _Axes:
+    """The axes of results. Cost: a grouping of the rows for each column that varies."""
+    varying: list[str] = []
+    following: list[str] = []
+    fixed: dict[str, Value] = {}
+    codes = _codes(table, table.variant_columns)
+    so_far, groups = codes.iloc[:, 0] * 0, 1
+    for name in table.variant_columns:
+        values = table.values(name)
+        if len(values) + table.has_empty(name) < 2:
+            if values:
+                fixed[name] = values[0]
+            continue
+        now = _numbered(codes[[name]].assign(**{_VARIANT: so_far}))
+        count = int(now.max()) + 1
+        is_named = name in table.plan_columns and not name.startswith("param.")
+        if count == groups and not is_named:
+            following.append(name)
+            continue
+        varying.append(name)
+        so_far, groups = now, count
+    return _Axes(tuple(varying), tuple(following), fixed)
+
+
+def _require_name(option: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        listed = f"{nearest(name, known)}there are {', '.join(known)}"
+        raise NotAnAxis(f"{option}: no column '{name}'; {listed}")
+
+
+# --- rankings -------------------------------------------------------------------------------------
+
+
+def _orders(table: ResultsTable, here: DataFrame) -> Iterator[_Order]:
     """The orders of a machine's rows: launches before blocks, stronger guarantees first.
 
     Bounds of the method scheduled stand alone, policy by policy: a bound that holds for one
     scheduler is no smaller than one that holds for all, it says less.
     """
-    policies = table.columns["policy"]
-    bounded = here & (table.cycles >= 0)
-    orders = []
+    bounded = here[here["cycles"] >= 0].sort_values(["cycles", "unit"])
     for scope in _SCOPES:
         for guarantee in Guarantee:
-            kind = bounded & table.columns["of"].rows_with(scope)
-            kind &= table.columns["guarantee"].rows_with(guarantee.value)
-            for policy in (None, *map(str, policies.values)):
-                rows = np.flatnonzero(kind & rows_of_policy(table, policy))
+            for policy in (None, *map(str, table.values("policy"))):
+                kind = _Kind(scope, guarantee.value, policy)
+                rows = kind.rows(bounded).drop_duplicates(_VARIANT)
                 if len(rows):
-                    orders.append(_order(table, scope, guarantee.value, policy, rows, variants))
-    return tuple(orders)
+                    ranks = rows["cycles"].rank(method="min").astype(int)
+                    yield _Order(kind, rows.assign(**{_RANK: ranks}))
 
 
-def _order(
-    table: ResultsTable,
-    scope: Scope,
-    guarantee: str,
-    policy: str | None,
-    rows: Integers,
-    variants: Integers,
-) -> Order:
-    rows = rows[np.lexsort((table.units[rows], table.cycles[rows]))]
-    _, first = np.unique(variants[rows], return_index=True)  # a variant counts once
-    rows = rows[np.sort(first)]
-    cycles = table.cycles[rows]
-    ranks = np.searchsorted(cycles, cycles, side="left") + 1
-    return Order(scope, guarantee, policy, rows, ranks, variants[rows])
-
-
-def _machine(table: ResultsTable, name: str, orders: Sequence[Order], best: int) -> MachineRanking:
-    here = table.columns["machine"].rows_with(name)
-    bounded = here & table.columns["outcome"].rows_with("bounded")
-    rankings = tuple(_ranking(table, order, best) for order in orders)
+def _machine(
+    table: ResultsTable, name: str, here: DataFrame, orders: Sequence[_Order], best: int
+) -> MachineRanking:
+    latencies = here["memory_latency"].unique()
+    is_one = len(latencies) == 1 and not here["memory_latency"].isna().any()
     return MachineRanking(
-        *(name, _clock(table, here), _latency(table, here)),
-        *(int(here.sum()), int(bounded.sum()), rankings),
+        *(name, _clock(here), int(latencies[0]) if is_one else None),
+        *(len(here), int((here["outcome"] == "bounded").sum())),
+        tuple(_ranking(table, order, best) for order in orders),
     )
 
 
-def _latency(table: ResultsTable, here: Mask) -> int | None:
-    column = table.columns["memory_latency"]
-    codes = np.unique(column.codes[here])
-    return int(column.values[codes[0]]) if len(codes) == 1 and codes[0] >= 0 else None
-
-
-def _clock(table: ResultsTable, here: Mask) -> float | None:
+def _clock(here: DataFrame) -> float | None:
     """The clock of a machine, from its longest bound, where rounding of seconds matters least."""
-    rows = np.flatnonzero(here & (table.cycles > 0) & (table.seconds > 0))
-    if not len(rows):
+    timed = here[(here["cycles"] > 0) & (here["seconds"] > 0)]
+    if timed.empty:
         return None
-    row = rows[np.argmax(table.cycles[rows])]
-    megahertz = int(table.cycles[row]) / float(table.seconds[row]) / 1e6
-    return float(f"{megahertz:.6g}")
+    row = timed.loc[timed["cycles"].idxmax()]
+    return float(f"{int(row['cycles']) / float(row['seconds']) / 1e6:.6g}")
 
 
-def _ranking(table: ResultsTable, order: Order, best: int) -> Ranking:
-    least = max(int(table.cycles[order.rows[0]]), 1)
+def _ranking(table: ResultsTable, order: _Order, best: int) -> Ranking:
     rows = tuple(
         BestVariant(
-            int(rank),
-            int(table.units[row]),
-            variant_of(table, int(row)),
-            int(table.cycles[row]),
-            float(table.seconds[row]),
-            round(int(table.cycles[row]) / least, 6),
-            order.guarantee,
+            int(row[_RANK]),
+            int(row["unit"]),
+            {name: _value(row[name]) for name in table.variant_columns},
+            int(row["cycles"]),
+            float(row["seconds"]),
+            round(int(row["cycles"]) / order.least, 6),
+            order.kind.guarantee,
         )
-        for row, rank in zip(order.rows[:best], order.ranks[:best], strict=True)
+        for row in order.rows[:best].to_dict("records")
     )
-    assumptions = table.columns["assumptions"]
-    codes = np.unique(assumptions.codes[order.rows])
-    keys = {key for code in codes if code >= 0 for key in str(assumptions.values[code]).split()}
-    kind = (order.of, order.guarantee, order.policy)
+    keys = {key for text in order.rows["assumptions"].dropna().unique() for key in text.split()}
+    kind = (order.kind.of, order.kind.guarantee, order.kind.policy)
     return Ranking(*kind, len(order.rows), tuple(sorted(keys)), rows)
 
 
-def variant_of(table: ResultsTable, row: int) -> dict[str, Value]:
-    """What a row is but for its machine, by column."""
-    return {name: table.columns[name].value(row) for name in table.variant_columns}
+def _value(cell: Any) -> Value:
+    """A value of a categorical column, which has NaN for none."""
+    return cell if isinstance(cell, str) else None if cell != cell else int(cell)
 
 
-def _comparison(table: ResultsTable, first: dict[str, Order], pair: tuple[str, str]) -> Comparison:
-    one, other = (first[name] for name in pair)
-    guarantees = (one.guarantee, other.guarantee)
-    policies = (one.policy, other.policy)
-    if one.of != other.of:
-        reason = f"{pair[0]} has bounds of a {one.of} first, {pair[1]} of a {other.of}"
-        return Comparison(pair, None, guarantees, policies, 0, None, (), reason)
-    if one.policy != other.policy:
+def _comparison(first: tuple[str, _Order], second: tuple[str, _Order]) -> Comparison:
+    (name, one), (other_name, other) = first, second
+    pair = (name, other_name)
+    guarantees = (one.kind.guarantee, other.kind.guarantee)
+    policies = (one.kind.policy, other.kind.policy)
+    reason = ""
+    if one.kind.of != other.kind.of:
+        reason = f"{name} has bounds of a {one.kind.of} first, {other_name} of a {other.kind.of}"
+    elif one.kind.policy != other.kind.policy:
         kinds = (
             f"{name} {scheduler_text(each)}" for name, each in zip(pair, policies, strict=True)
         )
         reason = f"the first bounds of {' and of '.join(kinds)}"
+    if reason:
         return Comparison(pair, None, guarantees, policies, 0, None, (), reason)
-    _, here, there = np.intersect1d(one.variants, other.variants, return_indices=True)
-    correlation = _rank_correlation(table.cycles[one.rows[here]], table.cycles[other.rows[there]])
-    best = (
-        _elsewhere(table, pair[0], pair[1], one, other),
-        _elsewhere(table, pair[1], pair[0], other, one),
-    )
-    return Comparison(pair, one.of, guarantees, policies, len(here), correlation, best, "")
+    wanted = [_VARIANT, "cycles"]
+    both = one.rows[wanted].merge(other.rows[wanted], on=_VARIANT)
+    ranks = both[["cycles_x", "cycles_y"]].rank()
+    correlation = None
+    if (ranks.nunique() > 1).all():  # else there is no order
+        correlation = round(float(ranks["cycles_x"].corr(ranks["cycles_y"])), 4)
+    best = (_elsewhere(name, other_name, one, other), _elsewhere(other_name, name, other, one))
+    return Comparison(pair, one.kind.of, guarantees, policies, len(both), correlation, best, "")
 
 
-def _rank_correlation(one: Integers, other: Integers) -> float | None:
-    """Spearman's: the correlation of mean ranks."""
-    if len(one) < 2:
-        return None
-    deviations = [ranks - ranks.mean() for ranks in (_mean_ranks(one), _mean_ranks(other))]
-    squares = [float((each * each).sum()) for each in deviations]
-    if min(squares) == 0:
-        return None  # all equal: there is no order
-    together = float((deviations[0] * deviations[1]).sum())
-    return round(together / math.sqrt(squares[0] * squares[1]), 4)
+def _elsewhere(name: str, other_name: str, order: _Order, other: _Order) -> BestElsewhere:
+    best = order.rows.iloc[0]
+    there = other.rows[other.rows[_VARIANT] == best[_VARIANT]]
+    rank = times = None
+    if len(there):
+        rank = int(there[_RANK].iloc[0])
+        times = round(int(there["cycles"].iloc[0]) / other.least, 6)
+    return BestElsewhere(name, other_name, int(best["unit"]), rank, len(other.rows), times)
 
 
-def _mean_ranks(values: Integers) -> NDArray[np.float64]:
-    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    mean: NDArray[np.float64] = (last - (counts - 1) / 2)[groups.reshape(-1)]
-    return mean
+# --- refusals -------------------------------------------------------------------------------------
 
 
-def _elsewhere(
-    table: ResultsTable, name: str, other_name: str, order: Order, other: Order
-) -> BestElsewhere:
-    unit = int(table.units[order.rows[0]])
-    places = np.flatnonzero(other.variants == order.variants[0])
-    if not len(places):
-        return BestElsewhere(name, other_name, unit, None, len(other.rows), None)
-    place = int(places[0])
-    least = max(int(table.cycles[other.rows[0]]), 1)
-    times = round(int(table.cycles[other.rows[place]]) / least, 6)
-    return BestElsewhere(name, other_name, unit, int(other.ranks[place]), len(other.rows), times)
-
-
-def _refusals(table: ResultsTable) -> tuple[RefusalRow, ...]:
+def _refusals(rows: DataFrame) -> tuple[RefusalRow, ...]:
     """By code and outcome, the most frequent first."""
-    codes, outcomes = table.columns["code"], table.columns["outcome"]
-    told = (codes.codes >= 0) | ~outcomes.rows_with("bounded")
-    rows = np.flatnonzero(told)
-    keys = codes.codes[rows].astype(np.int64) * len(outcomes.values) + outcomes.codes[rows]
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    found = [
-        RefusalRow(
-            str(codes.value(row) or "no code"),
-            outcomes.value(row),  # type: ignore[arg-type]  # checked when it was read
-            int(count),
-            round(100 * int(count) / table.rows, 2),
-            int(table.units[row]),
-            str(table.columns["message"].value(row) or ""),
+    told = rows[rows["code"].notna() | (rows["outcome"] != "bounded")]
+    found = []
+    for (code, outcome), alike in told.groupby([_told_codes(told), told["outcome"].astype(object)]):
+        message = alike["message"].iloc[0]
+        found.append(
+            RefusalRow(
+                *(code, outcome, len(alike), round(100 * len(alike) / len(rows), 2)),
+                int(alike["unit"].iloc[0]),
+                message if isinstance(message, str) else "",
+            )
         )
-        for row, count in zip(rows[first].tolist(), counts, strict=True)
-    ]
     return tuple(sorted(found, key=lambda each: (-each.units, each.code, each.outcome)))
 
 
-def _shares(table: ResultsTable, axes: Axes) -> tuple[ColumnShares, ...]:
+def _told_codes(rows: DataFrame) -> Series:
+    return rows["code"].astype(object).fillna("no code")
+
+
+def _shares(table: ResultsTable, axes: _Axes) -> tuple[ColumnShares, ...]:
     """For each column that varies, and for the machines, which values have no bounds."""
-    unbounded = ~table.columns["outcome"].rows_with("bounded")
-    if not unbounded.any():
+    unbounded = table.rows[table.rows["outcome"] != "bounded"]
+    if unbounded.empty:
         return ()
-    drawn = [(name, table.columns[name]) for name in ("machine", *axes.varying)]
     return tuple(
-        ColumnShares(name, _value_shares(column, table.columns["code"], unbounded))
-        for name, column in drawn
-        if 2 <= len(column.values) <= MOST_VALUES
+        ColumnShares(name, tuple(_value_shares(table, unbounded, name)))
+        for name in ("machine", *axes.varying)
+        if 2 <= len(table.values(name)) <= MOST_VALUES
     )
 
 
-def _value_shares(column: Column, codes: Column, unbounded: Mask) -> tuple[ValueShare, ...]:
-    width = len(codes.values) + 1
-    units = np.bincount(column.codes + 1, minlength=len(column.values) + 1)
-    cells = (column.codes[unbounded] + 1).astype(np.int64) * width + codes.codes[unbounded] + 1
-    counts = np.bincount(cells, minlength=len(units) * width).reshape(len(units), width)
-    names = ("no code", *map(str, codes.values))
-    return tuple(
-        ValueShare(
-            None if value == 0 else column.values[value - 1],
-            int(units[value]),
-            {
-                name: int(count)
-                for name, count in sorted(zip(names, counts[value], strict=True))
-                if count
-            },
+def _value_shares(table: ResultsTable, unbounded: DataFrame, name: str) -> Iterator[ValueShare]:
+    units = table.rows[name].cat.codes.value_counts()
+    counts = unbounded.groupby([unbounded[name].cat.codes, _told_codes(unbounded)]).size().to_dict()
+    for place, value in (*enumerate(table.values(name)), (-1, None)):
+        if place in units:
+            codes = {code: count for (at, code), count in counts.items() if at == place}
+            yield ValueShare(value, int(units[place]), codes)
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def _map(
+    table: ResultsTable,
+    axes: _Axes,
+    here: Mapping[str, DataFrame],
+    first: Mapping[str, _Order],
+    x: str | None,
+    y: str | None,
+) -> SweepMap | None:
+    """The least bounds over two columns, a panel for each machine. Raises NotAnAxis."""
+    chosen = _map_columns(table, axes, x, y)
+    if chosen is None:
+        return None
+    kinds = {name: order.kind for name, order in first.items()}
+    panels = tuple(
+        _panel(table, chosen, name, mine, kinds.get(name)) for name, mine in here.items()
+    )
+    across, down = (tuple(value for _, value in _places(table, name)) for name in chosen)
+    return SweepMap(*chosen, across, down, panels)
+
+
+def _places(table: ResultsTable, name: str) -> Iterator[tuple[int, Value]]:
+    """The values of a column by their numbers; no value is the last one."""
+    yield from enumerate(table.values(name))
+    if table.has_empty(name):
+        yield -1, None
+
+
+def _panel(
+    table: ResultsTable, chosen: tuple[str, str], name: str, here: DataFrame, kind: _Kind | None
+) -> MapPanel:
+    bounded = here[here["cycles"] >= 0]
+    shown = bounded[:0] if kind is None else kind.rows(bounded)
+    across, down = ([place for place, _ in _places(table, name)] for name in chosen)
+
+    def cells(rows: DataFrame, missing: Any, most: str) -> tuple[tuple[Any, ...], ...]:
+        """Of each cell what its rows come to; ``missing`` where it has none."""
+        grouped = rows.groupby([rows[name].cat.codes for name in chosen])["seconds"]
+        found = grouped.agg(most).to_dict()
+        return tuple(tuple(found.get((i, j), missing) for i in across) for j in down)
+
+    others = bounded.drop(shown.index)
+    return MapPanel(
+        name,
+        None if kind is None else kind.of,
+        None if kind is None else kind.guarantee,
+        None if kind is None else kind.policy,
+        cells(shown, None, "min"),
+        cells(here, 0, "size"),
+        cells(others, 0, "size"),
+    )
+
+
+def _map_columns(
+    table: ResultsTable, axes: _Axes, x: str | None, y: str | None
+) -> tuple[str, str] | None:
+    """The columns of a map: those named, or the two that together have the most different pairs.
+
+    None if there are no two that can be drawn, neither of which follows from the other. Raises
+    NotAnAxis for a name that is none, or that cannot be drawn.
+    """
+    for option, name in (("--x", x), ("--y", y)):
+        if name is not None:
+            _require_axis(table, option, name)
+    if x is not None and x == y:
+        raise NotAnAxis(f"--x and --y are both {x}: a map has two columns")
+    sizes = {name: len(table.values(name)) for name in table.variant_columns}
+    drawable = [name for name in axes.varying if 2 <= sizes[name] <= MOST_VALUES]
+    if len(drawable) < 2:
+        drawable += [name for name in axes.following if 2 <= sizes[name] <= MOST_VALUES]
+    named = [name for name in (x, y) if name is not None]
+    pairs = {
+        pair: len(table.rows[list(pair)].drop_duplicates())
+        for pair in combinations(dict.fromkeys((*named, *drawable)), 2)
+        if set(named) <= set(pair)
+    }
+    if len(named) < 2:  # of two columns that say the same a map is a line
+        most = {name: size + table.has_empty(name) for name, size in sizes.items()}
+        pairs = {pair: n for pair, n in pairs.items() if n > max(most[name] for name in pair)}
+    if not pairs and named:
+        raise NotAnAxis(
+            f"{named[0]}: no other column has 2 to {MOST_VALUES} values and does not follow from it"
         )
-        for value in (*range(1, len(units)), 0)
-        if units[value]
-    )
+    if not pairs:
+        return None
+    best = max(pairs, key=pairs.__getitem__)  # the first of equal ones
+    if x is not None or y is not None:
+        return best if x == best[0] or y == best[1] else (best[1], best[0])
+    return best if sizes[best[0]] >= sizes[best[1]] else (best[1], best[0])
+
+
+def _require_axis(table: ResultsTable, option: str, name: str) -> None:
+    _require_name(option, name, table.variant_columns)
+    size = len(table.values(name))
+    if size > MOST_VALUES:
+        raise NotAnAxis(f"{option}: {name} has {size:,} values; a map shows up to {MOST_VALUES}")
+    if size < 2:
+        raise NotAnAxis(f"{option}: {name} has the same value in all units")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ptxwcet.support.printable import plural
+from ptxwcet.support.printable import aligned, plural
 from ptxwcet.support.rounding import text_above
 from ptxwcet.sweeps.results.sweep_model import (
     BestElsewhere,
@@ -164,14 +164,8 @@ def _table(ranking: Ranking, varying: Sequence[str]) -> Iterator[str]:
         own = (value_text(one.variant[name]) for name in varying)
         shown = (f"{one.cycles:,}", seconds_text(one.seconds), times_text(one.times_the_least))
         rows.append((f"{one.rank:,}", *own, *shown, one.guarantee, f"{one.unit}"))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    right = [head in numeric | _NUMBERS for head in rows[0]]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(row, widths, right, strict=True)
-        ]
-        yield ("  " + "  ".join(cells)).rstrip()
+    right = [at for at, head in enumerate(rows[0]) if head in numeric | _NUMBERS]
+    yield from (f"  {line}" for line in aligned(rows, right))
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -1,0 +1,143 @@
+"""A report of checks in the words of others: SARIF 2.1.0 (OASIS) for code scanning, JUnit XML, and
+workflow commands of GitHub Actions, which are annotations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
+from ptxwcet.commands.check.text import problem_text, summary
+from ptxwcet.report.head import DiagnosticRow
+from ptxwcet.support.explanations import explanations
+from ptxwcet.support.printable import printable, printable_line
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ELEMENTS = {Outcome.FAILED.value: "failure", Outcome.REFUSED.value: "error"}
+_OF_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_OF_PROPERTIES = _OF_DATA | {":": "%3A", ",": "%2C"}
+
+
+def sarif_log(report: CheckReport) -> dict[str, Any]:
+    """The log: a result for each problem, at its place in the PTX, beside its check in the plan."""
+    codes = sorted({problem.code for check in report.checks for problem in check.problems})
+    driver = {
+        "name": report.tool,
+        "version": report.version,
+        "rules": [_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [
+            _result(report, check, number, codes)
+            for check in report.checks
+            for number in range(len(check.problems))
+        ],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = explanations()[code]
+    return {
+        "id": code,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.cause},
+        "help": {"text": known.remedy},
+    }
+
+
+def _result(
+    report: CheckReport, check: CheckedKernel, number: int, codes: list[str]
+) -> dict[str, Any]:
+    """SARIF's result for the problem of a check with this number."""
+    problem = check.problems[number]
+    plan = _location(report.plan, check.line, None)
+    own = plan if problem.file is None else _location(problem.file, problem.line, problem.column)
+    # the same while lines move and cycles change: what is wrong with which check
+    earlier = [one.code for one in check.problems[:number]].count(problem.code)
+    key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": codes.index(problem.code),
+        "level": problem.severity,  # error, warning, note: the words are SARIF's
+        "message": {"text": printable(f"{check.name}: {_told(problem)}")},
+        "locations": [own],
+        "relatedLocations": [plan | {"message": {"text": f"check {check.check}"}}],
+        "partialFingerprints": {"ptxwcetCheck/v1": hashlib.sha256(key).hexdigest()},
+    }
+
+
+def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]:
+    where = Path(path)
+    uri = (
+        where.as_uri() if where.is_absolute() else quote(where.as_posix(), errors="surrogateescape")
+    )
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if line is not None:
+        physical["region"] = {"startLine": line} | (
+            {} if column is None else {"startColumn": column}
+        )
+    return {"physicalLocation": physical}
+
+
+def junit_xml(report: CheckReport) -> str:
+    """The XML: a check that failed is a failure, one that is refused an error. No times: it is the
+    same for each run. Characters that XML has not are shown as printable_line does.
+    """
+    counts = {
+        "name": printable_line(report.plan),
+        "tests": str(len(report.checks)),
+        "failures": str(report.failed),
+        "errors": str(report.refused),
+    }
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", counts)
+    for check in report.checks:
+        names = {"classname": printable_line(check.file), "name": printable_line(check.name)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if check.problems:
+            first = check.problems[0]
+            about = {"type": first.code, "message": printable_line(first.message)}
+            what = ElementTree.SubElement(case, _ELEMENTS[check.outcome], about)
+            what.text = "\n".join(map(problem_text, check.problems))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def github_commands(report: CheckReport) -> str:
+    """A line ``::error file=...`` for each problem, then how many checks ended how.
+
+    Problems without a place in an input are shown at their check in the plan.
+    """
+    lines = [_command(report, row, one) for row in report.checks for one in row.problems]
+    return "\n".join([*lines, summary(report)]) + "\n"
+
+
+def _command(report: CheckReport, check: CheckedKernel, problem: DiagnosticRow) -> str:
+    place: dict[str, object] = {"file": report.plan, "line": check.line}
+    if problem.file is not None:
+        place = {"file": problem.file, "line": problem.line, "col": problem.column}
+    title = printable_line(f"{problem.code} {check.name}")
+    properties = ",".join(
+        f"{key}={_escaped(str(value), _OF_PROPERTIES)}"
+        for key, value in (place | {"title": title}).items()
+        if value is not None
+    )
+    message = _escaped(printable(_told(problem)), _OF_DATA)
+    return f"::error {properties}::{message}"
+
+
+def _escaped(text: str, table: dict[str, str]) -> str:
+    return text.translate({ord(one): code for one, code in table.items()})
+
+
+def _told(problem: DiagnosticRow) -> str:
+    """A problem with its notes and help, a line each."""
+    lines = [problem.message, *problem.notes]
+    return "\n".join([*lines, *([] if problem.help is None else [f"help: {problem.help}"])])

@@ -1,1 +1,0 @@
-"""The HTML page about a sweep: its template and styles."""

@@ -3,7 +3,7 @@
 ``python benchmarks/attack.py --workloads 1000000 --workers 2 --out docs/experiments/attack.json``
 writes the counts as JSON and a page beside it; the same command goes on where it was stopped
 (:mod:`units_on_engine`). The counts depend on the sources, the seed and the number of workloads,
-not on workers. ``ptxwcet attack blocks`` is the same attack without a page.
+not on workers. ``ptxwcet validate attack blocks`` is the same attack without a page.
 """
 
 from __future__ import annotations

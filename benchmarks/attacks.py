@@ -1,7 +1,7 @@
-"""Attacks whose oracles share nothing with the tool, for ``ptxwcet attack --attacks``.
+"""Attacks whose oracles share nothing with the tool, for ``ptxwcet validate attack``.
 
-    ptxwcet attack --attacks benchmarks/attacks.py --seconds 600 --workers 2 -o attack
-    ptxwcet attack kernels --attacks benchmarks/attacks.py --units 1000 -o kernels
+    ptxwcet validate attack benchmarks/attacks.py --timeout 600 --workers 2 -o attack
+    ptxwcet validate attack kernels benchmarks/attacks.py --cases 1000 -o kernels
 
 What a unit is: docs/attacks.md. The pages of docs/experiments are written by the benchmarks of the
 same attacks (``attack_grid.py``, ``attack_servers.py``, ``attack_launches.py``,

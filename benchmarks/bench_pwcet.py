@@ -28,7 +28,7 @@ def main() -> None:
         np.savetxt(path, times, "%d", header="cycles", comments="")
         command = [sys.executable, "-m", "ptxwcet", "pwcet", str(path), *more]
         if given.page:
-            command += ["--html", str(Path(folder) / "page.html")]
+            command += ["--format", "html", "-o", str(Path(folder) / "page.html")]
         begin = time.monotonic()
         made = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
         if made.returncode not in (0, 1):  # 1: the hypotheses are rejected, after all the work

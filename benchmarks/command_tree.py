@@ -14,17 +14,16 @@ OUTPUTS = (OutputFile, OutputFolder)
 
 
 def all_commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """The words that call each command, and the command; groups are no commands."""
+    """The words that call each command, and the command."""
 
     def below(words: tuple[str, ...], group: click.Group) -> Iterator[tuple]:
         context = click.Context(group)
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
+            yield (*words, name), command
             if isinstance(command, click.Group):
                 yield from below((*words, name), command)
-            else:
-                yield (*words, name), command
 
     assert isinstance(commands, click.Group)
     yield from below((), commands)

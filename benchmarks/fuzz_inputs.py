@@ -67,24 +67,35 @@ def command_lines() -> Iterator[list[str]]:
         yield ["facts", file, *launch[:2]]
         yield ["cfg", file]
         yield ["cfg", file, *launch, "--format", "text"]
-        yield ["phases", file, *launch, "--warp", "0"]
-        yield ["simulate", file, *launch, "--policy", "gto", "--limit", "100000"]
-        yield ["validate", file, *launch, "--seeds", "1", "--time", "0.2"]
-        yield ["makespan", file, *launch, "--load-store", "1", "--cores", "1", "--time", "1"]
-        yield ["instrument", file, "--out", "instrumented.ptx"]
+        yield ["annotate", "phases", file, *launch, "--warp", "0"]
+        yield ["simulate", file, *launch, "--policy", "gto", "--max-instructions", "100000"]
+        yield ["validate", file, *launch, "--runs", "1", "--timeout", "0.2"]
+        yield ["makespan", file, *launch, "--load-store", "1", "--cores", "1", "--timeout", "1"]
+        yield ["instrument", file, "-o", "instrumented.ptx"]
         if (SAMPLES / "launches" / f"{name}.toml").exists():
             toml = f"{name}.toml"
             effort = ("--max-instructions", "20000")
-            yield ["run", file, "--launch", toml, "--out", "o.npz", "--paths", "p.jsonl", *effort]
+            yield ["run", file, "--launch", toml, "-o", "o.npz", "--paths", "p.jsonl", *effort]
             yield [file, "--launch", toml]
-            yield ["trace", file, "--launch", toml, "--out", "t.csv", "--policy", "lrr", *effort]
+            yield [
+                "simulate",
+                "launch",
+                file,
+                "--launch",
+                toml,
+                "-o",
+                "t.csv",
+                "--policy",
+                "lrr",
+                *effort,
+            ]
             yield ["hybrid", file, "--trace", "trace.csv", "--launch", toml]
     yield ["machine", "check", "machine.toml"]
-    yield ["machine", "show", "machine.toml"]
-    yield ["makespan", "--string", "LLCLL", "--warps", "9", "--load-store", "1", "--cores", "1"]
+    yield ["machine", "machine.toml"]
+    yield ["makespan", "LLCLL", "--warps", "9", "--load-store", "1", "--cores", "1"]
     yield ["pwcet", "times.csv"]
     yield ["pwcet", "times.csv", "--format", "json", "--force"]
-    yield ["import-dump", "dump.bin", "--sidecar", "sidecar.json", "--out", "t.npz"]
+    yield ["instrument", "import", "sidecar.json", "dump.bin", "-o", "t.npz"]
     yield ["explain", "PW203"]
 
 

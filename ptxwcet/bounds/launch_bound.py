@@ -261,7 +261,7 @@ def _sms(machine: Machine, wishes: GridWishes) -> int:
             Diagnostic(
                 "PW319",
                 f"--sms {wishes.sms}: machine {machine.name} has {there} SM{plural}",
-                help="name a machine that has so many (ptxwcet machine list), or write a file that "
+                help="name a machine that has so many (ptxwcet machine), or write a file that "
                 f'extends this one: extends = "{machine.name}", and sms in [occupancy]',
             )
         )

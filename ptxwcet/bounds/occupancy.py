@@ -198,7 +198,7 @@ def schedule_waves(blocks: int, sms: int, occupancy: Occupancy) -> WaveSchedule:
 
 
 _OPTION = "--resident-blocks"
-_SAYING_REGISTERS = "--registers, --ptxas-info"
+_SAYING_REGISTERS = "--registers"
 _MOST_STATIC_SHARED = 48 << 10
 _LEAST_BEFORE_DYNAMIC = 16
 """Static shared memory is rounded up to a multiple of this where the module has dynamic one."""

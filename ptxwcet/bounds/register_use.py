@@ -77,7 +77,7 @@ def read_register_use(path: str) -> RegisterUse:
         data = read_bytes(path, MOST_TEXT_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _problem(f"cannot read --ptxas-info '{shown}': {reason}", _WANTED) from None
+        raise _problem(f"cannot read --registers '{shown}': {reason}", _WANTED) from None
     uses = tuple(_of_cubin(data)) if data.startswith(_ELF) else tuple(_of_text(data))
     if not uses:
         raise _problem(f"{shown} says of no kernel how many registers a thread uses", _WANTED)
@@ -194,7 +194,7 @@ def _cannot_ask(reason: str) -> PtxwcetError:
     return PtxwcetError(
         Diagnostic(
             "PW318",
-            f"--ask-ptxas: {reason}",
-            help="give the number (--registers 32), or what ptxas -v printed (--ptxas-info FILE)",
+            f"--registers ptxas: {reason}",
+            help="give the number (--registers 32), or what ptxas -v printed (--registers FILE)",
         )
     )

@@ -15,6 +15,7 @@ import click
 from ptxwcet.cli.output import Manner, echo, set_manner
 from ptxwcet.cli.paths import check_outputs
 from ptxwcet.cli.progress import StillAtWork
+from ptxwcet.cli.tree import CommandTree
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.first_use import CACHE_VARIABLE, tell_first_use
 from ptxwcet.support.whole_files import write_text
@@ -67,7 +68,7 @@ class Command(click.Command):
         Raises PtxwcetError (PW233, PW235).
         """
         for extra in self.needs:
-            require_extra(extra, f"ptxwcet {self.name}")
+            require_extra(extra, ctx.command_path)
         check_outputs(self, ctx.params)
         own = {name: ctx.params.pop(name) for name in ("quiet", "verbose", "color")}
         output: Path | None = ctx.params.pop(_REPORT_FILE, None)
@@ -114,10 +115,25 @@ def _warnings(handler: logging.Handler) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-class CommandGroup(click.Group):
-    """A group of such commands."""
+class CommandGroup(Command, CommandTree):
+    """A command that has others behind its name: ``validate FILE``, and ``validate attack``.
 
-    command_class = Command
+    The words that call one of those never come here (CommandTree.resolve_command).
+    """
+
+    allow_extra_args = False
+    allow_interspersed_args = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, invoke_without_command=True, **kwargs)
+
+    def words(self) -> str:
+        """What comes before the names of the others."""
+        return f"{self.name} "
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """How the command itself is used."""
+        return click.Command.collect_usage_pieces(self, ctx)
 
 
 def _refuse_repeated(ctx: click.Context, order: Sequence[click.Parameter]) -> None:

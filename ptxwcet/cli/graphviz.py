@@ -6,24 +6,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import click
-
+from ptxwcet.cli.paths import PICTURES, OutputFile
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.support.whole_files import write_text
 
-PICTURES = (".svg", ".png")
 _TEXTS = (".dot", ".gv")
+GRAPH_FILE = OutputFile(*_TEXTS, *PICTURES)
 _LAYOUT_SECONDS = 120
 """Graphviz takes seconds for the largest kernels that a person can still look at."""
-
-
-def require_graph_suffix(output: Path, option: str) -> None:
-    """Raises click.BadParameter for a file whose name does not say text or picture."""
-    if output.suffix not in PICTURES + _TEXTS:
-        raise click.BadParameter(
-            f"'{output}' should end in one of {', '.join(PICTURES + _TEXTS)}", param_hint=option
-        )
 
 
 def write_graph(text: str, output: Path, advice: str) -> None:

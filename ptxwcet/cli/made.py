@@ -16,7 +16,7 @@ from ptxwcet.opened.budgets import Budget
 def command_line() -> str:
     """The command as it was given, options in the order of their definition."""
     context = click.get_current_context()
-    words = ["ptxwcet", context.command.name or ""]
+    words = context.command_path.split()
     for parameter in context.command.params:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:

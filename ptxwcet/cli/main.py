@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import io
 import os
 import signal
@@ -21,141 +20,28 @@ from collections.abc import Iterator, Sequence
 import click
 
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.tree import CommandTree
 from ptxwcet.support.diagnostics import PtxwcetError, internal_error
 from ptxwcet.support.version import VERSION
 from ptxwcet.support.whole_files import FULL_DISK
 
 _DEFAULT_COMMAND = "bound"
 _GO_ON = (
-    "ptxwcet: stopped; no file is half written. The same command begins anew; sweep and attack go "
-    "on with --resume, check takes what it has from --cache\n"
+    "ptxwcet: stopped; no file is half written. The same command begins anew; sweep and validate "
+    "attack go on with --resume, check takes what it has from --cache\n"
 )
-# What --help lists: as docs/commands.md groups them.
-_GROUPS = {
-    "Bounds": {
-        "bound": "Bound the kernels of files: a block, and the launch.",
-        "annotate": "Their code, with what each line costs.",
-        "report": "A page about a bound: source, graph, pictures.",
-        "what-if": "The bounds on machines with other figures.",
-        "facts": "A template of what is not known of a launch yet.",
-        "sequence": "Launches one after the other.",
-        "schema": "The JSON schema of a report.",
-    },
-    "Projects": {
-        "check": "All kernels of a plan, against their budgets.",
-        "compare": "Two versions of a kernel: what a change costs.",
-        "diff": "Two results, of --format json.",
-        "dossier": "All that an argument about a kernel rests on.",
-    },
-    "Sweeps": {
-        "sweep": "Every combination of files, launches and machines.",
-        "sweep-report": "What a sweep has found.",
-    },
-    "What is inside": {
-        "cfg": "The control-flow graph.",
-        "memory": "What each access takes of memory, and why.",
-        "phases": "Execution and idle phases of one warp.",
-        "explain": "What a diagnostic means, and what to do.",
-    },
-    "Runs on simulated machines": {
-        "run": "Execute a launch on data, without a GPU.",
-        "simulate": "Run a block cycle by cycle.",
-        "trace": "Time a launch on a simulated GPU.",
-        "warmup": "Compile the simulators now, once.",
-    },
-    "Is it right?": {
-        "validate": "Attack the bounds of a kernel.",
-        "check-certificates": "Confirm the proofs of a report again.",
-        "selftest": "Check the installed tool.",
-        "attack": "Try to contradict the tool, for long.",
-    },
-    "The other published methods": {
-        "hybrid": "Estimates from timed traces.",
-        "instrument": "PTX that writes its own trace.",
-        "record": "Run it, and keep what it writes.",
-        "import-dump": "A trace out of dumps.",
-        "makespan": "Exact worst-case makespan of identical warps.",
-        "pwcet": "Probabilistic WCET from measured times.",
-    },
-    "Machines": {
-        "machine": "Show, check and begin machine files.",
-    },
-}
-# Loaded only when used: a command must not pay for the libraries of another.
-_COMMANDS = {
-    "annotate": "ptxwcet.commands.annotate.command",
-    "attack": "ptxwcet.sweeps.attack_command",
-    "bound": "ptxwcet.commands.bound.command",
-    "cfg": "ptxwcet.commands.cfg.command",
-    "check": "ptxwcet.commands.check.command",
-    "check-certificates": "ptxwcet.commands.certificates.command",
-    "compare": "ptxwcet.commands.compare.command",
-    "diff": "ptxwcet.commands.compare.diff",
-    "dossier": "ptxwcet.dossier.command",
-    "explain": "ptxwcet.commands.explain.command",
-    "facts": "ptxwcet.commands.facts.command",
-    "hybrid": "ptxwcet.methods.hybrid.command",
-    "import-dump": "ptxwcet.methods.instrument.import_dump",
-    "instrument": "ptxwcet.methods.instrument.command",
-    "machine": "ptxwcet.commands.machine.command",
-    "makespan": "ptxwcet.methods.makespan.command",
-    "memory": "ptxwcet.commands.memory.command",
-    "phases": "ptxwcet.commands.phases.command",
-    "pwcet": "ptxwcet.methods.pwcet.command",
-    "record": "ptxwcet.methods.instrument.record",
-    "report": "ptxwcet.commands.page.command",
-    "run": "ptxwcet.commands.run.command",
-    "schema": "ptxwcet.commands.schema.command",
-    "selftest": "ptxwcet.validate.selftest_command",
-    "sequence": "ptxwcet.commands.sequence.command",
-    "simulate": "ptxwcet.commands.simulate.command",
-    "sweep": "ptxwcet.sweeps.command",
-    "sweep-report": "ptxwcet.sweeps.results.command",
-    "trace": "ptxwcet.commands.trace.command",
-    "validate": "ptxwcet.validate.command",
-    "warmup": "ptxwcet.validate.warmup_command",
-    "what-if": "ptxwcet.commands.what_if.command",
-}
 
 
-class _Commands(click.Group):
-    """A group whose commands are imported on use and whose default command takes a file."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands by group; none of them is loaded for it."""
-        for group, commands in _GROUPS.items():
-            with formatter.section(group):
-                formatter.write_dl(list(commands.items()))
+class _Commands(CommandTree):
+    """All commands; words that begin with none are those of the default command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = next((arg for arg in args if not arg.startswith("-")), None)
-        if first is not None and first not in _COMMANDS:
-            _require_file(first)
+        if first is not None and first not in self.list_commands(ctx):
+            if not ctx.resilient_parsing:
+                self.refuse_misspelt(ctx, first, "ptxwcet --help lists the commands")
             args = [_DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
-
-
-def _require_file(word: str) -> None:
-    """click.UsageError for a word, as of a command, that is the name of no file."""
-    # here: of a word that is a command, or a file's, nothing is near
-    from difflib import get_close_matches
-
-    near = get_close_matches(word.lower(), _COMMANDS, 1)
-    is_word = word.replace("-", "").replace("_", "").isalpha()
-    if is_word and not os.path.exists(word):
-        hint = f"did you mean {near[0]}?" if near else "ptxwcet --help lists the commands"
-        raise click.UsageError(f"'{word}' is no command, and no file of that name is here: {hint}")
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.cli import completion
 from ptxwcet.cli.paths import (
+    ASK_PTXAS,
     INPUT_FILE,
     INPUT_FILE_BESIDE_CUDA,
     KERNEL_OF_FILE,
@@ -19,12 +21,16 @@ from ptxwcet.cli.paths import (
     OUTPUT_FILE,
     PTX_FILE,
     PTX_FILES,
+    PTX_OR_STRING,
+    InputFile,
+    is_number,
 )
 from ptxwcet.flow.launch import parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.simulator.policies import POLICY_NAMES, Policy
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
 Decorated = Callable[..., Any]
 Option = Callable[[Decorated], Decorated]
@@ -32,6 +38,32 @@ Option = Callable[[Decorated], Decorated]
 _MOST_SEED = 2**62
 _MOST_WORKERS = 1024
 _POLICIES = f"Warp scheduler: {POLICY_NAMES}."
+
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
+
+
+# A completion never fails: where nothing can be offered, nothing is.
+def completed(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """What completes one of some words."""
+    return lambda _context, _parameter, incomplete: [
+        CompletionItem(word) for word in words() if word.startswith(incomplete)
+    ]
+
+
+def _complete_kernels(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The kernels of the FILE or FILES that stand before, by their names in the PTX."""
+    given = context.params.get("file") or context.params.get("files")
+    found: list[str] = []
+    # an option without its value leaves the words before it unread
+    for path in (given,) if isinstance(given, str) else given or context.args:
+        try:
+            found += _ENTRY.findall(read_text(path, MOST_TEXT_BYTES, "replace"))
+        except (OSError, ValueError):
+            continue
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
 
 FILE: Option = click.argument("file", type=PTX_FILE)
 FILE_ON_DISK: Option = click.argument("file", type=INPUT_FILE_BESIDE_CUDA)
@@ -41,7 +73,7 @@ KERNELS: Option = click.option(
     "--kernel",
     "kernels",
     multiple=True,
-    shell_complete=completion.kernels,
+    shell_complete=_complete_kernels,
     help="Only this kernel.  [default: all]",
 )
 SOURCE: Option = click.option(
@@ -61,9 +93,8 @@ MACHINE_FILE: Option = click.option(
     "--machine",
     type=MACHINE,
     default=DEFAULT_MACHINE,
-    shell_complete=completion.machines,
     show_default=True,
-    help="Machine file: a name (ptxwcet machine list) or a path.",
+    help="Machine file: a name (ptxwcet machine) or a path.",
 )
 MEMORY_LATENCY: Option = click.option(
     "--mem-latency", type=int, help="Global-memory latency in cycles.  [default: the machine's]"
@@ -94,8 +125,9 @@ def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budg
 BUDGET: Option = click.option(
     "--budget",
     callback=_budget,
-    metavar="TIME",
-    help="Fail if a bound exceeds so many cycles, or a time: 2000us, 2ms.",
+    metavar="[OF:]TIME",
+    help="Fail if a bound exceeds so many cycles, or a time: 2000us, block:2ms, kernel:9000.  "
+    "[default: of the kernel with a grid, else of a block]",
 )
 REQUIRE: Option = click.option(
     "--require",
@@ -113,29 +145,15 @@ RESIDENT_BLOCKS: Option = click.option(
 )
 REGISTERS: Option = click.option(
     "--registers",
-    type=click.IntRange(1, 1024),
-    help="Registers of a thread, as ptxas -v says.  [default: those of the launch file]",
+    type=InputFile(unless=lambda text: text == ASK_PTXAS or is_number(text)),
+    metavar="N|FILE|ptxas",
+    help="Registers of a thread: a number, what ptxas -v printed or a cubin, or ask the ptxas on "
+    "the PATH.  [default: those of the launch file]",
 )
 CO_RUNNER: Option = click.option(
     "--co-runner",
     metavar="BYTES,GB/S",
     help="Others use the memory of the GPU beside the launch: at once and on average at most.",
-)
-_GPU = (
-    SMS,
-    RESIDENT_BLOCKS,
-    CO_RUNNER,
-    REGISTERS,
-    click.option(
-        "--ptxas-info",
-        type=INPUT_FILE,
-        help="What ptxas -v printed, or a cubin: says the registers of each kernel.",
-    ),
-    click.option(
-        "--ask-ptxas",
-        is_flag=True,
-        help="Run the ptxas on the PATH for the registers of each kernel.",
-    ),
 )
 _MACHINE = (MACHINE_FILE, MEMORY_LATENCY, UNKNOWN_OPCODES)
 
@@ -213,114 +231,82 @@ def refuse_idle_seed(policy: str | None, jitter: int | None) -> None:
         refuse_idle("is of --policy random and of --jitter: nothing else is random here", "seed")
 
 
-def launch_options(command: Decorated) -> Decorated:
-    """Adds FILE, and what says which kernel and which launch."""
-    return with_options(command, FILE, *_LAUNCH)
-
-
-def analysis_options(command: Decorated) -> Decorated:
-    """Adds FILE, and what says which kernel, which launch and which machine."""
-    return with_options(command, FILE, *_LAUNCH, *_MACHINE)
-
-
-def analysis_options_of_files(command: Decorated) -> Decorated:
-    """The options of an analysis, for a command that takes several FILES."""
-    return with_options(command, FILES, *_LAUNCH, *_MACHINE)
-
-
-def version_options(command: Decorated) -> Decorated:
-    """The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
-    versions = (click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new"))
-    return with_options(command, *versions, *_LAUNCH, *_MACHINE)
-
-
-def optional_file_options(command: Decorated) -> Decorated:
-    """The options of an analysis of no time, for a command that can do without a file."""
-    file = click.argument("file", type=PTX_FILE, required=False)
-    return with_options(command, file, *_LAUNCH, MACHINE_FILE, UNKNOWN_OPCODES)
-
-
-def gpu_options(command: Decorated) -> Decorated:
-    """Adds what says which SMs a launch has, and how many blocks each holds."""
-    return with_options(command, *_GPU)
-
-
-def machine_options(command: Decorated) -> Decorated:
-    """Adds what says which machine, for a command that takes its launch from a launch file."""
-    return with_options(command, *_MACHINE)
-
-
-def with_options(command: Decorated, *options: Option) -> Decorated:
+def all_of(*options: Option) -> Option:
     """Adds options to a command, in their order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+launch_options = all_of(FILE, *_LAUNCH)
+"""FILE, and what says which kernel and which launch."""
+analysis_options = all_of(launch_options, *_MACHINE)
+"""The same, and what says which machine."""
+analysis_options_of_files = all_of(FILES, *_LAUNCH, *_MACHINE)
+"""The options of an analysis, for a command that takes several FILES."""
+version_options = all_of(
+    *(click.argument(name, type=KERNEL_OF_FILE) for name in ("old", "new")), *_LAUNCH, *_MACHINE
+)
+"""The options of an analysis, for a command that takes two versions: FILE or FILE:KERNEL."""
+makespan_options = all_of(
+    click.argument("file", type=PTX_OR_STRING, metavar="FILE|STRING"),
+    *_LAUNCH,
+    MACHINE_FILE,
+    UNKNOWN_OPCODES,
+)
+"""The options of an analysis of no time, of a file or of a kernel string."""
+gpu_options = all_of(SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS)
+"""What says which SMs a launch has, and how many blocks each holds."""
+machine_options = all_of(*_MACHINE)
+"""What says which machine, for a command that takes its launch from a launch file."""
 
 
 def policy(help_text: str = _POLICIES, *, required: bool = False) -> Option:
     """The warp scheduler of a simulated machine, or the known one of a bound."""
+    complete = completed(lambda: [one.value for one in Policy])
+    return click.option("--policy", required=required, shell_complete=complete, help=help_text)
+
+
+def number(
+    name: str,
+    help_text: str,
+    kind: click.ParamType[Any],
+    default: float | None = None,
+    metavar: str = "N",
+    parameter: str = "",
+) -> Option:
+    """A number, with its default if there is one; ``parameter`` is its name in the code."""
     return click.option(
-        "--policy", required=required, shell_complete=completion.policies, help=help_text
+        name,
+        *([parameter] if parameter else []),
+        type=kind,
+        default=default,
+        show_default=default is not None,
+        metavar=metavar,
+        help=help_text,
     )
 
 
 def seed(help_text: str, default: int | None = 0) -> Option:
     """The seed of all that is drawn at random."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, _MOST_SEED),
-        default=default,
-        show_default=default is not None,
-        help=help_text,
-    )
+    return number("--seed", help_text, click.IntRange(0, _MOST_SEED), default)
 
 
-def workers(help_text: str) -> Option:
-    """How many things are done at once on this computer."""
-    return click.option(
-        "--workers",
-        type=click.IntRange(1, _MOST_WORKERS),
-        help=f"{help_text}  [default: one a core]",
-    )
-
-
-def scheduler() -> Option:
-    """A cluster that works instead of this computer."""
-    return click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="A running Dask scheduler, whose workers do the work: tcp://host:8786",
-    )
-
-
-def require_one_place(workers: int | None, scheduler: str | None) -> None:
-    """Raises click.UsageError for workers of this computer beside a scheduler's."""
-    if scheduler is not None and workers is not None:
-        raise click.UsageError("--workers is of this computer: leave it out with --scheduler")
-
-
-def jitter(default: int | None = 0, help_text: str = "") -> Option:
+def jitter(
+    default: int | None = 0,
+    help_text: str = "Shorten each initiation and latency at random by up to so much.",
+) -> Option:
     """How far timings of a run are shortened at random."""
-    return click.option(
-        "--jitter",
-        type=int,
-        default=default,
-        show_default=default is not None,
-        metavar="PERCENT",
-        help=help_text or "Shorten each initiation and latency at random by up to so much.",
-    )
+    return number("--jitter", help_text, click.INT, default, "PERCENT")
 
 
 def launch_gap(default: int | None, help_text: str) -> Option:
     """How far apart the blocks of a grid start."""
-    return click.option(
-        "--launch-gap",
-        type=click.IntRange(0, 10**9),
-        default=default,
-        show_default=default is not None,
-        metavar="CYCLES",
-        help=help_text,
-    )
+    return number("--launch-gap", help_text, click.IntRange(0, 10**9), default, "CYCLES")
 
 
 def max_instructions(
@@ -328,25 +314,35 @@ def max_instructions(
     help_text: str = "Give up an execution after so many warp-instructions.",
 ) -> Option:
     """After how many instructions a run is given up."""
-    return click.option(
-        "--max-instructions",
-        type=click.IntRange(1, 2**62),
-        default=default,
-        show_default=True,
-        help=help_text,
-    )
+    return number("--max-instructions", help_text, click.IntRange(1, 2**62), default)
 
 
-def timeout(default: float | None, help_text: str, kind: click.FloatRange | None = None) -> Option:
+def timeout(
+    default: float | None, help_text: str, kind: click.ParamType[Any] = click.FLOAT
+) -> Option:
     """How long a command may search: what it gives does not depend on it elsewhere."""
+    return number("--timeout", help_text, kind, default, "SECONDS", "seconds")
+
+
+class _Workers(click.IntRange):
+    """How many work at once here; for a ``cluster`` also the address of a Dask scheduler."""
+
+    def __init__(self, *, cluster: bool) -> None:
+        super().__init__(1, _MOST_WORKERS)
+        self.cluster = cluster
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return value if self.cluster and ":" in str(value) else super().convert(value, param, ctx)
+
+
+def workers(help_text: str, *, cluster: bool = False) -> Option:
+    """How many things are done at once on this computer, or the cluster that does them instead."""
+    others = "; or a running Dask scheduler, whose workers do the work: tcp://host:8786"
     return click.option(
-        "--timeout",
-        "seconds",
-        type=kind or float,
-        default=default,
-        show_default=default is not None,
-        metavar="SECONDS",
-        help=help_text,
+        "--workers",
+        type=_Workers(cluster=cluster),
+        metavar="N|ADDRESS" if cluster else "N",
+        help=f"{help_text}{others if cluster else ''}.  [default: one a core]",
     )
 
 
@@ -357,9 +353,29 @@ def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUT
     )
 
 
-def report_options(command: Decorated) -> Decorated:
-    """Adds how a report is printed and where: its text or JSON, on standard output or in a file."""
-    return report_options_of("text", "json")(command)
+def picture(help_text: str, kind: click.Path = OUTPUT_FILE) -> Option:
+    """A picture that is drawn; the end of its name says in which form."""
+    return click.option("--picture", type=kind, metavar="PATH", help=help_text)
+
+
+PICTURES_HELP = "Draw pictures; their names begin with PATH, which ends in .png or .svg."
+
+
+def saved(help_text: str) -> Option:
+    """Where times are kept that a command measures itself, on a simulated machine."""
+    return click.option("--save", type=OUTPUT_FILE, metavar="PATH", help=help_text)
+
+
+def executed(help_text: str) -> Option:
+    """The paths that the inputs of the launch file take, instead of all that there may be."""
+    return click.option("--executed", is_flag=True, help=help_text)
+
+
+def probabilities(help_text: str) -> Option:
+    """Probabilities of exceedance, for which times are wanted."""
+    return click.option(
+        "--probability", "probabilities", type=float, multiple=True, metavar="P", help=help_text
+    )
 
 
 def report_options_of(*kinds: str) -> Option:
@@ -372,7 +388,7 @@ def report_options_of(*kinds: str) -> Option:
         metavar="PATH",
         help="Write the report to a file.  [default: standard output]",
     )
-    return lambda command: with_options(command, format_option(*kinds), output)
+    return all_of(format_option(*kinds), output)
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:
@@ -385,3 +401,7 @@ def format_option(*kinds: str, help_text: str = "") -> Option:
         show_default=True,
         help=help_text or None,
     )
+
+
+report_options = report_options_of("text", "json")
+"""How a report is printed and where: its text or JSON, on standard output or in a file."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -109,6 +109,14 @@ def _styled(style: dict[str, Any], found: re.Match[str]) -> str:
 def echo_json(data: Any) -> None:
     """Prints data as JSON (:func:`json_text`)."""
     echo(json_text(data))
+
+
+def show(form: str, report: Any, render: Callable[[Any], str]) -> None:
+    """Prints a report: as JSON if that is the form, else the text that is made of it."""
+    if form == "json":
+        echo_json(report)
+    else:
+        echo(render(report), nl=False)
 
 
 def json_text(data: Any) -> str:

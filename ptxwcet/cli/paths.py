@@ -11,35 +11,43 @@ from __future__ import annotations
 import glob
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from ptxwcet.machine.loader import find_machine_file
+from ptxwcet.cli.tree import CommandTree
+from ptxwcet.machine.loader import find_machine_file, machine_names
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 
 STANDARD_INPUT = "-"
+ASK_PTXAS = "ptxas"
+PICTURES = (".png", ".svg")
 
 
 class InputFile(click.Path):
     """A file that is read: it exists, is a regular file and can be opened.
 
     ``beside`` are suffixes of files that are read, too, if they lie beside it under its name.
+    ``unless`` says which words are something else than a file.
     """
 
-    def __init__(self, *beside: str, as_path: bool = False) -> None:
-        super().__init__(path_type=Path if as_path else None)
+    def __init__(self, *beside: str, unless: Callable[[str], bool] = lambda _: False) -> None:
+        super().__init__()
         self.beside = beside
+        self.unless = unless
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path as given; click.BadParameter for one that cannot be read."""
+        """What was given; click.BadParameter for a file that cannot be read."""
         path = os.fspath(value)
+        if self.unless(path):
+            return value
         try:
             open_input(path, MOST_DATA_BYTES).close()
         except OSError as error:
@@ -47,8 +55,16 @@ class InputFile(click.Path):
             self.fail(f"cannot read '{path}': {reason}", param, ctx)
         return super().convert(value, param, ctx)
 
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        """Files, and for the first word behind a command the commands behind its name."""
+        if isinstance(ctx.command, CommandTree) and isinstance(param, click.Argument):
+            return ctx.command.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, param, incomplete)
+
     def reads(self, value: str | Path) -> Iterator[Path]:
         """Every file that is read because of this one."""
+        if self.unless(str(value)):
+            return
         path = Path(value)
         yield path
         for suffix in self.beside:
@@ -56,14 +72,9 @@ class InputFile(click.Path):
 
 
 class PtxInput(InputFile):
-    """The PTX that is read: a file, or ``-`` for standard input.
+    """The PTX that is read: a file, or ``-`` for standard input."""
 
-    With ``patterns``, which the command itself expands (expand_patterns), a pattern is one, too.
-    """
-
-    def __init__(self, *beside: str, patterns: bool = False) -> None:
-        super().__init__(*beside)
-        self.patterns = patterns
+    patterns = False  # whether the command itself expands them (expand_patterns)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path as given; click.BadParameter for one that cannot be read."""
@@ -76,6 +87,22 @@ class PtxInput(InputFile):
         if value != STANDARD_INPUT:
             for path in expand_patterns([str(value)]) if self.patterns else (value,):
                 yield from super().reads(path)
+
+
+def is_number(text: str) -> bool:
+    """Whether a word is a number that is no longer than any that makes sense."""
+    return text.isdecimal() and len(text) < 10
+
+
+def is_kernel_string(text: str) -> bool:
+    """Whether a word is one of capital letters, and not the name of a file that is here."""
+    return text.isalpha() and text.isupper() and not os.path.exists(text)
+
+
+class PtxInputs(PtxInput):
+    """The same, or a pattern of such files, or a folder of them."""
+
+    patterns = True
 
 
 class KernelInput(PtxInput):
@@ -122,12 +149,15 @@ class LaunchInput(InputFile):
     def reads(self, value: str | Path) -> Iterator[Path]:
         """The file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
-        try:
-            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
-        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
-            return  # the command itself says what is wrong with it
-        for name in _named_files(tables):
+        for name in _named_files(_tables(value)):
             yield Path(value).parent / name
+
+
+def _tables(path: str | Path) -> dict[str, Any]:
+    try:
+        return parse_toml(SourceFile(str(path), read_text(path, MOST_TOML_BYTES)))
+    except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
+        return {}  # the command itself says what is wrong with it
 
 
 class SequenceInput(InputFile):
@@ -138,11 +168,7 @@ class SequenceInput(InputFile):
     def reads(self, value: str | Path) -> Iterator[Path]:
         """The file and those that it names; a file that is malformed names none."""
         yield from super().reads(value)
-        try:
-            tables = parse_toml(SourceFile(str(value), read_text(value, MOST_TOML_BYTES)))
-        except (OSError, ValueError, NotToml, tomllib.TOMLDecodeError):
-            return  # the command itself says what is wrong with it
-        entries = tables.get(self.table)
+        entries = _tables(value).get(self.table)
         for entry in entries if isinstance(entries, list) else ():
             for key in (self.patterns, "launch", "facts", "source", "ptxas_info", "machines"):
                 names = entry.get(key) if isinstance(entry, dict) else None
@@ -168,6 +194,11 @@ class MachineInput(InputFile):
 
     name = "machine"
 
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        """The machines that come with the tool, else files."""
+        known = [CompletionItem(name) for name in machine_names() if name.startswith(incomplete)]
+        return known or super().shell_complete(ctx, param, incomplete)
+
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The name or path as given: the command says what is wrong with it (PW301)."""
         return value
@@ -183,13 +214,14 @@ class MachineInput(InputFile):
 class OutputFile(click.Path):
     """A file that is written; its folder exists.
 
-    ``otherwise`` is a parameter and a suffix: where the parameter is not given, the command writes
-    a second file under this one's name and the suffix.
+    Its name ends in one of ``ends``, if there are any. ``beside`` is the suffix of a second file
+    that the command writes under this one's name.
     """
 
-    def __init__(self, *, otherwise: tuple[str, str] | None = None) -> None:
+    def __init__(self, *ends: str, beside: str | None = None) -> None:
         super().__init__(path_type=Path)
-        self.otherwise = otherwise
+        self.ends = ends
+        self.beside = beside
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a file, before anything is run."""
@@ -204,11 +236,11 @@ class OutputFile(click.Path):
             self.fail(f"cannot write '{path}': there is no folder '{path.parent}'", param, ctx)
         return super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """Every file that is written because of this one."""
         yield Written(value)
-        if self.otherwise is not None and params.get(self.otherwise[0]) is None:
-            yield Written(value.with_suffix(self.otherwise[1]))
+        if self.beside is not None:
+            yield Written(value.with_suffix(self.beside))
 
 
 class OutputFileOrFolder(OutputFile):
@@ -222,7 +254,7 @@ class OutputFileOrFolder(OutputFile):
         """The path; click.BadParameter for one that cannot be a file."""
         return Path(value) if os.path.isdir(value) else super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """The file, or those in the folder."""
         if value.is_dir():
             yield from (Written(value / name) for name in self.names)
@@ -248,9 +280,26 @@ class OutputFolder(click.Path):
             self.fail(f"cannot write '{path}': '{there}' is a file", param, ctx)
         return super().convert(value, param, ctx)
 
-    def writes(self, value: Path, params: dict[str, Any]) -> Iterator[Written]:
+    def writes(self, value: Path) -> Iterator[Written]:
         """The folder, and what may be written into it."""
         yield Written(value, self.suffixes)
+
+
+class PictureFiles(OutputFolder):
+    """The name of a picture, with which the names of several begin."""
+
+    def __init__(self) -> None:
+        super().__init__(*PICTURES)
+        self.ends = PICTURES
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path; click.BadParameter for one that cannot be."""
+        super().convert(Path(value).parent, param, ctx)
+        return Path(value)
+
+    def writes(self, value: Path) -> Iterator[Written]:
+        """The pictures in the folder of the name."""
+        yield Written(value.parent, self.suffixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +319,10 @@ class Written:
 
 
 def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
-    """Raises click.UsageError if an output is the same file as an input or as another output."""
+    """Raises click.UsageError if an output is the same file as an input or as another output.
+
+    And for one whose name does not end as its kind says.
+    """
     inputs: list[Path] = []
     outputs: list[tuple[str, Written]] = []
     for parameter in command.params:
@@ -282,7 +334,7 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
                 inputs += parameter.type.reads(named)
             elif isinstance(parameter.type, OutputFile | OutputFolder):
                 option = parameter.opts[-1]
-                outputs += [(option, row) for row in parameter.type.writes(named, params)]
+                outputs += [(option, row) for row in parameter.type.writes(named)]
     for number, (option, written) in enumerate(outputs):
         for path in inputs:
             if written.hits(path):
@@ -291,6 +343,11 @@ def check_outputs(command: click.Command, params: dict[str, Any]) -> None:
             if written.hits(earlier.path) or earlier.hits(written.path):
                 message = f"{other} and {option} would write the same file, '{written.path}'"
                 raise click.UsageError(message)
+    for parameter in command.params:
+        given, ends = params.get(parameter.name or ""), getattr(parameter.type, "ends", ())
+        if ends and given is not None and given.suffix not in ends:
+            message = f"'{given}' should end in {' or '.join(ends)}"
+            raise click.BadParameter(message, param=parameter)
 
 
 def is_same_file(path: Path, other: Path) -> bool:
@@ -329,10 +386,11 @@ def _named_files(tables: Any) -> Iterator[str]:
 INPUT_FILE = InputFile()
 INPUT_FILE_BESIDE_CUDA = InputFile(".cu")
 PTX_FILE = PtxInput(".cu")
-PTX_FILES = PtxInput(".cu", patterns=True)
+PTX_OR_STRING = PtxInput(".cu", unless=is_kernel_string)
+PTX_FILES = PtxInputs(".cu")
 KERNEL_OF_FILE = KernelInput(".cu")
 LAUNCH_FILE = LaunchInput()
 MACHINE = MachineInput()
 OUTPUT_FILE = OutputFile()
-PICTURE_FOLDER = OutputFolder(".png", ".svg")
+PICTURE_FILES = PictureFiles()
 KEPT_ANSWERS = OutputFolder(".sqlite")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
+from typing import Any
 
 import click
 
 from ptxwcet.bounds.wishes import GridWishes
-from ptxwcet.cli.paths import STANDARD_INPUT
-from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.cli.paths import ASK_PTXAS, STANDARD_INPUT, is_number
 from ptxwcet.opened.front_ends import read_stream
 from ptxwcet.opened.request import Request, needs_tool
 
@@ -17,35 +17,23 @@ from ptxwcet.opened.request import Request, needs_tool
 def request_from(
     file: str,
     kernels: tuple[str, ...],
-    block: str | None,
-    grid: str | None,
-    parameters: tuple[str, ...],
-    source: str | None,
-    loop_bounds: tuple[str, ...],
-    launch_file: str | None,
-    facts_file: str | None,
+    *,
     links: tuple[str, ...],
-    machine: str = DEFAULT_MACHINE,
+    arch: str | None,
+    nvcc_options: str | None,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
     sms: int | None = None,
     resident_blocks: int | None = None,
-    registers: int | None = None,
-    ptxas_info: str | None = None,
-    ask_ptxas: bool = False,
+    registers: str | None = None,
     co_runner: str | None = None,
-    arch: str | None = None,
-    nvcc_options: str | None = None,
+    **given: Any,
 ) -> Request:
-    """The shared options as a request; a command without a machine leaves out the last ones.
+    """The shared options as a request; those in ``given`` are called as its fields are.
 
     PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
     PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
     """
-    if sum((registers is not None, ptxas_info is not None, ask_ptxas)) > 1:
-        raise click.UsageError(
-            "--registers, --ptxas-info and --ask-ptxas each say the registers: give one of them"
-        )
     text = None
     if file == STANDARD_INPUT:
         read = read_stream(sys.stdin.buffer, "<stdin>")
@@ -67,22 +55,27 @@ def request_from(
     return Request(
         file,
         kernels,
-        block,
-        grid,
-        parameters,
-        source,
-        loop_bounds,
-        machine,
-        mem_latency,
-        on_unknown == "worst",
-        launch_file=launch_file,
-        facts_file=facts_file,
+        memory_latency_cycles=mem_latency,
+        unknown_at_worst=on_unknown == "worst",
         text=text,
-        gpu=GridWishes(sms, resident_blocks, registers, co_runner=co_runner),
-        ptxas_info=ptxas_info,
-        asks_ptxas=ask_ptxas,
+        gpu=GridWishes(sms, resident_blocks, number_of(registers), co_runner=co_runner),
+        ptxas_info=None if registers == ASK_PTXAS or is_number(registers or "0") else registers,
+        asks_ptxas=registers == ASK_PTXAS,
         links=links,
+        **given,
     )
+
+
+def number_of(registers: str | None) -> int | None:
+    """The registers of a thread that are given as a number."""
+    return int(registers) if registers is not None and is_number(registers) else None
+
+
+def require_number(registers: str | None) -> int | None:
+    """The same; click.UsageError if ptxas is to say them, where one launch is run."""
+    if registers is not None and not is_number(registers):
+        raise click.UsageError("--registers is a number here: ptxas says them to bounds alone")
+    return number_of(registers)
 
 
 def _split(text: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""``ptxwcet dossier``: all that an argument about one kernel rests on."""
+"""``ptxwcet report dossier``: all that an argument about one kernel rests on."""

@@ -1,4 +1,4 @@
-"""``ptxwcet dossier FILE``: what an assessor asks for about bounds, as a page and as data."""
+"""``ptxwcet report dossier FILE``: what an assessor asks for, as page and data."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 _NAMES = {"html": "dossier.html", "json": "dossier.json"}
 _CASES = 240
 _SEED = 1
+_NONE = "none"
 
 
 @click.command(
+    "dossier",
     cls=Command,
-    example="ptxwcet dossier kernel.ptx --block 256 --grid 16 --param n=4096 "
+    example="ptxwcet report dossier kernel.ptx --block 256 --grid 16 --param n=4096 "
     "--selftest selftest.json -o dossier.html",
 )
 @options.analysis_options
@@ -54,25 +56,20 @@ _SEED = 1
 )
 @click.option(
     "--selftest",
-    "selftest_file",
-    type=InputFile(),
-    help="Result of ptxwcet selftest --format json to include.  [default: run the self-test]",
+    type=InputFile(unless=lambda text: text == _NONE),
+    metavar="FILE|none",
+    help="Put in this result of ptxwcet validate tool --format json, or none, and say so.  "
+    "[default: run the self-test]",
 )
-@click.option("--no-selftest", is_flag=True, help="Do without a self-test, and say so.")
-@click.option(
-    "--cases",
-    type=click.IntRange(min=1),
-    default=_CASES,
-    show_default=True,
-    help="Random cases of the self-test that is run.",
+@options.number(
+    "--cases", "Random cases of the self-test that is run.", click.IntRange(min=1), _CASES
 )
-def dossier(
+def report_dossier(
     output: Path,
     form: str | None,
     budget: Budget | None,
     require: str | None,
-    selftest_file: str | None,
-    no_selftest: bool,
+    selftest: str | None,
     cases: int,
     **given: Any,
 ) -> int:
@@ -81,24 +78,24 @@ def dossier(
     It has what is claimed, the assumptions with state and evidence, the certificates of loops,
     checked again, the self-test, what the long attacks found, limits of the method, versions,
     inputs with their SHA-256, and the command. The HTML page loads nothing and prints well; the
-    JSON needs no extra (ptxwcet schema dossier).
+    JSON needs no extra (ptxwcet explain schema dossier).
 
     Exit code: 0 all kernels bounded and all checks passed; 1 a kernel is refused or a check failed,
     the dossier says which; 2 usage.
     """
-    if selftest_file is not None and no_selftest:
-        raise click.UsageError("--selftest and --no-selftest exclude each other")
-    if selftest_file is not None or no_selftest:
+    if selftest is not None:
         options.refuse_idle("is of the self-test that is run, and none is", "cases")
     targets = _targets(output, form)
     if "html" in targets:
-        require_extra("report", "ptxwcet dossier without --format json")
-    if selftest_file is None and not no_selftest:
-        require_extra("sim", "ptxwcet dossier without --no-selftest or --selftest FILE")
-    saved = None if selftest_file is None else _saved_self_test(selftest_file)
-    checks = Checks(budget, None, required_guarantee(budget, require))
+        require_extra("report", "ptxwcet report dossier without --format json")
+    if selftest is None:
+        require_extra("sim", "ptxwcet report dossier without --selftest")
+    saved = None if selftest in (None, _NONE) else _saved_self_test(selftest)
+    checks = Checks(budget, required_guarantee(budget, require))
     report, diagnostics = _dossier(
-        request_from(**given), checks, lambda: saved or _self_test(0 if no_selftest else cases)
+        request_from(**given),
+        checks,
+        lambda: saved or _self_test(0 if selftest == _NONE else cases),
     )
     for kind, path in targets.items():
         write_text(path, _rendered(report, kind), "PW233")
@@ -191,5 +188,5 @@ def _read_selftest(path: str) -> SelfTestReport:
         return read_as(SelfTestReport, json.loads(read_text(path, MOST_DATA_BYTES)))
     except (OSError, ValueError, RecursionError) as error:
         message = f"'{path}' is no result of a self-test: {error}"
-        remedy = f"give what ptxwcet selftest --format json -o {path} wrote"
+        remedy = f"give what ptxwcet validate tool --format json -o {path} wrote"
         raise PtxwcetError(Diagnostic("PW591", message, help=remedy)) from None

@@ -18,10 +18,8 @@ from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import Address as Address
 from ptxwcet.ir.operands import Arguments as Arguments
-from ptxwcet.ir.operands import Bracket as Bracket
 from ptxwcet.ir.operands import Element as Element
 from ptxwcet.ir.operands import Immediate as Immediate
-from ptxwcet.ir.operands import Minus as Minus
 from ptxwcet.ir.operands import Negated as Negated
 from ptxwcet.ir.operands import Operand as Operand
 from ptxwcet.ir.operands import Pair as Pair

@@ -213,7 +213,7 @@ def sweep(
         run_sweep(
             read,
             folder,
-            lambda: chosen_cluster(workers, scheduler),
+            lambda: chosen_cluster(workers if scheduler is None else scheduler),
             resume=resume,
             cache=None if cache is None else Path(cache),
         )

@@ -210,5 +210,5 @@ def _quoted(text: str) -> str:
 
 
 def _warning(message: str) -> Diagnostic:
-    help = "take another machine with --from, or write the row into the file"
+    help = "take another machine as MODEL, or write the row into the file"
     return Diagnostic("PW324", message, help=help, severity=Severity.WARNING)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ptxwcet.bounds.analysed import KernelAnalysis
 
 _BUDGET = re.compile(
+    r"(?:(block|kernel): ?)?"
     r"([0-9]{1,18}(?:\.[0-9]{1,9})?|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?:\.[0-9]{1,9})?)"
     r" ?(|cycles|ns|us|µs|ms|s)"
 )
@@ -40,11 +41,15 @@ class NotABudget(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A time that must not be exceeded: ``amount`` of ``unit``, as people wrote it in ``text``."""
+    """A time that must not be exceeded: ``amount`` of ``unit``, as people wrote it in ``text``.
+
+    ``of`` is whose bound it is for, a block's or a kernel's, if that is said with it.
+    """
 
     text: str
     amount: Fraction
     unit: str
+    of: str | None = None
 
     def cycles(self, clock_mhz: int) -> int:
         """Most cycles within it, at a clock.
@@ -61,16 +66,18 @@ def parse_budget(text: str) -> Budget:
     match = _BUDGET.fullmatch(text.strip())
     if match is None:
         raise NotABudget(
-            f"{text!r} is no budget: a number of cycles, or of ns, us, ms or s, for example 2000us"
+            f"{text!r} is no budget: a number of cycles, or of ns, us, ms or s, for example "
+            "2000us, or block:2000us"
         )
-    amount, unit = Fraction(match[1].replace(",", "")), match[2] or "cycles"
-    if unit == "cycles" and "." in match[1]:
+    of, number, unit = match[1], match[2], match[3] or "cycles"
+    amount = Fraction(number.replace(",", ""))
+    if unit == "cycles" and "." in number:
         raise NotABudget(
             f"{text!r} is no budget: cycles are whole; a time has a unit: ns, us, ms or s"
         )
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
-    return Budget(text.strip() if match[2] else f"{match[1]} cycles", amount, unit)
+    return Budget(text.strip() if match[3] else f"{text.strip()} cycles", amount, unit, of)
 
 
 def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:
@@ -102,13 +109,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a bound has to pass: a budget, ``budget_of`` a block or a kernel, and a guarantee.
+    """What a bound has to pass: a budget, and a guarantee.
 
-    Without ``budget_of`` the budget is the launch's where the grid is known, else a block's.
+    The budget is the launch's where the grid is known, else a block's, unless it says of what it
+    is.
     """
 
     budget: Budget | None
-    budget_of: str | None
     required: Guarantee
 
     def judge(
@@ -117,7 +124,7 @@ class Checks:
         """What bounds of a block and of a launch (None: no grid) say of the budget, if any."""
         if self.budget is None:
             return None
-        of = self.budget_of or (BLOCK if launch is None else KERNEL)
+        of = self.budget.of or (BLOCK if launch is None else KERNEL)
         most = self.budget.cycles(clock_mhz)
         claim = block if of == BLOCK else launch
         if not isinstance(claim, TimingClaim) or (of == BLOCK and _has_co_runner(launch)):
@@ -200,13 +207,13 @@ def _no_bound(
     if of == BLOCK:
         what = "the bound of a block counts nobody else at the memory, and --co-runner says others"
         message = f"kernel {kernel}: no bound to compare with the budget: {what}"
-        remedy = "compare the bound of the launch: leave --budget-of block out"
+        remedy = "compare the bound of the launch: --budget kernel:TIME"
         return Diagnostic("PW522", message, span, help=remedy)
     reason = launch.reason if isinstance(launch, Refusal) else "its grid is not known"
     return Diagnostic(
         "PW522",
         f"kernel {kernel}: no bound of the launch to compare with the budget: {reason}",
         span,
-        help="give what is missing, or compare the bound of a block: --budget-of block, "
-        'budget_of = "block" in a plan',
+        help="give what is missing, or compare the bound of a block: --budget "
+        'block:TIME, budget = "block:TIME" in a plan',
     )

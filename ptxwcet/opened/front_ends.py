@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
-from ptxwcet.ir.kernel import Module
-from ptxwcet.ptx.grammar import grammar, grammar_text
-from ptxwcet.ptx.linking import read_program as ptx_program
 from ptxwcet.ptx.reading import read_source as read_ptx
 from ptxwcet.ptx.reading import read_stream as read_ptx_stream
 from ptxwcet.support.source import SourceFile
+
+if TYPE_CHECKING:
+    from ptxwcet.ir.kernel import Module
 
 
 class Program(Protocol):
@@ -41,13 +41,39 @@ class FrontEnd:
     prepare: Callable[[], object]
 
 
-FRONT_ENDS = [FrontEnd((".ptx",), read_ptx, ptx_program, grammar_text, grammar)]
+# The parser is loaded where something is parsed: options and requests do without it.
+
+
+def _ptx_program(main: SourceFile, *linked: SourceFile) -> Module:
+    from ptxwcet.ptx.linking import read_program
+
+    return read_program(main, *linked)
+
+
+def _ptx_rules() -> str:
+    from ptxwcet.ptx.grammar import grammar_text
+
+    return grammar_text()
+
+
+def _ptx_tables() -> object:
+    from ptxwcet.ptx.grammar import grammar
+
+    return grammar()
+
+
+FRONT_ENDS = [FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables)]
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
 
 def _front_end_of(name: str) -> FrontEnd:
     named = (one for one in FRONT_ENDS if name.lower().endswith(one.suffixes))
     return next(named, FRONT_ENDS[0])
+
+
+def is_no_ptx(path: str) -> bool:
+    """Whether the name of a file says that another front end than that of PTX reads it."""
+    return _front_end_of(path) is not FRONT_ENDS[0]
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:

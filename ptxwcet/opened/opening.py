@@ -203,7 +203,7 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
 
 def require_uses(request: Request, *, has_grid: bool) -> None:
     """Raises PtxwcetError (PW327) for what a request says of the GPU without use."""
-    said = {"ptxas_info": request.ptxas_info, "ask_ptxas": request.asks_ptxas}
+    said = {"ptxas_info": request.ptxas_info, "registers": request.asks_ptxas}
     if request.links and any(said.values()):
         message = "ptxas sees one file: of a linked kernel it does not know all registers"
         help_text = "say them: nvlink prints them ('nvcc -rdc=true -Xnvlink -v'), --registers N"

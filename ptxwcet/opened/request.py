@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
 SOURCE = ".cu"
@@ -52,7 +53,12 @@ class Request:
 
 
 def needs_tool(path: str) -> bool:
-    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant."""
+    """Whether a file is CUDA source or a binary, by its name and first bytes. Cost: constant.
+
+    A binary that a front end reads itself is none.
+    """
+    if is_no_ptx(path):
+        return False
     if Path(path).suffix.lower() == SOURCE:
         return True
     try:

@@ -10,7 +10,6 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
 from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
-from ptxwcet.bounds.register_use import RegisterUse, ask_ptxas, read_register_use
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
@@ -35,6 +34,7 @@ class Wishes:
         if request.ptxas_info is None and not request.asks_ptxas:
             return None
         # here: few launches ask ptxas
+        from ptxwcet.bounds.register_use import ask_ptxas, read_register_use
 
         if request.ptxas_info is not None:
             return read_register_use(request.ptxas_info)

@@ -119,50 +119,45 @@ class OperandBuilder:
         self._used += 1
         return slot + self.first_slot, self.kinds[slot]
 
+    def _slot_of(self, token: Token, kinds: str, error: tuple[str, str], remedy: str = "") -> int:
+        """The slot of a name of one of some kinds. Raises LoweringError: code and message."""
+        slot, kind = self._next()
+        if kind not in kinds:
+            raise LoweringError(*error, token, remedy or None)
+        return slot
+
     def _target(self, node: Node) -> Template:
         token = _plain_name(node)
-        slot, kind = self._next()
-        if kind not in (scopes.UNKNOWN, scopes.REGISTER, scopes.VARIABLE):
-            raise LoweringError("PW106", f"'{token}' is not a label", token)
+        kinds = scopes.UNKNOWN + scopes.REGISTER + scopes.VARIABLE
+        slot = self._slot_of(token, kinds, ("PW106", f"'{token}' is not a label"))
         self.target_slot = slot
         return lambda names, _: SymbolRef(names[slot])
 
     def _table(self, node: Node) -> Template:
         token = _plain_name(node)
-        slot, kind = self._next()
-        if kind != scopes.TABLE:
-            raise LoweringError(
-                "PW106",
-                f"'{token}' is no branch table declared before this instruction",
-                token,
-                f"declare it above: {token}: .branchtargets L0, L1;",
-            )
+        message = f"'{token}' is no branch table declared before this instruction"
+        remedy = f"declare it above: {token}: .branchtargets L0, L1;"
+        slot = self._slot_of(token, scopes.TABLE, ("PW106", message), remedy)
         self.table_slot = slot
         return lambda names, _: SymbolRef(names[slot])
 
     def _callee(self, node: Node) -> Template:
         token = first_token(node)
-        slot, kind = self._next()
-        if kind == scopes.FUNCTION:
+        message = f"call of '{token}', which is no function declared above"
+        remedy = f"declare it first, e.g. '.extern .func {token};'"
+        is_named = self.kinds[self._used] == scopes.FUNCTION
+        kinds = scopes.FUNCTION + scopes.REGISTER
+        slot = self._slot_of(token, kinds, ("PW104", message), remedy)
+        if is_named:
             self.callee_slot = slot
             return lambda names, _: SymbolRef(names[slot])
-        if kind == scopes.REGISTER:
-            self.reads.append(slot)
-            return lambda names, _: Register(names[slot])
-        raise LoweringError(
-            "PW104",
-            f"call of '{token}', which is no function declared above",
-            token,
-            f"declare it first, e.g. '.extern .func {token};'",
-        )
+        self.reads.append(slot)
+        return lambda names, _: Register(names[slot])
 
     def _prototype(self, node: Node) -> Template:
         token = first_token(node)
-        slot, kind = self._next()
-        if kind not in (scopes.PROTOTYPE, scopes.TABLE):
-            raise LoweringError(
-                "PW104", f"'{token}' is no .callprototype or .calltargets declared above", token
-            )
+        message = f"'{token}' is no .callprototype or .calltargets declared above"
+        slot = self._slot_of(token, scopes.PROTOTYPE + scopes.TABLE, ("PW104", message))
         return lambda names, _: SymbolRef(names[slot])
 
     def _destination(self, node: Node) -> Template:

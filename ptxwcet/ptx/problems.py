@@ -64,7 +64,7 @@ class Problems:
         word = _WORD.match(text, fault)
         place = fault, word.end() if word else fault + 1
         if code == "PW102":
-            last = _last_character(text, fault)
+            last = max(0, len(text[:fault].rstrip()) - 1)  # of what is no white space
             place = last, last + 1
         self.add(code, message, place, help_text)
         return fault
@@ -72,18 +72,10 @@ class Problems:
 
 def _offset(error: UnexpectedInput, base: int, end: int) -> int:
     position = getattr(error, "pos_in_stream", None)
-    if position is None or position < 0 or _is_end(error):
+    is_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    if position is None or position < 0 or is_end:
         return end
     return base + int(position)
-
-
-def _is_end(error: UnexpectedInput) -> bool:
-    return isinstance(error, UnexpectedToken) and error.token.type == "$END"
-
-
-def _last_character(text: str, offset: int) -> int:
-    """Offset of the last character before ``offset`` that is no white space."""
-    return max(0, len(text[:offset].rstrip()) - 1)
 
 
 def _expected(error: UnexpectedInput) -> set[str]:

@@ -41,11 +41,6 @@ _SPECIAL = frozenset(
 )
 
 
-def is_special_register(name: str) -> bool:
-    """Whether PTX predefines a register of this name (``%`` included)."""
-    return name[:1] == "%" and name[1:] in _SPECIAL
-
-
 @dataclass(slots=True)
 class FunctionNames:
     """What one function accumulates: the type of each register by unique name, and so on.
@@ -139,14 +134,12 @@ class Scope(dict[str, str]):
             return SINK, name
         if name == "WARP_SZ":
             return CONSTANT, name
-        return (SPECIAL if is_special_register(name) else UNKNOWN), name
+        return (SPECIAL if name[:1] == "%" and name[1:] in _SPECIAL else UNKNOWN), name
 
     def is_taken(self, name: str) -> bool:
         """Whether this very scope already declares the name as register or variable."""
-        return name in self.own or name in self.others or self._in_own_range(name)
-
-    def _in_own_range(self, name: str) -> bool:
-        return bool(self.ranges) and self._in_range(name) is not None
+        is_declared = name in self.own or name in self.others
+        return is_declared or (bool(self.ranges) and self._in_range(name) is not None)
 
     def declare_register(self, name: str, register_type: str) -> None:
         """A scalar register; the caller has checked :meth:`is_taken`."""

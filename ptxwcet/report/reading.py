@@ -1,7 +1,7 @@
 """Reports read back from JSON into their data models; what is none of them is said with its place.
 
 The types of the models say what is expected, as for their schemas
-(:mod:`ptxwcet.commands.schema.report`).
+(:mod:`ptxwcet.commands.explain.schema`).
 A key that a model does not know is passed over, one with a default may be missing: a report of an
 older version is still read. A digest that a report carries is held against its content.
 """

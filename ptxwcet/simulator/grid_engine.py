@@ -128,7 +128,7 @@ def require_room(events: int, most: int) -> None:
         Diagnostic(
             "PW690",
             f"the trace would have {events:,} events: more than {most:,}",
-            help="give a smaller launch or fewer runs, or raise --max-events (about 60 bytes of "
+            help="give a smaller launch or fewer runs, or raise --events (about 60 bytes of "
             "memory an event)",
         )
     )

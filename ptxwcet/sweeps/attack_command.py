@@ -1,7 +1,8 @@
-"""``ptxwcet attack NAME ...``: attacks on the tool's own answers, on all cores or on a cluster."""
+"""``ptxwcet validate attack NAME ...``: attacks on the tool's own answers, on all cores."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,35 +22,36 @@ if TYPE_CHECKING:
 
 REPORT = "attack.json"
 _SECONDS = 60.0
-_MOST_UNITS = 10**9
 _MOST_SHOWN = 10
 
 
+def _is_name(word: str) -> bool:
+    """Whether a word is the name of an attack, and not that of a file."""
+    return "." not in word and os.sep not in word
+
+
 @click.command(
+    "attack",
     cls=Command,
     needs=("sweep", "sim"),
-    example="ptxwcet attack blocks --units 2 -o attack",
+    example="ptxwcet validate attack blocks --cases 2 -o attack",
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--attacks",
-    "file",
-    type=InputFile(),
-    help="A Python file with more attacks; its code is run (docs/attacks.md), by workers, too.",
+@click.argument(
+    "names",
+    nargs=-1,
+    type=InputFile(unless=_is_name),
+    metavar="[NAME|FILE.py]...",
 )
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0),
-    help=f"Start units for so long.  [default: {_SECONDS:g}]",
+@options.timeout(
+    None, f"Start units for so long.  [default: {_SECONDS:g}]", click.FloatRange(min=0)
 )
-@click.option(
-    "--units",
-    type=click.IntRange(1, _MOST_UNITS),
-    help="Exactly so many units of each attack: the summary can be reproduced.",
+@options.number(
+    "--cases",
+    "Exactly so many units of each attack: the summary can be reproduced.",
+    click.IntRange(1, 10**9),
 )
 @options.seed("Of the first unit; the others have those that follow.", 1)
-@options.workers("Units at once; the summary of --units does not depend on it.")
-@options.scheduler()
+@options.workers("Units at once, which the summary of --cases does not depend on", cluster=True)
 @click.option(
     "-o",
     "--output",
@@ -57,28 +59,28 @@ _MOST_SHOWN = 10
     type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
     default="attack",
     show_default=True,
+    metavar="PATH",
     help="Folder of summary and witnesses; made if it is not there.",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on in a folder of the same attacks and seed; --seconds and --units may be others.",
+    help="Go on in a folder of the same attacks and seed; --timeout and --cases may be others.",
 )
-def attack(
+def validate_attack(
     names: tuple[str, ...],
-    file: str | None,
     seconds: float | None,
-    units: int | None,
+    cases: int | None,
     seed: int,
-    workers: int | None,
-    scheduler: str | None,
+    workers: int | str | None,
     folder: Path,
     resume: bool,
 ) -> int:
     """Try to contradict the tool: random cases, held against runs, searches and executions.
 
-    NAMEs are blocks, grids, paths, and those of a file; without a name all attack in turn. A unit
-    of an attack follows from its seed. Counts are written as attack.json; what contradicts the
+    NAMEs are blocks, grids, paths, and those of a Python FILE with more attacks, whose code is run,
+    by workers, too (docs/attacks.md); without a name all attack in turn. A unit of an attack
+    follows from its seed. Counts are written as attack.json; what contradicts the
     tool is shrunk and saved in the folder's witnesses.
 
     Exit code: 0 nothing was contradicted; 1 something was, or a unit was not finished, or the
@@ -90,13 +92,14 @@ def attack(
     from ptxwcet.sweeps.attacks import read_attack_file
     from ptxwcet.sweeps.engine import chosen_cluster
 
-    options.require_one_place(workers, scheduler)
-    if seconds is not None and units is not None:
-        raise click.UsageError("--seconds and --units both say how far: leave one out")
-
-    read = None if file is None else read_attack_file(Path(file))
-    chosen = _chosen(names, read)
-    plan = AttackPlan(chosen, read, seed, units, _SECONDS if seconds is None else seconds)
+    if seconds is not None and cases is not None:
+        raise click.UsageError("--timeout and --cases both say how far: leave one out")
+    files = [name for name in names if not _is_name(name)]
+    if len(files) > 1:
+        raise click.UsageError("attacks are read from one file at a time")
+    read = read_attack_file(Path(files[0])) if files else None
+    chosen = _chosen(tuple(name for name in names if name not in files), read)
+    plan = AttackPlan(chosen, read, seed, cases, _SECONDS if seconds is None else seconds)
     with ProgressLine("units") as progress:
 
         def show(done: int, violations: int, part: float) -> None:
@@ -105,7 +108,7 @@ def attack(
         report = run_attacks(
             plan,
             folder,
-            lambda: chosen_cluster(workers, scheduler),
+            lambda: chosen_cluster(workers),
             resume=resume,
             progress=show,
         )
@@ -127,7 +130,7 @@ def _chosen(names: tuple[str, ...], file: AttackFile | None) -> tuple[Attack, ..
                 Diagnostic(
                     "PW831",
                     f"no attack is called '{name}': there are {', '.join(known)}",
-                    help="--attacks FILE adds those of a file"
+                    help="a FILE.py adds those of a file"
                     if file is None
                     else f"'{file.path.name}' has {', '.join(one.name for one in file.attacks)}",
                 )

@@ -1,4 +1,4 @@
-"""The report of ``ptxwcet attack``, as plain data and as text. Schema number 1."""
+"""The report of ``ptxwcet validate attack``, as plain data and as text. Schema number 1."""
 
 from __future__ import annotations
 

@@ -265,11 +265,11 @@ class _Run:
         for number, witness in enumerate(witnesses, 1):
             base = f"{attack.name}-{seed}" + (f"-{number}" if number > 1 else "")
             file = self._plan.file_of(attack)
-            source = "" if file is None else f" --attacks {file.path.name}"
+            source = "" if file is None else f" {file.path.name}"
             lines = [
                 f"{witness.kind}: {witness.title}",
                 *witness.lines,
-                f"again: ptxwcet attack {attack.name}{source} --seed {seed} --units 1",
+                f"again: ptxwcet validate attack {attack.name}{source} --seed {seed} --cases 1",
             ]
             files = {f"{_WITNESSES}/{base}.txt": "\n".join(lines) + "\n"}
             if witness.ptx:

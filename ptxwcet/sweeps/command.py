@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
 from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sweep",),
     example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
@@ -26,10 +26,10 @@ from ptxwcet.cli.progress import ProgressLine
     type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
     default="sweep",
     show_default=True,
+    metavar="PATH",
     help="Folder of the results; made if it is not there.",
 )
-@options.workers("Units at once on this computer; the results do not depend on it.")
-@options.scheduler()
+@options.workers("Units at once, which the results do not depend on", cluster=True)
 @click.option(
     "--resume",
     is_flag=True,
@@ -38,13 +38,13 @@ from ptxwcet.cli.progress import ProgressLine
 @click.option(
     "--cache",
     type=KEPT_ANSWERS,
+    metavar="FOLDER",
     help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
 )
 def sweep(
     plan: str,
     folder: Path,
-    workers: int | None,
-    scheduler: str | None,
+    workers: int | str | None,
     resume: bool,
     cache: Path | None,
 ) -> int:
@@ -52,7 +52,7 @@ def sweep(
 
     PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
     (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
-    ptxwcet sweep-report shows them. Answers are kept as they come: after a run that was stopped,
+    ptxwcet sweep report shows them. Answers are kept as they come: after a run that was stopped,
     --resume goes on where it was.
 
     Exit code: 0 all units were bounded or refused; 1 a unit failed (its process died, took too
@@ -64,13 +64,12 @@ def sweep(
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
     from ptxwcet.sweeps.sweep_run import run_sweep
 
-    options.require_one_place(workers, scheduler)
     read = read_sweep_plan(plan)
     with ProgressLine("units") as progress:
         done = run_sweep(
             read,
             folder,
-            lambda: chosen_cluster(workers, scheduler),
+            lambda: chosen_cluster(workers),
             resume=resume,
             cache=cache,
             progress=progress.show,
@@ -79,6 +78,6 @@ def sweep(
     echo(
         f"{done.outcomes.total():,} units: {bounded:,} bounded, {refused:,} refused, "
         f"{failed:,} failed; {done.analysed:,} analysed now\n"
-        f"{folder / 'results.parquet'}: ptxwcet sweep-report shows it"
+        f"{folder / 'results.parquet'}: ptxwcet sweep report shows it"
     )
     return 1 if failed else 0

@@ -70,15 +70,13 @@ class Cluster:
             return 0
 
 
-def chosen_cluster(
-    workers: int | None, scheduler: str | None
-) -> contextlib.AbstractContextManager[Cluster]:
-    """The cluster of a running ``scheduler``, else this computer with so many ``workers``.
+def chosen_cluster(workers: int | str | None) -> contextlib.AbstractContextManager[Cluster]:
+    """The cluster of the scheduler at an address, else this computer with so many ``workers``.
 
     None: one for each core.
     """
-    if scheduler is not None:
-        return connected_cluster(scheduler)
+    if isinstance(workers, str):
+        return connected_cluster(workers)
     return embedded_cluster(workers or os.cpu_count() or 1)
 
 
@@ -165,7 +163,7 @@ def _connected(address: str) -> Client:
                 "PW820",
                 f"no scheduler answers at {address!r}: {reason}",
                 help="start one with 'dask scheduler', and workers with 'dask worker ADDRESS "
-                "--nthreads 1'; without --scheduler the cores of this computer do the work",
+                "--nthreads 1'; without its address the cores of this computer do the work",
             )
         ) from None
 

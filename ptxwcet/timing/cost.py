@@ -369,5 +369,5 @@ def _refused(
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",
         instruction.span,
         notes=(f"its op class is {op_class.value}",),
-        help="choose a machine file that has a row for it (ptxwcet machine show NAME)",
+        help="choose a machine file that has a row for it (ptxwcet machine NAME)",
     )

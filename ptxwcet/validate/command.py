@@ -10,7 +10,7 @@ import click
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import bound_file
@@ -26,25 +26,24 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 if TYPE_CHECKING:
     from ptxwcet.validate.grid_study import GridValidation
 
-_GPU = ("sms", "resident_blocks", "co_runner", "registers", "ptxas_info", "ask_ptxas")
+_GPU = ("sms", "resident_blocks", "co_runner", "registers")
 _OF_THE_GRID = "counts in the bound of a launch, which --inputs runs: give that, too"
 _LOGGER = logging.getLogger(__name__)
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sim",),
     example="ptxwcet validate kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options
 @options.gpu_options
 @options.report_options
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Seeds of random policies, jitter and undecided paths.",
+@options.number(
+    "--runs",
+    "Runs with other seeds each, of random policies, jitter and undecided paths.",
+    click.IntRange(min=0),
+    20,
 )
 @options.jitter(25)
 @options.timeout(
@@ -68,7 +67,7 @@ _LOGGER = logging.getLogger(__name__)
     help="Number of executions on adversarial data, chosen so that loops run long.",
 )
 def validate(
-    seeds: int,
+    runs: int,
     jitter: int,
     seconds: float,
     inputs: int,
@@ -89,7 +88,7 @@ def validate(
     Exit code: 0 all hold; 1 a kernel is refused or a proved bound is contradicted (PW535, with a
     shrunk witness). GUB is an estimate: exceeding it is printed, and no failure.
     """
-    effort = Effort(seeds, Jitter(jitter).percent, seconds)
+    effort = Effort(runs, Jitter(jitter).percent, seconds)
     if not inputs:
         options.refuse_idle(_OF_THE_GRID, *_GPU)
     request = request_from(**given)

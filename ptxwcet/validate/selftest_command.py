@@ -1,4 +1,4 @@
-"""``ptxwcet selftest``: the built-in checks, as a summary for a certification dossier."""
+"""``ptxwcet validate tool``: the built-in checks, as a summary for a certification dossier."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ _MOST_SHOWN = 3
 
 
 @click.command(
+    "tool",
     cls=Command,
     needs=("sim",),
-    example="ptxwcet selftest --cases 240 --format json -o selftest.json",
+    example="ptxwcet validate tool --cases 240 --format json -o selftest.json",
 )
 @options.timeout(
     45.0,
     "Seconds for random cases, without those for the known ones and for compiling.",
     click.FloatRange(min=0),
 )
-@click.option(
+@options.number(
     "--cases",
-    type=click.IntRange(min=0),
-    help="Exactly so many random cases, whatever the time: the summary can be reproduced.",
+    "Exactly so many random cases, whatever the time: the summary can be reproduced.",
+    click.IntRange(min=0),
 )
 @options.seed("Of the random cases.", 1)
 @options.report_options
-def selftest(seconds: float, cases: int | None, seed: int, form: str) -> int:
+def validate_tool(seconds: float, cases: int | None, seed: int, form: str) -> int:
     """Check bounds, profiles and simulators against each other on known and random blocks.
 
     To every seventh random block comes a random grid, run whole on several SMs against its bound.

@@ -1,4 +1,4 @@
-"""``ptxwcet warmup``: compiles what is otherwise compiled on first use."""
+"""``ptxwcet simulate warmup``: compiles what is otherwise compiled on first use."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.first_use import CACHE_VARIABLE, cache_folder
 
 
-@click.command(cls=Command, needs=("sim",), example="ptxwcet warmup")
-def warmup() -> int:
+@click.command("warmup", cls=Command, needs=("sim",), example="ptxwcet simulate warmup")
+def simulate_warmup() -> int:
     """Compile the simulators now, and keep that for later runs: a step for images of containers.
 
     It is kept in the folder of PTXWCET_CACHE_DIR, else in the user's cache folder, and is good for

@@ -11,7 +11,7 @@ from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import Report
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.bound.text import render_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.request import Request
 
 SCHEMA = schema_of("report")

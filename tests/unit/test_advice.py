@@ -144,9 +144,9 @@ def test_a_template_says_what_the_grid_is_worth() -> None:
     assert "# Kernel" not in facts_template(Request(str(SAMPLES / "loops.ptx"), block="64")).text
 
 
-@pytest.mark.parametrize("command", ["bound", "simulate", "phases"])
+@pytest.mark.parametrize("command", ["bound", "simulate", "annotate phases"])
 def test_all_commands_say_so(command: str) -> None:
-    options = [command, str(SAMPLES / "saxpy.ptx"), "--block", "64", "--param", "n=1000"]
+    options = [*command.split(), str(SAMPLES / "saxpy.ptx"), "--block", "64", "--param", "n=1000"]
     options += ["--policy", "gto"] if command == "simulate" else []
     result = CliRunner().invoke(commands, options, standalone_mode=False)
     said = [one.help for one in getattr(result.exception, "diagnostics", ())]

@@ -159,7 +159,7 @@ def test_all_doors_give_one_number(launched: Launched, tmp_path: Path) -> None:
     assert number_of(row) == number
     (row,) = json.loads(asked("annotate", file, *words, *json_of))["kernels"]
     assert number_of(row["bound"]) == number
-    asked("dossier", file, *words, "--no-selftest", "-o", "d.json")
+    asked("report", "dossier", file, *words, "--selftest", "none", "-o", "d.json")
     (row,) = json.loads(Path("d.json").read_text())["kernels"]
     assert number_of(row["bound"]) == number
     claims = {(one["of"], one["cycles"], one["guarantee"]) for one in row["claims"]}

@@ -22,7 +22,7 @@ from ptxwcet.commands.annotate.report import (
 )
 from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.request import Request
 
 HISTOGRAM = Request(str(SAMPLES / "histogram.ptx"), block="256", grid="8", parameters=("n=100000",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from parsing import parse_text
+from refusals import refusal_of
 
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
@@ -57,3 +58,22 @@ def test_a_register_of_any_type_is_given(kind: str, function: str, before: str) 
     declared = ".reg .b64 %a, %b; .reg .b16 %h;"
     body = f"mov.u64 %d1, 40; {before} call (%r1), f, (%x); mov.u32 %r1, 40;"
     assert iterations(kind, declared + function, body) == 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal", "what"),
+    [
+        ("u32", "1.5", "a float literal is no .u32 value"),
+        ("f32", "1", "an integer literal is no .f32 value"),
+        ("f64", "0f3F800000", "a float literal is no .f64 value"),
+    ],
+)
+def test_a_literal_of_another_kind_is_refused_at_the_call(
+    kind: str, literal: str, what: str
+) -> None:
+    body = f"call (%r1), f, ({literal});"
+    module = parse_text(TEXT.replace("KIND", kind).format(body=body, function=""))
+    found = refusal_of(inline_calls, module.kernels[-1], module)
+    assert (found.code, found.message) == ("PW108", f"argument {literal}: {what}")
+    assert found.span is not None
+    assert found.span.text == body

@@ -1,4 +1,4 @@
-"""``ptxwcet attack``: the same bytes however it runs, nothing lost, and what is broken is seen."""
+"""``ptxwcet validate attack``: the same bytes however it runs, and what is broken is seen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from places import DOCS, ROOT, SAMPLES
 from programs import run_program
 
 import ptxwcet.sweeps.attacks as package
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
 from ptxwcet.sweeps.attacks import ATTACKS, Attack, Seen, read_attack_file
 from ptxwcet.sweeps.engine import embedded_cluster
@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--attacks", quick, "--units", 25, "--seed", 6)
+    words = ("validate", "attack", "quick", quick, "--cases", 25, "--seed", 6)
     for workers in (1, 3):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 1, ended.err
@@ -80,12 +80,12 @@ def test_the_summary_does_not_depend_on_workers(tmp_path: Path, quick: Path) -> 
     assert row["counts"] == {"odd": 12}
     assert row["controls"] == [{"what": "false", "checked": 25, "exceeded": 25}]
     assert [witness["seed"] for witness in report["witnesses"]] == [*seeds]
-    again = b"again: ptxwcet attack quick --attacks quick.py --seed 20 --units 1\n"
+    again = b"again: ptxwcet validate attack quick quick.py --seed 20 --cases 1\n"
     assert first["quick-20.txt"] == b"ten: 20 is a multiple of ten\nline\n" + again
 
 
 def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
-    words = ("attack", "grids", "blocks", "--units", 1)
+    words = ("validate", "attack", "grids", "blocks", "--cases", 1)
     for workers in (1, 2):
         ended = run_program(*words, "--workers", workers, "-o", tmp_path / str(workers))
         assert ended.code == 0, ended.err
@@ -94,7 +94,16 @@ def test_attacks_of_the_package_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
-    words = ["attack", "slow", "--attacks", str(quick), "--units", "30", "--workers", "2"]
+    words = [
+        "validate",
+        "attack",
+        "slow",
+        str(quick),
+        "--cases",
+        "30",
+        "--workers",
+        "2",
+    ]
     command = [sys.executable, "-m", "ptxwcet", *words, "-o", str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     store = tmp_path / "killed" / "answers.sqlite-wal"
@@ -119,8 +128,8 @@ def test_a_killed_run_goes_on(tmp_path: Path, quick: Path) -> None:
 
 
 def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "slow", "--attacks", quick, "--workers", 2, "-o", tmp_path / "o")
-    assert run_program(*words, "--seconds", 0.5).code == 0
+    words = ("validate", "attack", "slow", quick, "--workers", 2, "-o", tmp_path / "o")
+    assert run_program(*words, "--timeout", 0.5).code == 0
     row = json.loads((tmp_path / "o/attack.json").read_text())["attacks"][0]
     assert row["units"] == row["cases"] >= 1
     assert row["runs"] == sum(range(1, row["units"] + 1))  # seeds without a gap
@@ -128,8 +137,17 @@ def test_seconds_end_a_run(tmp_path: Path, quick: Path) -> None:
 
 def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> None:
     """A run that is stopped leaves gaps; one that goes on for no time still tells all."""
-    words = ("attack", "quick", "--attacks", quick, "-o", tmp_path / "o", "--workers", 1)
-    assert run_program(*words, "--units", 25).code == 1
+    words = (
+        "validate",
+        "attack",
+        "quick",
+        quick,
+        "-o",
+        tmp_path / "o",
+        "--workers",
+        1,
+    )
+    assert run_program(*words, "--cases", 25).code == 1
     file = read_attack_file(quick)
     plan = AttackPlan(file.attacks[:1], file)
     with sqlite3.connect(tmp_path / "o" / "answers.sqlite") as store:
@@ -137,7 +155,7 @@ def test_what_was_found_beyond_a_gap_is_told(tmp_path: Path, quick: Path) -> Non
             key = plan.key(plan.attacks[0], seed)
             gone = store.execute("DELETE FROM answers WHERE key = ?", (key,))
             assert gone.rowcount == 1
-    ended = run_program(*words, "--seconds", 0, "--resume")
+    ended = run_program(*words, "--timeout", 0, "--resume")
     assert "seeds 1 to 25: 25 cases, 50 runs, 2 violations" in ended.out
     assert ended.code == 1
 
@@ -166,7 +184,7 @@ def test_a_changed_source_is_imported_anew(tmp_path: Path) -> None:
 
 def test_what_ends_a_unit(tmp_path: Path) -> None:
     """A crash and an exception are findings; what is stopped from outside is not finished."""
-    words = ("attack", "broken-ends", "--attacks", BROKEN, "--units", 4, "--seed", 4)
+    words = ("validate", "attack", "broken-ends", BROKEN, "--cases", 4, "--seed", 4)
     ended = run_program(*words, "-o", tmp_path / "o")
     assert ended.code == 1
     report = json.loads((tmp_path / "o/attack.json").read_text())
@@ -179,7 +197,15 @@ def test_what_ends_a_unit(tmp_path: Path) -> None:
 
 
 def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
-    words = ("attack", "broken-blocks", "broken-accesses", "--attacks", BROKEN, "--units", 1)
+    words = (
+        "validate",
+        "attack",
+        "broken-blocks",
+        "broken-accesses",
+        BROKEN,
+        "--cases",
+        1,
+    )
     ended = run_program(*words, "--workers", 2, "-o", tmp_path / "o")
     assert ended.code == 1
     assert "error[PW830]: attack broken-blocks, seed 1: SAFE >= " in ended.err
@@ -193,15 +219,14 @@ def test_a_broken_bound_is_seen_and_shrunk(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("nothing",), "error[PW831]: no attack is called 'nothing': there are blocks, grids"),
-        (("--attacks", "absent.py"), "absent.py"),
-        (("--seconds", "1", "--units", "1"), "leave one out"),
-        (("--workers", "1", "--scheduler", "tcp://x:1"), "leave it out with --scheduler"),
-        (("--units", "0"), "0 is not in the range"),
+        (("absent.py",), "absent.py"),
+        (("--timeout", "1", "--cases", "1"), "leave one out"),
+        (("--cases", "0"), "0 is not in the range"),
         (("--seed", "-1"), "-1 is not in the range"),
     ],
 )
 def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    ended = run_program("attack", *words, "-o", tmp_path / "o")
+    ended = run_program("validate", "attack", *words, "-o", tmp_path / "o")
     assert ended.code == 2
     assert message in ended.err
     assert not (tmp_path / "o").exists()
@@ -224,13 +249,13 @@ def test_bad_usage(tmp_path: Path, words: tuple[str, ...], message: str) -> None
 def test_a_file_that_is_no_file_of_attacks(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "f.py"
     file.write_text(text)
-    ended = run_program("attack", "--attacks", file, "-o", tmp_path / "o")
+    ended = run_program("validate", "attack", file, "-o", tmp_path / "o")
     assert ended.code == 2
     assert f"error[PW831]: cannot use attacks of 'f.py': {why}" in ended.err or why in ended.err
 
 
 def test_a_folder_of_something_else(tmp_path: Path, quick: Path) -> None:
-    words = ("attack", "quick", "--attacks", quick, "--units", 1)
+    words = ("validate", "attack", "quick", quick, "--cases", 1)
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "thesis.tex").write_text("")
     ended = run_program(*words, "-o", tmp_path / "o")

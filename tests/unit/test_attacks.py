@@ -107,7 +107,7 @@ def test_short_form_on_known_and_random_kernels() -> None:
 def test_command() -> None:
     samples = SAMPLES
     file, launch = samples / "histogram.ptx", samples / "launches" / "histogram.toml"
-    options = ["--launch", str(launch), "--attack", "4", "--seeds", "1", "--timeout", "0.2"]
+    options = ["--launch", str(launch), "--attack", "4", "--runs", "1", "--timeout", "0.2"]
     ended = run_program("validate", file, *options)
     assert ended.code == 0
     assert "runs on adversarial data compared" in ended.out

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from places import SAMPLES
 from programs import run_program
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.budgets import NotABudget, parse_budget
 
 pytestmark = pytest.mark.fast
@@ -62,7 +62,7 @@ def test_an_estimate_passes_only_where_that_is_asked_for() -> None:
 
 
 def test_a_launch_without_a_bound() -> None:
-    code, budget = verdict("--budget", "700", "--budget-of", "kernel")
+    code, budget = verdict("--budget", "kernel:700")
     assert (code, budget["verdict"], budget["guarantee"]) == (1, "no-bound", None)
 
 

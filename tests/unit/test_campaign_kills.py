@@ -139,7 +139,7 @@ def test_two_workers_in_one_process(plan: Path, undisturbed: Path, tmp_path: Pat
 def test_two_workers_elsewhere(
     plan: Path, undisturbed: Path, cluster: Loopback, tmp_path: Path
 ) -> None:
-    client = Client(plan, tmp_path / "out", "--scheduler", cluster.address)
+    client = Client(plan, tmp_path / "out", "--workers", cluster.address)
     assert client.ended()[::2] == (0, "")
     require_same(tmp_path / "out", undisturbed)
 
@@ -148,7 +148,7 @@ def test_a_worker_is_killed(
     plan: Path, undisturbed: Path, cluster: Loopback, tmp_path: Path
 ) -> None:
     victim = cluster.workers.pop()
-    options = ("--scheduler", cluster.address)
+    options = ("--workers", cluster.address)
     with held(plan, tmp_path / "out", lambda _: [victim.pid], *options) as (client, cells):
         victim.kill()
         victim.wait()
@@ -164,7 +164,7 @@ def test_a_worker_is_killed(
 def test_a_client_is_killed(
     plan: Path, undisturbed: Path, cluster: Loopback, tmp_path: Path
 ) -> None:
-    folder, options = tmp_path / "out", ("--scheduler", cluster.address)
+    folder, options = tmp_path / "out", ("--workers", cluster.address)
 
     def workers(_: object) -> list[int]:
         return [worker.pid for worker in cluster.workers]
@@ -182,20 +182,20 @@ def test_a_scheduler_is_killed(plan: Path, undisturbed: Path, tmp_path: Path) ->
         def workers(_: object) -> list[int]:
             return [worker.pid for worker in cluster.workers]
 
-        with held(plan, folder, workers, "--scheduler", cluster.address) as (client, _):
+        with held(plan, folder, workers, "--workers", cluster.address) as (client, _):
             cluster.scheduler.kill()
             code, out, err = client.ended()
     assert (code, out) == (1, "")
     assert err.startswith(f"error[PW822]: the scheduler at {cluster.address} is gone\n")
     assert "--resume" in err
     with loopback(tmp_path / "second") as other:
-        require_resumed(plan, folder, undisturbed, "--scheduler", other.address)
+        require_resumed(plan, folder, undisturbed, "--workers", other.address)
 
 
 def test_a_cell_is_killed(plan: Path, undisturbed: Path, cluster: Loopback, tmp_path: Path) -> None:
     """Its unit is tried once more."""
     parent = cluster.workers[0].pid
-    options = ("--scheduler", cluster.address)
+    options = ("--workers", cluster.address)
     with held(plan, tmp_path / "out", lambda _: [parent], *options) as (client, cells):
         send(signal.SIGKILL, cells)
         code, out, err = client.ended()
@@ -218,7 +218,7 @@ def test_ctrl_c(plan: Path, undisturbed: Path, tmp_path: Path) -> None:
 def test_ctrl_c_of_a_run_elsewhere(
     plan: Path, undisturbed: Path, cluster: Loopback, tmp_path: Path
 ) -> None:
-    folder, options = tmp_path / "out", ("--scheduler", cluster.address)
+    folder, options = tmp_path / "out", ("--workers", cluster.address)
 
     def workers(_: object) -> list[int]:
         return [worker.pid for worker in cluster.workers]

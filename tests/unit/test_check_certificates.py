@@ -1,4 +1,4 @@
-"""``ptxwcet check-certificates``: reports confirmed, changed, and for another file."""
+"""``ptxwcet validate certificates``: reports confirmed, changed, and for another file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from ptxwcet.commands.bound.command import bound
 from ptxwcet.commands.bound.report import READINGS
-from ptxwcet.commands.certificates.command import check_certificates
+from ptxwcet.commands.certificates.command import validate_certificates
 from ptxwcet.flow.certificates.certificate import Reading
 
 pytestmark = pytest.mark.fast
@@ -51,7 +51,7 @@ def checked(data: object, file: Path) -> Result:
     report = file.with_name("report.json")
     report.write_text(data if isinstance(data, str) else json.dumps(data))
     arguments = [str(report), str(file)]
-    return CliRunner().invoke(check_certificates, arguments, standalone_mode=False)
+    return CliRunner().invoke(validate_certificates, arguments, standalone_mode=False)
 
 
 def test_a_report_says_how_the_bound_was_obtained(file: Path, data: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from programs import run_program
 from ptxwcet.commands.bound import answers
 from ptxwcet.commands.check import answering
 from ptxwcet.commands.check.answering import run_each
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.request import Request
 
 FORKS = pytest.mark.skipif(

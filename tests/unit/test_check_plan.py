@@ -46,8 +46,8 @@ def test_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.request.machine == "orin-ecrts2025-16sm"
     assert last.request.kernels == ("loop_down",)
     assert last.request.parameters == ("n=1000",)
-    assert last.checks.budget_of == "block"
     assert last.checks.budget is not None
+    assert last.checks.budget.of == "block"
     assert last.checks.budget.cycles(930) == 250_000
 
 
@@ -92,7 +92,7 @@ MISTAKES = [
     (ONE + "block = true\n", "PW570", "not TOML", 5, ""),
     ("[[check]]\nblock = true\nfiles = 'x'\n", "PW572", "block is a text", 2, ""),
     (ONE + "registers = 0\n", "PW572", "registers is a whole number from 1", 5, ""),
-    (ONE + "budget_of = 'grid'\n", "PW572", "budget_of is 'block' or 'kernel'", 5, ""),
+    (ONE + "budget = 'grid: 9'\n", "PW572", "or block:2000us", 5, ""),
     (ONE + "require = 'safe'\n", "PW572", "require is 'safe-bound' or 'estimate'", 5, ""),
     (ONE + "budget = nan\n", "PW572", "budget is a number of cycles, or a text", 5, ""),
     (ONE + "budget = 2.5\n", "PW572", "budget is a number of cycles, or a text", 5, ""),

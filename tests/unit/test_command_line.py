@@ -26,7 +26,7 @@ VECTOR_ADD = (str(SAMPLES / "vector_add.ptx"), "--block", "256", "--param", "n=1
 MEANINGS = {
     ("pwcet", "launches"): "several launches",
     ("run", "paths"): "a file of paths",
-    ("diff", "threshold"): "a percentage",
+    ("compare", "threshold"): "a percentage",
 }
 
 
@@ -76,16 +76,45 @@ def test_an_option_is_called_and_typed_the_same_everywhere() -> None:
         "-o",  # a report or what the command is for
         "--output",
         "--timeout",  # a range where 0 makes no sense
-        "--sidecar",  # read or written
         "--method",
+        "--picture",  # one, or how the names of several begin
     }
     assert set(several) <= allowed, several
 
 
+def test_commands_and_options_are_few() -> None:
+    assert len(commands.list_commands(click.Context(commands))) <= 20
+    spellings = {
+        max(one.opts, key=len)
+        for command in (commands, *COMMANDS.values())
+        for one in command.params
+        if isinstance(one, click.Option)
+    }
+    assert len(spellings) <= 80
+
+
+def test_an_option_takes_the_same_everywhere() -> None:
+    """What stands behind a spelling, and whether it may be given several times."""
+    seen: dict[str, set[tuple[str | None, bool, bool]]] = {}
+    for command in COMMANDS.values():
+        for spelling, one in options_of(command).items():
+            seen.setdefault(spelling, set()).add((one.metavar, one.multiple, one.is_flag))
+    several = {spelling for spelling, kinds in seen.items() if len(kinds) > 1}
+    # pwcet draws runs of several launches; check works on this computer alone
+    assert several == {"--launch", "--workers"}
+
+
+@pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+def test_help_fits_a_terminal_and_is_not_cut_off(words: tuple[str, ...]) -> None:
+    shown = invoke(*words, "--help").stdout
+    _, _, rest = shown.partition("\n\n")  # behind how it is used
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not [line for line in rest.splitlines() if line.endswith("...")]
+
+
 def test_what_is_written_is_called_output_and_how_long_timeout() -> None:
+    others = {"--out", "--time", "--limit", "--seconds"}
     for words, command in COMMANDS.items():
-        # --seconds of attack ends nothing: it is how long to go on
-        others = {"--out", "--time", "--limit", *(["--seconds"] if words != ("attack",) else [])}
         assert not others & set(options_of(command)), words
 
 
@@ -118,7 +147,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 # The answer of an example may be a refusal: times that a test of hypotheses rejects.
-_FIRST = (("instrument",), ("record",), ("import-dump",), ("selftest",))  # others read their files
+# Others read their files.
+_FIRST = (
+    ("instrument",),
+    ("instrument", "record"),
+    ("instrument", "import"),
+    ("validate", "tool"),
+)
 ORDER = (*_FIRST, *(words for words in COMMANDS if words not in _FIRST))
 
 
@@ -222,6 +257,21 @@ def test_machines_policies_and_kernels_are_completed() -> None:
     assert completed("bound", "no such file", "-k", "loop") == []
 
 
+def test_commands_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("check.ptx", "check.txt", "kernel.cu"):
+        Path(name).touch()
+    Path("checks").mkdir()
+    assert completed("che") == ["check", "check.ptx", "checks/"]
+    assert {"bound", "validate", "check.ptx", "kernel.cu", "checks/"} <= set(completed(""))
+    (files,) = ShellComplete(commands, {}, "ptxwcet", "").get_completions([], "ker")
+    assert (files.type, files.value) == ("file", "ker")
+    assert completed("validate", "c") == ["certificates", "check.ptx", "checks/"]
+    assert completed("machine", "n") == ["new"]
+    assert completed("explain", "PW20")[0].startswith("PW20")
+    assert completed("validate", "tool", "--c") == ["--cases", "--color"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -229,14 +279,20 @@ def test_machines_policies_and_kernels_are_completed() -> None:
         (("chek",), "did you mean check?"),
         (("Anotate", *VECTOR_ADD), "did you mean annotate?"),
         (("nonsense",), "ptxwcet --help lists the commands"),
+        (("vaildate", *VECTOR_ADD), "did you mean validate?"),
+        (("validate", "atack"), "'atack' is no command, and no file of that name is here"),
+        (("validate", "certificate", "a.json"), "did you mean validate certificates?"),
+        (("sweep", "repot"), "did you mean sweep report?"),
+        (("machine", "chek", "mine.toml"), "did you mean machine check?"),
+        (("explain", "shema"), "did you mean explain schema?"),
         ((*VECTOR_ADD, "--block", "128"), "--block is given 2 times: give it once"),
-        (("cfg", VECTOR_ADD[0], "--divergent", "--no-divergent"), "is given 2 times"),
+        (("cfg", VECTOR_ADD[0], "--divergent", "none", "--divergent", "none"), "is given 2 times"),
         ((*VECTOR_ADD, "--arch", ""), "it is empty"),
         (("bound", ""), "it is empty"),
         ((*VECTOR_ADD, "--param", ""), "it is empty"),
         ((*VECTOR_ADD, "--sms", "1"), "sms: it counts in the bound of a launch"),
         ((*VECTOR_ADD, "--registers", "9", "--resident-blocks", "1"), "resident_blocks and regist"),
-        ((*VECTOR_ADD, "--ask-ptxas"), "ask_ptxas: it counts"),
+        ((*VECTOR_ADD, "--registers", "ptxas"), "registers: it counts"),
     ],
 )
 def test_what_says_nothing_is_refused(words: tuple[str, ...], said: str) -> None:

@@ -13,7 +13,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.cli.paths import split_kernel
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 
 pytestmark = pytest.mark.fast
 
@@ -109,7 +109,7 @@ def test_a_version_is_itself(tmp_path: Path) -> None:
 
 
 def test_a_diff_of_explained_results_says_what_pays(tmp_path: Path) -> None:
-    """The comparison is that of ptxwcet diff."""
+    """The comparison is that of ptxwcet compare."""
     names = []
     for name in ("naive", "tiled"):
         text = (SAMPLES / f"transpose_{name}.ptx").read_text().replace(f"transpose_{name}(", "t(")
@@ -122,12 +122,12 @@ def test_a_diff_of_explained_results_says_what_pays(tmp_path: Path) -> None:
         found = run_program(name, *plain, "--explain", "--format", "json")
         files.append(tmp_path / f"{name.stem}.json")
         files[-1].write_text(found.out)
-    ended = run_program("diff", *files, "--format", "json")
+    ended = run_program("compare", *files, "--format", "json")
     assert ended.code == 1  # it is worse, which compare does not judge
     assert json.loads(ended.out)["kernels"] == data["kernels"]
     without = run_program(names[0], *plain, "--format", "json")
     files[0].write_text(without.out)
-    (row,) = json.loads(run_program("diff", *files, "--format", "json").out)["kernels"]
+    (row,) = json.loads(run_program("compare", *files, "--format", "json").out)["kernels"]
     assert row["paid"] is None
 
 

@@ -1,4 +1,4 @@
-"""``ptxwcet diff``: what changed, what is worse, and files that are no results."""
+"""``ptxwcet compare``: what changed, what is worse, and files that are no results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from refusals import refusal_of
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import read_plan
 from ptxwcet.commands.compare.report import read_results
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.report.reading import read_as
 from ptxwcet.support.diagnostics import PtxwcetError
 
@@ -49,7 +49,7 @@ def compared(
     folder: Path, old: object, new: object, *options: str
 ) -> tuple[int, dict[str, Any], str]:
     paths = written(folder / "old.json", old), written(folder / "new.json", new)
-    ended = run_program("diff", *paths, "--format", "json", *options)
+    ended = run_program("compare", *paths, "--format", "json", *options)
     data = json.loads(ended.out)
     jsonschema.Draft202012Validator(schema_of("diff")).validate(data)
     return ended.code, data, ended.err
@@ -130,7 +130,7 @@ def test_loops_assumptions_lines_and_launches(result: dict[str, Any], tmp_path: 
     assert row["lines"][0]["what"] == "new.cu:1"
     assert len(row["lines"]) == 1 + len(kernel["costliest_lines"])
     assert row["about"][0]["new"] == "block 256x1x1, grid 8x1x1, n=2000"
-    text = run_program("diff", tmp_path / "old.json", tmp_path / "new.json").out
+    text = run_program("compare", tmp_path / "old.json", tmp_path / "new.json").out
     assert f"  loop {block}: {loop['iterations']} -> {loop['iterations'] + 7} (" in text
     assert text.endswith("1 kernel: 1 changed\n")
 
@@ -187,7 +187,7 @@ def test_files_that_are_no_results(text: str, message: str, tmp_path: Path) -> N
     found = refusal_of(read_results, str(path))
     assert found.code == "PW580"
     assert message in found.message
-    assert run_program("diff", path, path).code == 2
+    assert run_program("compare", path, path).code == 2
 
 
 @pytest.mark.parametrize("value", [None, True, "x", -0.5, [], {}, 10**400, ["x"], [{}]])
@@ -216,7 +216,7 @@ def test_a_result_that_was_changed_is_refused(result: dict[str, Any], tmp_path: 
 @pytest.mark.parametrize("text", ["-1%", "x", "nan", "2%%", "1e3", ""])
 def test_thresholds_that_are_none(text: str, result: dict[str, Any], tmp_path: Path) -> None:
     path = written(tmp_path / "old.json", result)
-    assert run_program("diff", path, path, f"--threshold={text}").code == 2
+    assert run_program("compare", path, path, f"--threshold={text}").code == 2
 
 
 # --- docs/continuous-integration.md ---------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``ptxwcet dossier``: what an assessor asks for, as data and as a page that loads nothing."""
+"""``ptxwcet report dossier``: what an assessor asks for, as data and as a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ptxwcet.cli.output import json_text
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import Report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.dossier.page import render_dossier
 from ptxwcet.dossier.report import (
     Circumstances,
@@ -48,7 +48,7 @@ from ptxwcet.validate.grids import GridTally
 from ptxwcet.validate.selftest import SelfTest, SelfTestReport, build_selftest_report
 
 SAXPY = (SAMPLES / "saxpy.ptx", "--block", "256", "--grid", "4", "--param", "n=1000")
-MADE = Circumstances("ptxwcet dossier", datetime(2026, 1, 2, tzinfo=UTC), ())
+MADE = Circumstances("ptxwcet report dossier", datetime(2026, 1, 2, tzinfo=UTC), ())
 OTHER = "the self-test is of another installation"
 PATHS = path_selftest.PathSelfTest(16, 16, 128, ())
 NO_TEST = SelfTestPart("none", None, (), None)
@@ -88,7 +88,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(path: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
     """Exit code, data of the dossier and messages."""
-    ended = run_program("dossier", *arguments, "-o", path)
+    ended = run_program("report", "dossier", *arguments, "-o", path)
     data = json.loads(path.read_text())
     jsonschema.Draft202012Validator(schema_of("dossier")).validate(data)
     return ended.code, data, ended.err
@@ -118,7 +118,7 @@ def test_the_claim_is_that_of_the_main_command(tmp_path: Path, tested: Path) -> 
 
 
 def test_the_ledger_has_all_that_bounds_rest_on(tmp_path: Path) -> None:
-    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--machine", "titan-v", "--no-selftest")
+    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--machine", "titan-v", "--selftest", "none")
     (kernel,) = data["kernels"]
     ledger = {(row["key"], row["text"]): row for row in kernel["ledger"]}
     for of, rows in (
@@ -155,7 +155,7 @@ def test_every_input_is_named_with_its_digest(tmp_path: Path) -> None:
     code, data, error = written(
         tmp_path / "d.json",
         *(ptx, "--launch", launch, "--facts", facts, "--source", SAMPLES / "histogram.cu"),
-        *("--machine", "orin-ecrts2025-memory", "--no-selftest"),
+        *("--machine", "orin-ecrts2025-memory", "--selftest", "none"),
     )
     assert code == 0, error
     models = PACKAGE / "machine/models"
@@ -188,7 +188,7 @@ def test_what_the_ptx_was_made_from_is_named(tmp_path: Path) -> None:
 def test_equal_input_gives_equal_bytes(tmp_path: Path, tested: Path) -> None:
     texts = []
     for _ in range(2):
-        run_program("dossier", *SAXPY, "--selftest", tested, "-o", tmp_path)
+        run_program("report", "dossier", *SAXPY, "--selftest", tested, "-o", tmp_path)
         texts += [(tmp_path / f"dossier.{form}").read_text() for form in ("html", "json")]
     assert texts[:2] == texts[2:]
     assert "1970-01-01 00:00:00 UTC" in texts[0]
@@ -214,7 +214,7 @@ def test_the_attacks_are_those_of_the_project() -> None:
 
 
 def test_a_refused_kernel_is_refused_in_it(tmp_path: Path) -> None:
-    loops = (SAMPLES / "loops.ptx", "--block", "64", "--no-selftest")
+    loops = (SAMPLES / "loops.ptx", "--block", "64", "--selftest", "none")
     code, data, error = written(tmp_path / "d.json", *loops, "-k", "loop_nested")
     assert (code, data["outcome"]) == (1, "refused")
     assert data["findings"] == ["kernel loop_nested is refused [PW203]"]
@@ -222,7 +222,17 @@ def test_a_refused_kernel_is_refused_in_it(tmp_path: Path) -> None:
     assert data["kernels"][0]["status"] == "refused"
     page = tmp_path / "d.html"
     ended = run_program(
-        "dossier", *loops, "-k", "loop_nested", "-k", "loop_up", "--param", "n=9", "-o", page
+        "report",
+        "dossier",
+        *loops,
+        "-k",
+        "loop_nested",
+        "-k",
+        "loop_up",
+        "--param",
+        "n=9",
+        "-o",
+        page,
     )
     assert (ended.code, ended.out) == (1, f"{page}: refused\n")
     html = page.read_text()
@@ -232,12 +242,12 @@ def test_a_refused_kernel_is_refused_in_it(tmp_path: Path) -> None:
 
 
 def test_a_bound_over_its_budget_fails(tmp_path: Path) -> None:
-    code, data, error = written(tmp_path / "d.json", *SAXPY, "--budget", "10", "--no-selftest")
+    code, data, error = written(tmp_path / "d.json", *SAXPY, "--budget", "10", "--selftest", "none")
     assert (code, data["outcome"]) == (1, "failed")
     assert "error[PW520]" in error
     assert "PW590" not in error
     assert "budget" in data["findings"][0]
-    estimated = (*SAXPY, "--machine", "titan-v", "--require", "safe-bound", "--no-selftest")
+    estimated = (*SAXPY, "--machine", "titan-v", "--require", "safe-bound", "--selftest", "none")
     code, other, error = written(tmp_path / "d.json", *estimated)
     assert (code, other["outcome"]) == (1, "failed")
     assert "error[PW521]" in error
@@ -324,10 +334,10 @@ def test_the_self_test_is_run_unless_it_is_given(
     _, data, _ = written(tmp_path / "d.json", *SAXPY, "--selftest", tested)
     assert (data["self_test"]["origin"], len(seen)) == ("read", 1)
     assert read_as(SelfTestReport, data["self_test"]["result"]).passed
-    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--no-selftest")
+    _, data, _ = written(tmp_path / "d.json", *SAXPY, "--selftest", "none")
     assert data["self_test"] == {"origin": "none", "file": None, "differs": [], "result": None}
     page = tmp_path / "d.html"
-    run_program("dossier", *SAXPY, "--no-selftest", "-o", page)
+    run_program("report", "dossier", *SAXPY, "--selftest", "none", "-o", page)
     assert "No self-test was run or read" in page.read_text()
 
 
@@ -335,7 +345,7 @@ def test_the_self_test_is_run_unless_it_is_given(
 def test_a_file_that_is_no_self_test_is_usage(text: str, tmp_path: Path) -> None:
     file = tmp_path / "file.json"
     file.write_text(text)
-    ended = run_program("dossier", *SAXPY, "--selftest", file, "-o", tmp_path / "d.html")
+    ended = run_program("report", "dossier", *SAXPY, "--selftest", file, "-o", tmp_path / "d.html")
     assert ended.code == 2
     assert "error[PW591]" in ended.err
     assert not (tmp_path / "d.html").exists()
@@ -348,7 +358,7 @@ def test_the_form_is_that_of_the_name_or_the_option(tmp_path: Path) -> None:
     def forms(*options: str) -> dict[str, str]:
         for path in tmp_path.iterdir():
             path.unlink()
-        ended = run_program("dossier", *SAXPY, "--no-selftest", *options)
+        ended = run_program("report", "dossier", *SAXPY, "--selftest", "none", *options)
         assert ended.code == 0, ended.err
         return {
             path.name: "json" if path.read_text().startswith("{") else "html"
@@ -366,12 +376,14 @@ def test_the_form_is_that_of_the_name_or_the_option(tmp_path: Path) -> None:
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     facts = tmp_path / "dossier.json"
     facts.write_text("")
-    ended = run_program("dossier", *SAXPY, "--no-selftest", "--facts", facts, "-o", tmp_path)
+    ended = run_program(
+        "report", "dossier", *SAXPY, "--selftest", "none", "--facts", facts, "-o", tmp_path
+    )
     assert ended.code == 2
     assert "would replace" in ended.err
-    ended = run_program("dossier", *SAXPY, "--no-selftest", "-o", tmp_path / "no" / "d.html")
-    assert ended.code == 2
-    ended = run_program("dossier", *SAXPY, "--no-selftest", "--selftest", facts, "-o", tmp_path)
+    ended = run_program(
+        "report", "dossier", *SAXPY, "--selftest", "none", "-o", tmp_path / "no" / "d.html"
+    )
     assert ended.code == 2
 
 
@@ -402,7 +414,7 @@ def text_of(html: str) -> str:
 
 
 def test_the_page_says_what_the_data_say(tmp_path: Path, tested: Path) -> None:
-    run_program("dossier", *SAXPY, "--selftest", tested, "-o", tmp_path)
+    run_program("report", "dossier", *SAXPY, "--selftest", tested, "-o", tmp_path)
     data = json.loads((tmp_path / "dossier.json").read_text())
     text = text_of((tmp_path / "dossier.html").read_text())
     (kernel,) = data["kernels"]
@@ -428,7 +440,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     path = folder / "k<i>.ptx"
     path.write_text(BITS)
     page = tmp_path / "d.html"
-    run_program("dossier", path, "--block", "32", "--no-selftest", "-o", page)
+    run_program("report", "dossier", path, "--block", "32", "--selftest", "none", "-o", page)
     assert "k<i>.ptx" in text_of(page.read_text())
 
 

@@ -204,7 +204,7 @@ def test_a_full_disk_behind_standard_error() -> None:
     "words",
     [
         "run samples/saxpy.ptx --launch samples/launches/saxpy.toml --paths",
-        "instrument samples/scan.ptx --sidecar /dev/null -o",
+        "instrument samples/scan.ptx -o",
         "cfg samples/vector_add.ptx -o",
         "facts samples/saxpy.ptx --block 32 -o",
     ],

@@ -20,7 +20,7 @@ from ptxwcet.bounds.explanation import BoundExplanation, PaidCycles, explain_saf
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.commands.bound.command import bound
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.opened.request import Request

@@ -44,29 +44,29 @@ SERVED = (
     "samples/mandelbrot.ptx --block 16x16 --param most=10 -q",
     f"cfg {SAXPY}",
     f"cfg {SAXPY} --format text",
-    f"phases {SAXPY}",
+    f"annotate phases {SAXPY}",
     f"memory {SAXPY}",
     f"annotate {SAXPY}",
     f"compare samples/saxpy.ptx {SAXPY}",
     "facts samples/saxpy.ptx --block 256 --grid 4",
     "explain PW235",
-    "machine list",
-    "schema",
+    "machine",
+    "explain schema",
     "simulate --help",
-    "makespan --string LLCLL --warps 600 --load-store 1 --cores 1",
+    "makespan LLCLL --warps 600 --load-store 1 --cores 1",
 )
 REFUSED = {
     f"{SAXPY} --policy gto": "sim",
     f"simulate {SAXPY} --policy gto": "sim",
     f"validate {SAXPY}": "sim",
-    "selftest": "sim",
-    "sweep-report samples/sweep/results.parquet": "sweep",
-    "warmup": "sim",
-    f"trace samples/saxpy.ptx {LAUNCH} --policy gto -o never.csv": "sim",
+    "validate tool": "sim",
+    "sweep report samples/sweep/results.parquet": "sweep",
+    "simulate warmup": "sim",
+    f"simulate launch samples/saxpy.ptx {LAUNCH} --policy gto -o never.csv": "sim",
     f"hybrid samples/saxpy.ptx {LAUNCH} --policy gto": "ilp",
     "pwcet README.md": "pwcet",
-    "makespan --string LCL --warps 2 --load-store 1 --cores 1 --method exact": "sim",
-    "makespan --string LC --warps 2 --load-store 1 --cores 1 --method ilp": "ilp",
+    "makespan LCL --warps 2 --load-store 1 --cores 1 --method exact": "sim",
+    "makespan LC --warps 2 --load-store 1 --cores 1 --method ilp": "ilp",
 }
 
 
@@ -89,9 +89,9 @@ def test_the_main_job_needs_no_extra() -> None:
 
 
 def test_the_data_of_a_dossier_need_no_extra_but_its_self_test(tmp_path: Path) -> None:
-    line = f"dossier {SAXPY} -o {tmp_path}"
+    line = f"report dossier {SAXPY} -o {tmp_path}"
     (code, out, error), page, tested = answers(
-        [f"{line}/d.json --no-selftest", f"{line} --no-selftest", f"{line}/d.json"]
+        [f"{line}/d.json --selftest none", f"{line} --selftest none", f"{line}/d.json"]
     )
     assert (code, out, error) == (0, f"{tmp_path}/d.json: bounded\n", "")
     assert json.loads((tmp_path / "d.json").read_text())["outcome"] == "bounded"

@@ -228,15 +228,15 @@ def test_no_option_of_another_command() -> None:
     assert result.exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["bound", "phases", "simulate", "validate"])
+@pytest.mark.parametrize("command", ["bound", "annotate phases", "simulate", "validate"])
 def test_commands_that_take_facts(tmp_path: Path, command: str) -> None:
     file = str(ROOT / "samples/mandelbrot.ptx")
     template = facts_template(Request(file, block="32"))
     path = tmp_path / "facts.toml"
     path.write_text(template.text.replace('"?"', "5"))
-    options = [command, file, "--block", "32", "--facts", str(path)]
+    options = [*command.split(), file, "--block", "32", "--facts", str(path)]
     options += ["--policy", "gto"] if command == "simulate" else []
-    options += ["--seeds", "1"] if command == "validate" else []
+    options += ["--runs", "1"] if command == "validate" else []
     result = CliRunner().invoke(commands, options, standalone_mode=False)
     assert result.exception is None, result.exception
     assert not result.return_value

@@ -17,6 +17,8 @@ from ptxwcet.opened.front_ends import FRONT_ENDS, FrontEnd
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
 
+pytestmark = pytest.mark.fast
+
 STEPS = """total = tid
 i = 0
 again:
@@ -158,6 +160,12 @@ def test_its_graph_and_its_lines(files: tuple[Path, Path]) -> None:
     costs = run_program("annotate", files[0], "--block", "64")
     assert costs.code == 0, costs.err
     assert all(line in costs.out for line in STEPS.splitlines() if line[-1] != ":")
+
+
+def test_a_binary_of_its_own_is_not_searched_for_ptx(files: tuple[Path, Path]) -> None:
+    files[0].write_text(f"\x7fELF = tid\n{STEPS}", encoding="utf-8")
+    ended = run_program("bound", files[0], "--block", "64")
+    assert ended.code == 0, ended.err
 
 
 def test_what_it_does_not_know_is_refused_at_its_place(files: tuple[Path, Path]) -> None:

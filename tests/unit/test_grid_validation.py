@@ -137,7 +137,7 @@ def test_an_input_whose_paths_are_contradicted_has_no_grid(
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as stop:
-        main(["validate", *arguments, "--seeds", "0", "--timeout", "0.5"])
+        main(["validate", *arguments, "--runs", "0", "--timeout", "0.5"])
     out, err = capsys.readouterr()
     assert isinstance(stop.value.code, int)
     return stop.value.code, out, err

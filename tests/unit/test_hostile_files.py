@@ -136,7 +136,7 @@ LIARS = {
 def test_headers_that_lie(case: str, tmp_path: Path) -> None:
     path = tmp_path / "k.cubin"
     path.write_bytes(LIARS[case])
-    shown = run_program(*BOUND, "--grid", "4", "--ptxas-info", path)
+    shown = run_program(*BOUND, "--grid", "4", "--registers", path)
     assert "PW317" in shown.err
     assert "PW901" not in shown.err
 
@@ -153,7 +153,7 @@ def test_no_kernel_has_no_registers(tmp_path: Path) -> None:
 def test_a_file_of_attacks_that_exits(tmp_path: Path) -> None:
     path = tmp_path / "attacks.py"
     path.write_text("import sys\nsys.exit(0)\n")
-    shown = run_program("attack", "--attacks", path, "-o", tmp_path / "out", "--units", "1")
+    shown = run_program("validate", "attack", path, "-o", tmp_path / "out", "--cases", "1")
     assert shown.code == 2
     assert "PW831" in shown.err
 
@@ -167,7 +167,7 @@ def test_large_bounds_can_be_compared(tmp_path: Path) -> None:
     assert changed != json.loads(text)
     del changed["digest"]
     large.write_text(json.dumps(changed))
-    assert "PW580" not in run_program("diff", path, large).err
+    assert "PW580" not in run_program("compare", path, large).err
 
 
 @pytest.mark.parametrize(

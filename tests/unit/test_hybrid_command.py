@@ -18,7 +18,7 @@ from refusals import refusal_of, refusals_of
 
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.output import json_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.methods.hybrid.command import hybrid
@@ -121,7 +121,7 @@ def test_json_follows_the_schema(trace_file: str) -> None:
 def test_traced_here_and_from_its_file_are_the_same(tmp_path: Path) -> None:
     saved = str(tmp_path / "t.npz")
     how = ("--launch", LAUNCH, "--sms", "1", "--format", "json")
-    made = run(PTX, *how, "--policy", "lrr", "--save-trace", saved)
+    made = run(PTX, *how, "--policy", "lrr", "--save", saved)
     assert made.exit_code == 0, made.output
     again = json.loads(run(PTX, "--trace", saved, *how).output)
     first = json.loads(made.output)
@@ -235,7 +235,7 @@ def test_usage(trace_file: str) -> None:
         ("--trace", trace_file, "--policy", "lrr"),
         ("--trace", trace_file, "--runs", "2"),
         ("--trace", trace_file, "--sms", "2"),
-        ("--trace", trace_file, "--exceedance", "many"),
+        ("--trace", trace_file, "--probability", "many"),
     ):
         result = run(PTX, *arguments)
         assert result.exit_code == 2, result.output

@@ -340,7 +340,7 @@ def test_sidecars(text: str, tmp_path: Path) -> None:
     path, dump = tmp_path / "s.json", tmp_path / "d.bin"
     path.write_text(text)
     dump.write_bytes(b"")
-    code, error = call("import-dump", dump, "--sidecar", path, "-o", tmp_path / "t.csv")
+    code, error = call("instrument", "import", path, dump, "-o", tmp_path / "t.csv")
     assert (code, "error[PW652]" in error) == (1, True)
 
 
@@ -363,12 +363,12 @@ def test_places_of_points(place: str, tmp_path: Path) -> None:
     assert (code, "error[PW651]" in error) == (2, True)
 
 
-@pytest.mark.parametrize("option", ["--column", "--condition-column"])
+@pytest.mark.parametrize("before", ["", "cycles,"])
 @pytest.mark.parametrize("name", [DIGITS, "\u0663"])
-def test_columns(option: str, name: str, tmp_path: Path) -> None:
+def test_columns(before: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("condition,cycles,other\nA,5,7\n")
-    code, error = call("pwcet", path, option, name)
+    code, error = call("pwcet", path, "--column", before + name)
     assert (code, "error[PW707]" in error) == (2, True)
 
 

@@ -71,9 +71,16 @@ COMMANDS = [
     ((), (*LAUNCH, "--explain"), "kernel     {}\n"),
     ((), (*LAUNCH, "--policy", "gto"), "kernel     {}\n"),
     ((), ("--block", "32", "--symbolic", "n=1..9"), "kernel     {}\n"),
-    (("phases",), LAUNCH, "kernel {}, warp 0"),
+    (
+        (
+            "annotate",
+            "phases",
+        ),
+        LAUNCH,
+        "kernel {}, warp 0",
+    ),
     (("simulate",), (*LAUNCH, "--policy", "lrr"), "kernel     {}\n"),
-    (("validate",), (*LAUNCH, "--seeds", "1"), "kernel {}, 1 warps"),
+    (("validate",), (*LAUNCH, "--runs", "1"), "kernel {}, 1 warps"),
     (("makespan",), (*LAUNCH, "--load-store", "1", "--cores", "1"), "kernel {}, units"),
     (("facts",), ("--block", "32"), "[parameters.{}]"),
     (("cfg",), (), "{}"),
@@ -437,7 +444,7 @@ def test_a_makespan_that_cannot_be_drawn_is_printed(
 ) -> None:
     monkeypatch.setattr(makespan_command, "draw_schedule", lambda section, path: 1 / 0)
     picture = str(tmp_path / "a.svg")
-    call_of = ("makespan", file, "-k", "first", *LAUNCH, *UNITS, "--schedule", picture)
+    call_of = ("makespan", file, "-k", "first", *LAUNCH, *UNITS, "--picture", picture)
     code, out, err = run_program(*call_of)
     assert code == 1
     assert "kernel first" in out

@@ -128,7 +128,7 @@ def test_without_registers_every_residency_counts() -> None:
         "machine": MANY,
     }
     bound = launched(path, **said)
-    assert bound.residency.open == ("--registers, --ptxas-info",)
+    assert bound.residency.open == ("--registers",)
     assert (bound.residency.least, bound.residency.most) == (1, 6)
     kinds = bound.kinds
     each = [bound_grid(kinds, Dispatch(16, n, breadth_first=True)).cycles for n in range(1, 7)]
@@ -277,18 +277,18 @@ def test_lines_pay_every_cycle_of_the_launch(tmp_path: Path) -> None:
 
 
 def test_budgets_are_of_the_launch_where_there_is_one() -> None:
-    vector_add = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--budget", "700"]
-    assert run(*vector_add)[0] == 0
-    code, text = run(*vector_add, "--grid", "8")
+    vector_add = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--budget"]
+    assert run(*vector_add, "700")[0] == 0
+    code, text = run(*vector_add, "700", "--grid", "8")
     assert code == 1
     assert "PW520" in text
     assert "the bound of the launch of" in text
-    assert run(*vector_add, "--grid", "8", "--budget-of", "block")[0] == 0
-    code, text = run(*vector_add, "--budget-of", "kernel")
+    assert run(*vector_add, "block:700", "--grid", "8")[0] == 0
+    code, text = run(*vector_add, "kernel:700")
     assert code == 1
     assert "PW522" in text
     assert "its grid is not known" in text
-    estimate = [*vector_add, "--grid", "8", "--machine", "ampere-realistic"]
+    estimate = [*vector_add, "700", "--grid", "8", "--machine", "ampere-realistic"]
     code, text = run(*estimate)
     assert code == 1
     assert "PW522" in text

@@ -195,7 +195,9 @@ def test_a_sweep_links_all_files_of_the_key() -> None:
 
 
 def test_an_answer_lists_all_files_that_it_rests_on() -> None:
-    run_program("dossier", *OPTIONS, "--param", "m=5", "--no-selftest", "-o", "d.json")
+    run_program(
+        "report", "dossier", *OPTIONS, "--param", "m=5", "--selftest", "none", "-o", "d.json"
+    )
     dossier = json.loads(Path("d.json").read_text())
     files = {one["name"]: (one["what"], one["sha256"]) for one in dossier["files"]}
     assert files["main.ptx"][0] == "PTX"
@@ -230,17 +232,17 @@ def test_certificates_of_linked_loops_are_checked_again() -> None:
     data = MAIN.replace("ld.param.u32 %r3, [m];", "ld.global.u32 %r3, [%d1];")
     write(data, LIBRARY[:begin] + step + LIBRARY[end:])
     run_program(*OPTIONS, "--format", "json", "-o", "r.json")
-    assert run_program("check-certificates", "r.json", "main.ptx").code == 2
-    ended = run_program("check-certificates", "r.json", "main.ptx", "--link", "library.ptx")
+    assert run_program("validate", "certificates", "r.json", "main.ptx").code == 2
+    ended = run_program("validate", "certificates", "r.json", "main.ptx", "--link", "library.ptx")
     assert ended.code == 0
     assert f"k {LOOP}: confirmed" in ended.out
 
 
 def test_ptxas_is_not_asked_about_a_part() -> None:
     words = (*OPTIONS, "--param", "m=5", "--grid", "9")
-    assert "PW327" in run_program(*words, "--ask-ptxas").err
+    assert "PW327" in run_program(*words, "--registers", "ptxas").err
     Path("info.txt").write_text("ptxas info: Used 9 registers\n")
-    assert "PW327" in run_program(*words, "--ptxas-info", "info.txt").err
+    assert "PW327" in run_program(*words, "--registers", "info.txt").err
     assert run_program(*words, "--registers", "20").code == 0
 
 

@@ -33,7 +33,7 @@ run = partial(run_program, "makespan")
 
 
 def test_the_issues_command() -> None:
-    code, out, err = run("--string", "LLCLL", "--warps", "600", *ONE)
+    code, out, err = run("LLCLL", "--warps", "600", *ONE)
     assert (code, err) == (0, "")
     assert "MAKESPAN   2,401 slots   safe-bound, exact\nmethod     closed-form\n" in out
     assert "schedule   2,401 slots, checked" in out
@@ -52,14 +52,14 @@ def test_the_issues_command() -> None:
     ],
 )
 def test_methods(method: str, slots: int, claim: str) -> None:
-    code, out, _ = run("--string", "LCL", "--warps", "4", "--method", method, *ONE)
+    code, out, _ = run("LCL", "--warps", "4", "--method", method, *ONE)
     assert code == 0
     assert f"MAKESPAN   {slots} slots   {claim}\nmethod     {method}\n" in out
 
 
 def test_long_constraints_and_fractions() -> None:
-    arguments = ("--warps", "2", "--load-store", "1/2", "--cores", "1", "--method", "ilp")
-    code, out, _ = run("--string", "LC", "--constraints", "long", *arguments)
+    arguments = ("--warps", "2", "--load-store", "1/2", "--cores", "1", "--method", "ilp:long")
+    code, out, _ = run("LC", *arguments)
     assert code == 0
     assert "solved as LLC  (3 slots a warp)" in out
     assert "MAKESPAN   5 slots   safe-bound, exact" in out
@@ -67,7 +67,7 @@ def test_long_constraints_and_fractions() -> None:
 
 
 def test_json() -> None:
-    code, out, _ = run("--string", "LCL", "--warps", "2", "--format", "json", *ONE)
+    code, out, _ = run("LCL", "--warps", "2", "--format", "json", *ONE)
     data = json.loads(out)
     assert code == 0
     assert (data["slots"], data["exact"], data["guarantee"]) == (4, True, "safe-bound")
@@ -77,29 +77,29 @@ def test_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--string", "LXC", "--warps", "3"), "PW560", "letter 2 of the kernel string is 'X'"),
-        (("--string", "LC", "--warps", "0"), "PW561", "0 warps: at least one warp is needed"),
-        (("--string", "LC", "--warps", "-4"), "PW561", "-4 warps"),
+        (("LXC", "--warps", "3"), "PW560", "letter 2 of the kernel string is 'X'"),
+        (("LC", "--warps", "0"), "PW561", "0 warps: at least one warp is needed"),
+        (("LC", "--warps", "-4"), "PW561", "-4 warps"),
         (
-            ("--string", "LC", "--warps", "3", "--timeout", "0"),
+            ("LC", "--warps", "3", "--timeout", "0"),
             "PW566",
             "a time limit of 0 seconds",
         ),
-        (("--string", "LC", "--warps", "3", "--timeout", "nan"), "PW566", "a time limit of nan"),
+        (("LC", "--warps", "3", "--timeout", "nan"), "PW566", "a time limit of nan"),
         (
-            ("--string", "LC", "--warps", "2", "--method", "closed-form"),
+            ("LC", "--warps", "2", "--method", "closed-form"),
             "PW565",
             "the closed form is for one warp a slot",
         ),
         (
-            ("--string", "LC" * 9, "--warps", "60", "--method", "states"),
+            ("LC" * 9, "--warps", "60", "--method", "states"),
             "PW564",
             "about 10^",
         ),
-        (("--string", "L", "--warps", "90000000", "--method", "states"), "PW564", "90,000,001"),
-        (("--string", "LC" * 9, "--warps", "60", "--method", "ilp"), "PW564", "variables"),
+        (("L", "--warps", "90000000", "--method", "states"), "PW564", "90,000,001"),
+        (("LC" * 9, "--warps", "60", "--method", "ilp"), "PW564", "variables"),
         (
-            ("--string", "L", "--warps", "3", "--method", "extrapolate", "--most-warps", "0"),
+            ("L", "--warps", "3", "--method", "extrapolate:0"),
             "PW566",
             "at most 0 warps",
         ),
@@ -116,7 +116,7 @@ def test_bad_input(arguments, code: str, message: str) -> None:
 
 @pytest.mark.parametrize("capacity", ["0", "-1", "2/3", "x", "1e9", "1/0", "1/5000", "nan"])
 def test_bad_capacities(capacity: str) -> None:
-    code, _, err = run("--string", "LC", "--warps", "3", f"--cores={capacity}", "--load-store", "1")
+    code, _, err = run("LC", "--warps", "3", f"--cores={capacity}", "--load-store", "1")
     assert code == 2
     assert err.startswith("error[PW561]: capacity ")
 
@@ -125,16 +125,14 @@ def test_bad_capacities(capacity: str) -> None:
     "arguments",
     [
         ("--warps", "3"),
-        ("--string", "LC"),
-        ("k.ptx", "--string", "LC", "--warps", "3"),
+        ("LC",),
+        ("k.ptx", "LC", "--warps", "3"),
         ("k.ptx", "--warps", "3"),
-        ("--string", "LC", "--warps", "3", "--schedule", "x.png"),
-        ("--string", "LC", "--warps", "3", "--unit-kind", "MEM"),
-        ("--string", "LC", "--warps", "3", "--unit-kind", "MEM=L"),
-        ("--string", "LC", "--warps", "3", "--block", "256"),
-        ("--string", "LC", "--warps", "3", "--machine", "orin-ecrts2025"),
-        ("--string", "LC", "--warps", "3", "--constraints", "long"),
-        ("--string", "LC", "--warps", "3", "--most-warps", "4"),
+        ("LC", "--warps", "3", "--picture", "x.png"),
+        ("LC", "--warps", "3", "--block", "256"),
+        ("LC", "--warps", "3", "--machine", "orin-ecrts2025"),
+        ("LC", "--warps", "3", "--method", "exact:long"),
+        ("LC", "--warps", "3", "--method", "ilp:4"),
     ],
 )
 def test_usage(arguments) -> None:
@@ -143,7 +141,7 @@ def test_usage(arguments) -> None:
 
 def test_time_limit_ends_in_bounds_from_both_sides() -> None:
     arguments = ("--load-store", "2", "--cores", "1", "--timeout", "0.000001")
-    code, out, _ = run("--string", "LLCLLCCL", "--warps", "14", *arguments)
+    code, out, _ = run("LLCLLCCL", "--warps", "14", *arguments)
     assert code == 0
     assert "MAKESPAN   79 slots   safe-bound\n" in out
     assert "slots in some schedule" in out
@@ -152,16 +150,14 @@ def test_time_limit_ends_in_bounds_from_both_sides() -> None:
 
 def test_ilp_in_no_time_keeps_what_is_proved_otherwise() -> None:
     arguments = ("--method", "ilp", "--timeout", "0.01")
-    code, out, _ = run("--string", "LLCLLC", "--warps", "4", *arguments, *ONE)
+    code, out, _ = run("LLCLLC", "--warps", "4", *arguments, *ONE)
     assert code == 0
     assert "MAKESPAN   18 slots   safe-bound" in out
     assert "the time limit was reached" in out
 
 
 def test_beyond_the_table_there_are_bounds() -> None:
-    code, out, _ = run(
-        "--string", "LLCLLCCL", "--warps", "140", "--load-store", "2", "--cores", "1"
-    )
+    code, out, _ = run("LLCLLCCL", "--warps", "140", "--load-store", "2", "--cores", "1")
     assert code == 0
     assert "MAKESPAN   772 slots   safe-bound\n" in out
     assert "too many states for a table" in out
@@ -169,7 +165,7 @@ def test_beyond_the_table_there_are_bounds() -> None:
 
 def test_schedule_is_drawn(tmp_path: Path) -> None:
     path = tmp_path / "s.svg"
-    code, _, _ = run("--string", "LLC", "--warps", "4", "--schedule", str(path), *ONE)
+    code, _, _ = run("LLC", "--warps", "4", "--picture", str(path), *ONE)
     assert code == 0
     picture = ElementTree.parse(path).getroot()
     texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
@@ -187,10 +183,10 @@ def test_schedule_is_drawn(tmp_path: Path) -> None:
 def test_pictures_that_cannot_be_drawn(tmp_path: Path) -> None:
     path = str(tmp_path / "s.svg")
     for arguments in (("LLC", "--warps", "9000"), ("LLC", "--warps", "900000")):
-        code, _, err = run("--string", *arguments, "--schedule", path, *ONE)
+        code, _, err = run(*arguments, "--picture", path, *ONE)
         assert code == 1
         assert "error[PW567]" in err
-    code, _, err = run("--string", "LLC", "--warps", "3", "--schedule", "/no/such.svg", *ONE)
+    code, _, err = run("LLC", "--warps", "3", "--picture", "/no/such.svg", *ONE)
     assert code == 2
     assert "there is no folder '/no'" in err
 
@@ -305,7 +301,7 @@ def test_workloads_without_a_string(bodies, code: str) -> None:
     assert refusal_of(sections_of, workload(*bodies), LETTERS).code == code
 
 
-def test_a_unit_gets_its_letter_by_option(tmp_path: Path) -> None:
+def test_a_unit_gets_its_letter_in_the_machine_file(tmp_path: Path) -> None:
     machine = tmp_path / "m.toml"
     text = 'schema = 1\nextends = "orin-ecrts2025"\nname = "m"\n'
     machine.write_text(text + '[makespan]\nINT = "X"\nNONE = "L"\n')
@@ -316,8 +312,8 @@ def test_a_unit_gets_its_letter_by_option(tmp_path: Path) -> None:
     assert "error[PW306]: makespan: unit INT is L or C" in err
     machine.write_text(text + '[makespan]\nNONE = "L"\n')
     assert "error[PW309]" in run(file, *launch, "--machine", str(machine), *ONE)[2]
-    machine.write_text(text)
-    code, out, _ = run(file, *launch, "--machine", str(machine), "--unit-kind", "INT=L", *ONE)
+    machine.write_text(text + '[makespan]\nINT = "L"\n')
+    code, out, _ = run(file, *launch, "--machine", str(machine), *ONE)
     assert code == 0
     assert "method     closed-form" in out
     assert "(22 instructions: 21 L, 1 C)" in out

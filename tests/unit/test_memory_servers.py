@@ -161,12 +161,12 @@ def test_the_length_of_a_warp_alone_leaves_out_its_waiting(tmp_path: Path) -> No
         run = CliRunner().invoke(
             commands, ["simulate", *given, "--policy", "gto", "--format", "json"]
         )
-        alone = CliRunner().invoke(commands, ["phases", *given, "--format", "json"])
+        alone = CliRunner().invoke(commands, ["annotate", "phases", *given, "--format", "json"])
         (warp,) = json.loads(alone.output)
         (observed,) = json.loads(run.output)["kernels"]
         assert (observed["cycles"] > warp["isolated_cycles"]) is waits
         assert warp["waits_behind_units"] is waits
-        for command in (["phases", *given], [*given, "--details"]):
+        for command in (["annotate", "phases", *given], [*given, "--details"]):
             text = CliRunner().invoke(commands, command).output
             assert ("without waiting at the memory path" in text) is waits
 
@@ -182,7 +182,7 @@ def test_many_stores_under_way() -> None:
 def test_blocks_are_run_on_machines_with_servers(machine: str) -> None:
     arguments = [str(SAMPLES / "transpose_naive.ptx"), "--block", "32x8", "--grid", "32x128"]
     arguments += ["--param", "width=1024", "--param", "height=1024", "--machine", machine]
-    found = CliRunner().invoke(commands, ["validate", *arguments, "--seeds", "1", "--timeout", "1"])
+    found = CliRunner().invoke(commands, ["validate", *arguments, "--runs", "1", "--timeout", "1"])
     assert found.exit_code == 0, found.output
     assert "safe " in found.output
 
@@ -237,9 +237,9 @@ def test_without_a_grid_others_are_not_left_out_in_silence(more: list[str]) -> N
 def test_a_block_s_budget_is_not_judged_where_others_use_the_memory() -> None:
     """The bound of a block says that it has the memory alone, which --co-runner denies."""
     arguments = [str(SAMPLES / "vector_add.ptx"), "--block", "256", "--grid", "4"]
-    arguments += ["--param", "n=1000", "--machine", "titan-v", "--budget", "1000000"]
+    arguments += ["--param", "n=1000", "--machine", "titan-v", "--budget"]
     others = ["--co-runner", "65536,20"]
-    for more in (["--budget-of", "block"], [], others):
+    for more in (["block:1000000"], ["1000000"], ["1000000", *others]):
         assert "PW522" not in run_program(*arguments, *more).err
-    ended = run_program(*arguments, *others, "--budget-of", "block")
+    ended = run_program(*arguments, "block:1000000", *others)
     assert (ended.code, "PW522" in ended.err) == (1, True)

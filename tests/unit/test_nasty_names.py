@@ -113,7 +113,7 @@ N = ("--param", "0=100")
         ("facts", *LAUNCH),
         ("cfg",),
         ("cfg", *LAUNCH, *N, "--format", "text"),
-        ("phases", *LAUNCH, *N),
+        ("annotate", "phases", *LAUNCH, *N),
         ("simulate", *LAUNCH, *N, "--policy", "lrr", "--format", "json"),
         ("makespan", *LAUNCH, *N, "--load-store", "1", "--cores", "1", "--format", "json"),
         ("explain",),
@@ -173,7 +173,7 @@ def test_pages_and_pictures_of_measurements(tmp_path: Path) -> None:
     times = tmp_path / f"t{BAD}.csv"
     times.write_text("\n".join(("condition,cycles", *rows)) + "\n")
     page, plots, saved = tmp_path / "p.html", tmp_path / "plots", tmp_path / "out.json"
-    options = ("--html", page, "--plots", plots, "--picture-format", "svg", "--force")
+    options = ("--format", "html", "-o", page, "--picture", plots / "p.svg", "--force")
     call("pwcet", times, *options)
     _, out, _ = call("pwcet", times, "--format", "json", "--force")
     saved.write_text(out)
@@ -194,8 +194,8 @@ def test_file_names_that_are_no_unicode(tmp_path: Path) -> None:
     path.with_suffix(".cu").write_text((SAMPLES / "saxpy.cu").read_text())
     code, out, _ = call(path, *LAUNCH, *N, "--format", "json")
     assert (code, json.loads(out)["file"]) == (0, str(path))
-    side, lines = tmp_path / "s.json", tmp_path / "p.jsonl"
-    assert call("instrument", path, "-o", tmp_path / "o.ptx", "--sidecar", side)[0] == 0
+    side, lines = tmp_path / "o.json", tmp_path / "p.jsonl"
+    assert call("instrument", path, "-o", tmp_path / "o.ptx")[0] == 0
     assert json.loads(side.read_text())["source"] == path.name
     launch = SAMPLES / "launches" / "saxpy.toml"
     assert call("run", path, "--launch", launch, "--paths", lines)[0] == 0

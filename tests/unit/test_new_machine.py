@@ -89,7 +89,7 @@ def test_nothing_measured_is_a_copy_all_of_which_is_marked(tmp_path: Path) -> No
     empty.write_text(results_template())
     for base in machine_names():
         target = tmp_path / f"{base}.toml"
-        done = run_program("machine", "new", "x", "--from", base, "-o", target, "--measured", empty)
+        done = run_program("machine", "new", "x", base, "-o", target, empty)
         assert (done.code, done.err) == (0, "")
         assert " 0 figures measured" in done.out
         assert run_program("machine", "check", target).code == 0
@@ -142,9 +142,7 @@ PAIR = ("fp32_add_interval,100,148",)
 def test_results_that_are_refused(lines: Sequence[str], said: str, tmp_path: Path) -> None:
     results = table_of(tmp_path, *lines)
     target = tmp_path / "x.toml"
-    done = run_program(
-        "machine", "new", "x", "--from", "titan-v", "--measured", results, "-o", target
-    )
+    done = run_program("machine", "new", "x", "titan-v", results, "-o", target)
     assert done.code == 1
     assert said in done.err
     assert "help: " in done.err
@@ -172,7 +170,7 @@ def test_the_worst_of_several_lines_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", ["microbenchmark,cycles", "1,2,3", "short_cycles,a,long_cycles"])
 def test_columns_that_are_refused(header: str, tmp_path: Path) -> None:
     results = table_of(tmp_path, header=header)
-    new = ("machine", "new", "x", "--from", "titan-v", "--measured")
+    new = ("machine", "new", "x", "titan-v")
     done = run_program(*new, results)
     assert "error[PW321]: columns" in done.err
     results.write_bytes(b"\xff\xfe\0")
@@ -184,43 +182,43 @@ def test_columns_that_are_refused(header: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["titan-v", "", "a b", "a/b", "-x", ".", "x" * 65, "n\nm", "é"])
 def test_names_that_are_refused(name: str, tmp_path: Path) -> None:
-    done = run_program("machine", "new", "--from", "titan-v", "-o", tmp_path / "x", "--", name)
+    done = run_program("machine", "new", "-o", tmp_path / "x", "--", name, "titan-v")
     said = "error[PW320]: name of a machine" if name else "it is empty"
     assert (done.code, said in done.err) == (1 if name else 2, True)
 
 
 def test_a_file_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    new = ("machine", "new", "x", "--from", "titan-v")
+    new = ("machine", "new", "x", "titan-v")
     assert run_program(*new).code == 0
     assert "PW322" in run_program(*new).err
-    assert run_program(*new, "--force").code == 0
-    assert run_program("machine", "new", "y", "--from", "x.toml").code == 0
+    assert run_program("machine", "new", "y", "x.toml").code == 0
     assert "copied from x, not measured here; there assumed, copied from titan-v" in (
         load_machine("y.toml").timings[OpClass.INT_ADD].source  # type: ignore[union-attr]
     )
-    done = run_program("machine", "new", "x", "--from", "x.toml", "-o", "x.toml", "--force")
+    done = run_program("machine", "new", "x", "x.toml", "-o", "x.toml")
     assert (done.code, "would replace" in done.err) == (2, True)
 
 
 def test_a_result_without_a_place_is_said(tmp_path: Path) -> None:
     lines = ("atomic_shared_latency,9,249", "atomic_shared_interval,9,249", "pass_cycles,9,777")
     results, target = table_of(tmp_path, *lines), tmp_path / "x.toml"
-    new = ("machine", "new", "x", "--measured", results, "-o", target, "--force", "--from")
-    done = run_program(*new, "titan-v")
+    new = ("machine", "new", "-o", target, "x")
+    done = run_program(*new, "titan-v", results)
     assert (done.code, done.err.count("warning[PW324]")) == (0, 1)
-    done = run_program(*new, "rtx3070-gpgpusim")
+    target.unlink()
+    done = run_program(*new, "rtx3070-gpgpusim", results)
     assert "rtx3070-gpgpusim has no table [memory]: pass_cycles left out" in done.err
     assert run_program("machine", "check", target).code == 0
 
 
 def test_names_of_files_and_machines_cannot_break_the_text(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
-    run_program("machine", "new", "x", "--from", "titan-v", "-o", first)
+    run_program("machine", "new", "x", "titan-v", "-o", first)
     first.write_text(re.sub('name = "x"', r'name = "a\\nb = \\"1"', first.read_text(), count=1))
     results = tmp_path / 'a"\n\x7f.csv'
     results.write_text("\n".join((",".join(COLUMNS), "pass_cycles,9,777", "")))
-    new = ("machine", "new", "y", "--from", first, "--measured", results, "-o", second)
+    new = ("machine", "new", "y", first, results, "-o", second)
     assert run_program(*new).code == 0
     memory = load_machine(str(second)).memory
     assert memory is not None

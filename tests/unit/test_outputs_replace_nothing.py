@@ -162,7 +162,7 @@ def test_arrays_that_a_launch_file_names_are_inputs(tmp_path: Path) -> None:
     [
         (["cfg", "k.ptx"], "k.cu"),
         (["instrument", "k.ptx"], "k.cu"),
-        (["record", "k.ptx", "--launch", "l.toml"], "k.json"),
+        (["instrument", "record", "k.ptx", "--launch", "l.toml"], "k.json"),
     ],
 )
 def test_files_beside_an_input_are_inputs(
@@ -190,7 +190,9 @@ def test_a_folder_of_pictures_keeps_the_inputs_in_it(tmp_path: Path) -> None:
     for name, code in (("times.svg", 2), ("times.csv", 1)):
         kept = tmp_path / name
         kept.write_text("no times\n")
-        answer = CliRunner().invoke(commands, ["pwcet", str(kept), "--plots", str(tmp_path)])
+        answer = CliRunner().invoke(
+            commands, ["pwcet", str(kept), "--picture", f"{tmp_path}/p.svg"]
+        )
         assert ("would replace" in answer.output) == (code == 2)
         assert kept.read_text() == "no times\n"
 

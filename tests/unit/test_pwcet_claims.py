@@ -14,7 +14,7 @@ import pytest
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.output import json_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.methods.pwcet.distributions import Family, Floats
 from ptxwcet.methods.pwcet.page import render_pwcet_html
 from ptxwcet.methods.pwcet.pictures import draw_exceedance

@@ -13,7 +13,7 @@ import pytest
 from places import ROOT
 from programs import run_program
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 
 SCHEMA = schema_of("pwcet")
 VOID = {"meta", "br", "link"}
@@ -55,9 +55,7 @@ def test_text_has_tests_gates_fits_and_curve(times: Path) -> None:
 
 
 def test_json_follows_the_schema_and_is_the_same_again(times: Path) -> None:
-    code, out, _ = run_program(
-        "pwcet", times, "--format", "json", "--extremes", "bm", "--block-size", 25
-    )
+    code, out, _ = run_program("pwcet", times, "--format", "json", "--extremes", "bm:25")
     assert code == 0
     data = json.loads(out)
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
@@ -73,9 +71,7 @@ def test_json_follows_the_schema_and_is_the_same_again(times: Path) -> None:
         assert top == [
             max(row["curve"][k][name] for row in data["conditions"]) for k in range(len(top))
         ]
-    again = run_program("pwcet", times, "--format", "json", "--extremes", "bm", "--block-size", 25)[
-        1
-    ]
+    again = run_program("pwcet", times, "--format", "json", "--extremes", "bm:25")[1]
     assert again == out
 
 
@@ -83,7 +79,7 @@ def test_levels_are_those_of_one_run_not_of_a_block(times: Path) -> None:
     """The printed level, put back into the printed law: 1 - G(x)^(1/25) is the probability."""
     _, out, _ = run_program(
         "pwcet",
-        *(times, "--format", "json", "--extremes", "bm", "--block-size", 25),
+        *(times, "--format", "json", "--extremes", "bm:25"),
         *("--shape", "zero", "--probability", 1e-4),
     )
     for row in json.loads(out)["conditions"]:
@@ -138,7 +134,7 @@ def test_page_and_pictures(times: Path, tmp_path: Path) -> None:
     page, folder = tmp_path / "page.html", tmp_path / "pictures"
     code, _, _ = run_program(
         "pwcet",
-        *(times, "--html", page, "--plots", folder, "--picture-format", "svg"),
+        *(times, "--format", "html", "-o", page, "--picture", folder / "p.svg"),
         *("--static-bound", "A=5000"),
     )
     assert code == 0
@@ -154,8 +150,8 @@ def test_page_and_pictures(times: Path, tmp_path: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     kinds = ("series", "extremogram", "exceedance", "quantiles", "stability")
     assert names == {
-        "conditions.svg",
-        *(f"{label}-{kind}.svg" for label in ("A", "_B___") for kind in kinds),
+        "p-conditions.svg",
+        *(f"p-{label}-{kind}.svg" for label in ("A", "_B___") for kind in kinds),
     }
     for path in folder.iterdir():
         ElementTree.parse(path)
@@ -188,14 +184,14 @@ def test_times_without_a_tail(tmp_path: Path, text: str, code: str, said: str) -
         (("--probability", 2), 2),
         (("--level", 0), 2),
         (("--runs", 10), 2),
-        (("--estimator", "pwm", "--interval", "profile"), 2),
+        (("--estimator", "pwm-bootstrap"), 2),
         (("--static-bound", "A"), 2),
         (("--static-bound", "C=4"), 2),
-        (("--threshold", 1e9), 1),
-        (("--extremes", "bm", "--block-size", 100), 1),
-        (("--block-size", 100), 2),
-        (("--save-times", "x.csv"), 2),
-        (("--html", "/nowhere/page.html"), 2),
+        (("--extremes", "pot:1e9"), 1),
+        (("--extremes", "bm:100"), 1),
+        (("--extremes", "bm:0"), 2),
+        (("--save", "x.csv"), 2),
+        (("--format", "html", "-o", "/nowhere/page.html"), 2),
     ],
 )
 def test_options_that_cannot_be(times: Path, arguments: tuple[object, ...], code: int) -> None:
@@ -209,9 +205,9 @@ def test_options_that_cannot_be(times: Path, arguments: tuple[object, ...], code
     "arguments",
     [
         ("--estimator", "pwm"),
-        ("--interval", "bootstrap", "--confidence", 0.8),
+        ("--estimator", "mle-bootstrap", "--confidence", 0.8),
         ("--shape", "free", "--extremes", "bm"),
-        ("--threshold", 2200, "--lags", 3, "--probability", 0.5, "--probability", 1e-9),
+        ("--extremes", "pot:2200", "--lags", 3, "--probability", 0.5, "--probability", 1e-9),
     ],
 )
 def test_other_ways_to_fit(times: Path, arguments: tuple[object, ...]) -> None:
@@ -229,7 +225,7 @@ def test_runs_are_drawn_and_bounded(tmp_path: Path) -> None:
         *("--runs", 1000, "--inputs", 2, "--policy", "random", "--jitter", 40, "--sms", 2),
         *("--resident-blocks", 1, "--launch-gap", 30, "--format", "json", "--force"),
     )
-    code, out, err = run_program("pwcet", *drawing, "--save-times", saved)
+    code, out, err = run_program("pwcet", *drawing, "--save", saved)
     assert code == 0
     assert "error" not in err
     data = json.loads(out)

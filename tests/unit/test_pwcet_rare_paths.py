@@ -37,7 +37,8 @@ def test_a_rare_path_is_within_what_is_said(tmp_path: Path) -> None:
     times = 1000 + chance.exponential(np.where(chance.random(2000) < 0.001, 100, 10))
     file, page = tmp_path / "times.csv", tmp_path / "page.html"
     file.write_text("time_ns\n" + "\n".join(f"{time:.3f}" for time in times) + "\n")
-    text = run_program("pwcet", file, "--html", page, "--force").out
+    run_program("pwcet", file, "--format", "html", "-o", page, "--force")
+    text = run_program("pwcet", file, "--force").out
     shown = run_program("pwcet", file, "--format", "json", "--force").out
     (condition,) = json.loads(shown)["conditions"]
     assert 0.001 < condition["unseen_share"] < 0.0015

@@ -86,7 +86,7 @@ def test_the_summary(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     monkeypatch.setattr(command, "run_selftest", broken)
     with pytest.raises(SystemExit) as stop:
-        main(["selftest", "--format", "json"])
+        main(["validate", "tool", "--format", "json"])
     out, err = capsys.readouterr()
     data = json.loads(out)
     assert stop.value.code == 1

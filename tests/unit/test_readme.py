@@ -114,8 +114,8 @@ def test_formulas(arguments: str, formula: str) -> None:
 
 def test_makespan() -> None:
     said("methods/index.md", "600 warps of `LLCLL` take exactly 2,401 slots")
-    said("commands.md", "ptxwcet makespan --string LLCLL --warps 600 --load-store 1 --cores 1")
-    options = ["--string", "LLCLL", "--warps", "600", "--load-store", "1", "--cores", "1"]
+    said("commands.md", "ptxwcet makespan LLCLL --warps 600 --load-store 1 --cores 1")
+    options = ["LLCLL", "--warps", "600", "--load-store", "1", "--cores", "1"]
     assert re.search(r"MAKESPAN +2,401 slots +safe-bound, exact", output("makespan", *options))
 
 

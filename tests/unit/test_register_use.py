@@ -126,7 +126,7 @@ def test_ptxas_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert problem(lambda: launch(asks_ptxas=True)) == (
         "PW318",
-        "--ask-ptxas: there is no ptxas on the PATH",
+        "--registers ptxas: there is no ptxas on the PATH",
     )
 
 

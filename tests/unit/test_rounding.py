@@ -48,7 +48,7 @@ def test_the_times_of_a_report_are_kept(machine: str) -> None:
     assert len(times) == 2
     for whose, time in times:
         of = {"all": "kernel", "any": "block"}[whose]
-        ended = run_program("bound", *said, "--budget", time, "--budget-of", of)
+        ended = run_program("bound", *said, "--budget", f"{of}:{time}")
         assert ended.code == 0, ended.err
     found = ptxwcet.bound(
         kernel,

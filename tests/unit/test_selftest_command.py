@@ -1,4 +1,4 @@
-"""``ptxwcet selftest``: reproducible summary, exit codes."""
+"""``ptxwcet validate tool``: reproducible summary, exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from programs import run_program
 
 import ptxwcet
 from ptxwcet.bounds.gub import bound_gub
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.validate import selftest
 from ptxwcet.validate import selftest_command as command
 from ptxwcet.validate.checks import Bounds
@@ -25,9 +25,11 @@ CASES = 3 * len(FAMILIES)
 
 def test_json_is_complete_and_reproducible() -> None:
     code, first, _ = run_program(
-        "selftest", "--cases", str(CASES), "--seed", "7", "--format", "json"
+        "validate", "tool", "--cases", str(CASES), "--seed", "7", "--format", "json"
     )
-    _, second, _ = run_program("selftest", "--cases", str(CASES), "--seed", "7", "--format", "json")
+    _, second, _ = run_program(
+        "validate", "tool", "--cases", str(CASES), "--seed", "7", "--format", "json"
+    )
     assert first == second
     data: dict[str, Any] = json.loads(first)
     jsonschema.Draft202012Validator(schema_of("selftest")).validate(data)
@@ -48,7 +50,7 @@ def test_json_is_complete_and_reproducible() -> None:
 
 
 def test_machine_digests_are_those_of_the_files() -> None:
-    _, out, _ = run_program("selftest", "--cases", "0", "--format", "json")
+    _, out, _ = run_program("validate", "tool", "--cases", "0", "--format", "json")
     digests = json.loads(out)["sha256"]
     models = sorted((Path(ptxwcet.__file__).parent / "machine" / "models").glob("*.toml"))
     assert len(models) >= 4
@@ -57,7 +59,7 @@ def test_machine_digests_are_those_of_the_files() -> None:
 
 
 def test_text() -> None:
-    code, out, err = run_program("selftest", "--cases", "1")
+    code, out, err = run_program("validate", "tool", "--cases", "1")
     assert (code, err) == (0, "")
     assert "violations: 0" in out
     assert out.rstrip().endswith("passed")
@@ -68,11 +70,11 @@ def test_text() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("nothing", [("--timeout", "0"), ("--cases", "0")])
 def test_without_a_random_case_nothing_has_passed(nothing: tuple[str, str]) -> None:
-    code, out, _ = run_program("selftest", *nothing)
+    code, out, _ = run_program("validate", "tool", *nothing)
     assert code == 1
     assert "violations: 0" in out
     assert out.splitlines()[-1].startswith("FAILED: no random case was run")
-    code, out, _ = run_program("selftest", *nothing, "--format", "json")
+    code, out, _ = run_program("validate", "tool", *nothing, "--format", "json")
     assert (code, json.loads(out)["passed"]) == (1, False)
 
 
@@ -88,7 +90,7 @@ def test_compiling_does_not_count_in_the_time(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(selftest, "attack", slow_at_first)
     monkeypatch.setattr(selftest.time, "monotonic", lambda: now[0])
-    code, out, _ = run_program("selftest", "--timeout", "10", "--format", "json")
+    code, out, _ = run_program("validate", "tool", "--timeout", "10", "--format", "json")
     assert code == 0
     assert json.loads(out)["random_cases"] == 2 * 240
 
@@ -100,7 +102,7 @@ def test_a_broken_bound_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return right(seed, seconds=seconds, cases=cases, bounds=Bounds(safe=bound_gub))
 
     monkeypatch.setattr(command, "run_selftest", broken)
-    code, out, err = run_program("selftest", "--cases", "1")
+    code, out, err = run_program("validate", "tool", "--cases", "1")
     assert code == 1
     assert out.rstrip().endswith("FAILED")
     assert "SAFE is 10, known is 13" in out
@@ -108,5 +110,5 @@ def test_a_broken_bound_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_usage() -> None:
-    assert run_program("selftest", "--cases", "-1")[0] == 2
-    assert run_program("selftest", "--format", "yaml")[0] == 2
+    assert run_program("validate", "tool", "--cases", "-1")[0] == 2
+    assert run_program("validate", "tool", "--format", "yaml")[0] == 2

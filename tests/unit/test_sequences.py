@@ -16,7 +16,7 @@ from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Guarantee
 from ptxwcet.cli.main import main
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.sequence.study import bound_sequence
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError

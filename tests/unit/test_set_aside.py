@@ -144,7 +144,7 @@ def test_latencies_have_the_cache(tmp_path: Path) -> None:
         ("simulate", "--policy", "lrr"),
         ("makespan", "--load-store", "1", "--cores", "1"),
         ("memory",),
-        ("phases",),
+        ("annotate phases",),
         ("cfg",),
         ("facts",),
     ],
@@ -160,7 +160,7 @@ def test_what_a_command_does_not_use_is_refused(
     sizes = (one for axis in "MNK" for one in ("--param", f"{axis}=64"))
     said = ("--block", "32x32", "--grid", "2x2", *sizes, "--param", f"A={kind}")
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, _, err = run_program(name, file, *said, *machine, *options)
+    code, _, err = run_program(*name.split(), file, *said, *machine, *options)
     if kind == "bytes:4096":
         assert (code, "error[PW326]" in err) == (1, True), err
     else:

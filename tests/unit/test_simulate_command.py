@@ -14,7 +14,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.cli.main import commands
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 
 pytestmark = pytest.mark.fast
 
@@ -119,7 +119,7 @@ def test_units_initiate_one_at_a_time(tmp_path: Path) -> None:
 def test_gantt_is_drawn_alike_each_time(tmp_path: Path, suffix: str) -> None:
     one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
     for path in (one, two):
-        invoke(*TREE, "--gantt", str(path), "--events", "60")
+        invoke(*TREE, "--picture", str(path), "--events", "60")
     assert one.read_bytes() == two.read_bytes()
     if suffix == ".svg":
         assert "warp 1" in one.read_text()
@@ -133,9 +133,9 @@ def test_gantt_is_drawn_alike_each_time(tmp_path: Path, suffix: str) -> None:
         (("--policy", "lrr", "--jitter", "-1"), 2, "PW531"),
         (("--policy", "random", "--max-instructions", "100"), 1, "PW533"),
         (("--policy", "lrr", "--block", "0"), 2, "--block is given 2 times"),
-        (("--policy", "lrr", "--gantt", "x.pdf"), 2, ".png or .svg"),
+        (("--policy", "lrr", "--picture", "x.pdf"), 2, ".png or .svg"),
         (("--policy", "lrr", "--timeline", "no/such/folder.json"), 2, "no folder 'no/such'"),
-        (("--policy", "lrr", "--gantt", "no/such/folder.svg"), 2, "no folder 'no/such'"),
+        (("--policy", "lrr", "--picture", "no/such/folder.svg"), 2, "no folder 'no/such'"),
         ((), 2, "--policy"),
     ],
 )

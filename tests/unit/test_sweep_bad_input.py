@@ -89,7 +89,7 @@ def listener() -> Iterator[socket.socket]:
 
 def asked_at(plan: Path, address: str) -> Ended:
     folder = plan.parent / "out"
-    return run_program("sweep", plan, "-o", folder, "--scheduler", address)
+    return run_program("sweep", plan, "-o", folder, "--workers", address)
 
 
 @pytest.mark.every(2)
@@ -205,7 +205,7 @@ def test_a_worker_of_another_version_joins_later(
     good = cluster.add_worker()
     write_plan(plan.parent, blocks=str(list(range(1, 60))))
     command = [sys.executable, "-m", "ptxwcet", "sweep", "-q", str(plan)]
-    options = ["-o", str(plan.parent / "out"), "--scheduler", cluster.address]
+    options = ["-o", str(plan.parent / "out"), "--workers", cluster.address]
     with subprocess.Popen(
         [*command, *options], stderr=subprocess.PIPE, env=environment(), text=True
     ) as client:

@@ -25,7 +25,7 @@ PAINTED = """() => {
 def test_wide_narrow_and_dark(tmp_path: Path) -> None:
     results, path = tmp_path / "results.parquet", tmp_path / "page.html"
     write_parquet(sgemm_sweep((16, 64, 128), (8, 16), (4, 8)), results)
-    assert run_program("sweep-report", results, "--html", path).code == 0
+    assert run_program("sweep", "report", results, "--format", "html", "-o", path).code == 0
     painted = {}
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])

@@ -35,7 +35,7 @@ def test_dictionaries_row_groups_and_empty_columns(path: Path, tmp_path: Path) -
         encoded = encoded.set_column(place, name, new)
     other = tmp_path / "other.parquet"
     parquet.write_table(encoded, other, row_group_size=7)
-    shown = [run_program("sweep-report", one, "--format", "json").out for one in (path, other)]
+    shown = [run_program("sweep", "report", one, "--format", "json").out for one in (path, other)]
     first, second = (json.loads(one) for one in shown)
     assert first["machines"] == second["machines"]
     assert first["refusals"] == second["refusals"]
@@ -79,7 +79,7 @@ def test_parquet_of_something_else(
 ) -> None:
     other = tmp_path / "other.parquet"
     parquet.write_table(change(parquet.read_table(path)), other)
-    ended = run_program("sweep-report", other)
+    ended = run_program("sweep", "report", other)
     assert (ended.code, ended.out) == (2, "")
     assert "error[PW824]" in ended.err
 
@@ -88,7 +88,7 @@ def test_parquet_that_was_cut(path: Path) -> None:
     data = path.read_bytes()
     for size in (4, 100, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:size])
-        ended = run_program("sweep-report", path)
+        ended = run_program("sweep", "report", path)
         assert ended.code == 2
         assert "error[PW824]" in ended.err
 
@@ -98,6 +98,6 @@ def test_parquet_with_other_bytes_inside(path: Path) -> None:
     data = path.read_bytes()
     for place in range(0, len(data), len(data) // 15):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
-        ended = run_program("sweep-report", path)
+        ended = run_program("sweep", "report", path)
         assert ended.code in (0, 2), (place, ended.err)
         assert "PW901" not in ended.err

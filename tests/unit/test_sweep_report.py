@@ -14,7 +14,7 @@ import pytest
 from programs import Ended, run_program
 from sweeps import Row, sgemm_sweep, write_parquet
 
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.sweeps.results.results_table import read_results
 from ptxwcet.sweeps.results.sweep_build import build_sweep_report
 from ptxwcet.sweeps.results.sweep_model import SweepReport
@@ -35,7 +35,7 @@ def report_of(rows: Sequence[Row], folder: Path, **options: Any) -> SweepReport:
 
 
 def shown(path: Path, *options: str) -> Ended:
-    ended = run_program("sweep-report", path, *options)
+    ended = run_program("sweep", "report", path, *options)
     assert "PW901" not in ended.err
     return ended
 
@@ -267,12 +267,14 @@ def test_text(tmp_path: Path) -> None:
 def test_nothing_is_bounded(tmp_path: Path) -> None:
     rows = [row | NOTHING | {"outcome": "refused", "code": "PW203"} for row in ROWS]
     page, plots = tmp_path / "page.html", tmp_path / "plots"
-    ended = shown(written(rows, tmp_path), "--html", str(page), "--plots", str(plots))
+    drawn = ("--format", "html", "-o", str(page), "--picture", str(plots / "p.png"))
+    assert shown(written(rows, tmp_path), *drawn).code == 0
+    ended = shown(written(rows, tmp_path))
     assert ended.code == 0
     assert "BEST       on titan-v: nothing is bounded" in ended.out
     assert "(100.0 %)" in ended.out
     assert "Nothing is bounded on this machine." in page.read_text()
-    assert {path.stem for path in plots.iterdir()} >= {"refused", "refused-tm"}
+    assert {path.stem for path in plots.iterdir()} >= {"p-refused", "p-refused-tm"}
 
 
 def test_times_and_numbers() -> None:
@@ -334,11 +336,11 @@ def test_files_that_are_no_results(what: str, tmp_path: Path) -> None:
 
 
 USAGE = {
-    "no such column": (("--x", "tmm"), "did you mean tm?"),
-    "one value": (("--x", "param.K"), "the same value in all units"),
-    "twice": (("--x", "tm", "--y", "tm"), "a map has two columns"),
-    "the machine": (("--x", "machine"), "no column 'machine'"),
-    "many values": (("--y", "file"), "values; a map shows up to 60"),
+    "no such column": (("--map", "tmm"), "did you mean tm?"),
+    "one value": (("--map", "param.K"), "the same value in all units"),
+    "twice": (("--map", "tm,tm"), "a map has two columns"),
+    "the machine": (("--map", "machine"), "no column 'machine'"),
+    "many values": (("--map", ",file"), "values; a map shows up to 60"),
     "only nothing": (("--only", "tm"), "is not NAME=VALUE"),
     "only an unknown value": (("--only", "tm=7"), "there are 16, 32, 64, 128"),
     "only an unknown column": (("--only", "tmm=16"), "did you mean tm?"),
@@ -346,8 +348,8 @@ USAGE = {
         ("--only", "tm=16", "--only", "file=sgemm_64x64x8_4x4.ptx"),
         "no unit has tm=16 and file=",
     ),
-    "a map that is not drawn": (("--x", "tm"), "choose a map: give --html"),
-    "a form for nothing": (("--picture-format", "svg"), "give --plots"),
+    "a map that is not drawn": (("--map", "tm"), "--map is drawn: give --picture"),
+    "a form that is none": (("--picture", "p.pdf"), "should end in .png or .svg"),
 }
 
 
@@ -366,7 +368,7 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 def test_output_replaces_no_input(tmp_path: Path) -> None:
     path = written(ROWS, tmp_path)
-    assert shown(path, "--html", str(path)).code == 2
+    assert shown(path, "--format", "html", "-o", str(path)).code == 2
 
 
 class Tags(HTMLParser):
@@ -414,7 +416,15 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if row["tm"] == 64 and row["machine"] == "titan-v" and row["of"]:
             row["guarantee"] = "safe-bound"
     path = written(rows, folder)
-    ended = shown(path, "--html", str(folder / "page.html"), "--plots", str(folder / "plots"))
+    ended = shown(
+        path,
+        "--format",
+        "html",
+        "-o",
+        str(folder / "page.html"),
+        "--picture",
+        str(folder / "plots/p.png"),
+    )
     assert ended.code == 0
     assert "PW" not in ended.err
     return folder
@@ -442,9 +452,13 @@ def test_the_page_is_whole_and_loads_nothing(drawn: Path) -> None:
 def test_the_pictures(drawn: Path) -> None:
     names = {path.name for path in (drawn / "plots").iterdir()}
     assert names == {
-        *(f"{kind}-{one}.png" for kind in ("map", "best") for one in ("titan-v", "orin-ecrts2025")),
-        *(f"refused-{one}.png" for one in ("machine", "tm", "tn", "tk", "rm", "rn")),
-        "refused.png",
+        *(
+            f"p-{kind}-{one}.png"
+            for kind in ("map", "best")
+            for one in ("titan-v", "orin-ecrts2025")
+        ),
+        *(f"p-refused-{one}.png" for one in ("machine", "tm", "tn", "tk", "rm", "rn")),
+        "p-refused.png",
     }
     for name in names:
         assert (drawn / "plots" / name).read_bytes().startswith(b"\x89PNG")
@@ -455,10 +469,13 @@ def test_equal_results_give_equal_bytes(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     results = drawn / "results.parquet"
-    kinds = ("--html", str(tmp_path / "page.html"), "--plots", str(tmp_path / "plots"))
+    kinds = (
+        *("--format", "html", "-o", str(tmp_path / "page.html")),
+        *("--picture", str(tmp_path / "plots/p.svg")),
+    )
     twice = []
     for _ in range(2):
-        printed = shown(results, *kinds, "--picture-format", "svg").out
+        printed = shown(results, *kinds).out
         files = [tmp_path / "page.html", *sorted((tmp_path / "plots").iterdir())]
         twice.append((printed, [path.read_bytes() for path in files]))
     assert twice[0] == twice[1]
@@ -468,9 +485,9 @@ def test_one_column_makes_no_map(tmp_path: Path) -> None:
     rows = [row for row in bounded("titan-v") if row["file"].endswith("x16x8_4x4.ptx")]
     assert len({row["tm"] for row in rows}) == len(rows) > 1
     page = tmp_path / "page.html"
-    ended = shown(written(rows, tmp_path), "--html", str(page))
+    ended = shown(written(rows, tmp_path), "--format", "html", "-o", str(page))
     assert ended.code == 0
     assert "No map: a map needs two columns" in page.read_text()
     assert report_of(rows, tmp_path).varying == ("tm",)
-    ended = shown(written(rows, tmp_path), "--x", "tm", "--format", "json")
+    ended = shown(written(rows, tmp_path), "--map", "tm", "--format", "json")
     assert (ended.code, "tm: no other column" in ended.err) == (2, True)

@@ -17,7 +17,7 @@ from places import ROOT
 from ptxwcet.bounds.formula import FormulaRow
 from ptxwcet.commands.bound.command import bound
 from ptxwcet.commands.bound.symbolic import row_text
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.support.diagnostics import USAGE_CODES
 
 LOOPS = str(ROOT / "samples/loops.ptx")

@@ -1,4 +1,4 @@
-"""``ptxwcet trace``: the file it writes, what it says, what it refuses."""
+"""``ptxwcet simulate launch``: the file it writes, what it says, what it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.bounds.wishes import GridWishes
-from ptxwcet.commands.trace.command import trace as trace_command
+from ptxwcet.commands.trace.command import simulate_launch as trace_command
 from ptxwcet.commands.trace.study import TraceOptions, trace_kernel
 from ptxwcet.opened.request import Request
 from ptxwcet.trace.files import read_trace
@@ -59,10 +59,11 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     ("options", "code", "said"),
     [
         (["-o", "trace.txt"], 2, "should end in .csv or .npz"),
+        (["-o", "t.csv", "--registers", "ptxas"], 2, "--registers is a number here"),
         (["-o", "t.npz", "--policy", "best"], 2, "PW530"),
         (["-o", "t.npz", "--jitter", "101"], 2, "PW531"),
         (["-o", "t.npz", "--registers", "300"], 1, "PW316"),
-        (["-o", "t.npz", "--max-events", "3"], 1, "PW690"),
+        (["-o", "t.npz", "--events", "3"], 1, "PW690"),
         (["-o", "t.npz", "--sms", "0"], 2, "--sms"),
         (["-o", "/nowhere/t.npz"], 2, "no folder '/nowhere'"),
     ],
@@ -76,7 +77,7 @@ def test_what_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     policy = [] if "--policy" in options else ["--policy", "lrr"]
-    ended = run_program("trace", SCAN, "--launch", LAUNCH, *policy, *options)
+    ended = run_program("simulate", "launch", SCAN, "--launch", LAUNCH, *policy, *options)
     assert ended.code == code
     assert said in ended.err
     assert not list(tmp_path.iterdir())

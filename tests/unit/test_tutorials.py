@@ -160,7 +160,7 @@ def test_there_are_three_tutorials() -> None:
 
 def test_another_number_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    line = "ptxwcet machine list"
+    line = "ptxwcet machine"
     Reader().type(ShownCommand(line, ("...", "  orin-ecrts2025-16sm...")))
     with pytest.raises(AssertionError):
         Reader().type(ShownCommand(line, ("...", "  orin-ecrts2025-17sm...")))

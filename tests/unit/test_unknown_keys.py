@@ -30,7 +30,7 @@ BOUND = ("bound", SAXPY, "--block", "64", "--grid", "4")
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "check": (
         f'machines = ["titan-v"]\nrequire = "estimate"\n[[check]]\n{SHARED}kernels = ["saxpy"]\n'
-        'budget = "9 ms"\nbudget_of = "kernel"\nsms = 1\nparams = { n = 9 }\nloop_bounds = {}\n',
+        'budget = "kernel: 9 ms"\nsms = 1\nparams = { n = 9 }\nloop_bounds = {}\n',
         ("check", "--workers", "1"),
     ),
     "sweep": (

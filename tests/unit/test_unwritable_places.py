@@ -24,7 +24,6 @@ def walked(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tupl
             inner = command.get_command(click.Context(command), name)
             assert inner is not None
             yield from walked(inner, (*words, name))
-        return
     for parameter in command.params:
         if isinstance(parameter.type, OutputFile | OutputFolder):
             is_option = isinstance(parameter, click.Option)

@@ -34,7 +34,7 @@ def rows(out: str) -> dict[str, list[str]]:
 
 def test_sgemm() -> None:
     file = str(SAMPLES / "sgemm_naive.ptx")
-    code, out, err = run_program("validate", file, *SGEMM, "--seeds", "3", "--timeout", "1")
+    code, out, err = run_program("validate", file, *SGEMM, "--runs", "3", "--timeout", "1")
     assert (code, err) == (0, "")
     table = rows(out)
     assert set(table) == {"safe", "gub", "lower", "scheduled"}
@@ -49,7 +49,7 @@ def test_undecided_paths_are_resolved() -> None:
     file = str(SAMPLES / "triangular.ptx")
     code, out, _ = run_program(
         *("validate", file, "-k", "triangular_solve", "--block", "64", "--param", "n=60"),
-        *("--seeds", "4", "--timeout", "1"),
+        *("--runs", "4", "--timeout", "1"),
     )
     assert code == 0
     assert set(rows(out)) == {"safe"}
@@ -65,7 +65,7 @@ def test_refused_kernel_and_bad_options() -> None:
     code, _, err = run_program("validate", file, *SGEMM, "--jitter", "101")
     assert code == 2
     assert "error[PW531]" in err
-    assert run_program("validate", file, *SGEMM, "--seeds", "-1")[0] == 2
+    assert run_program("validate", file, *SGEMM, "--runs", "-1")[0] == 2
     assert run_program("validate", file, *SGEMM, "--timeout", "0")[0] == 2
 
 
@@ -99,7 +99,7 @@ def test_a_wrong_bound_fails_with_a_witness(monkeypatch: pytest.MonkeyPatch) -> 
         "4",
         "--param",
         "n=256",
-        "--seeds",
+        "--runs",
         "2",
         "--timeout",
         "0.5",

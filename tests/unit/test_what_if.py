@@ -13,7 +13,7 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.commands.schema.report import schema_of
+from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine

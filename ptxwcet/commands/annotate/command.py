@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.command import CommandGroup
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
 from ptxwcet.commands.annotate.study import explain_file
@@ -17,7 +17,7 @@ from ptxwcet.report.head import refusals
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     example="ptxwcet annotate kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options
@@ -36,8 +36,5 @@ def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
     request = request_from(**given)
     answer = explain_file(request)
     report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_annotation_text(report), nl=False)
+    show(form, report, render_annotation_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

@@ -10,7 +10,7 @@ import click
 
 from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
-from ptxwcet.cli import completion, options
+from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.paths import expand_patterns
@@ -40,11 +40,6 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
 @options.gpu_options
 @options.report_options
 @options.BUDGET
-@click.option(
-    "--budget-of",
-    type=click.Choice(["block", "kernel"]),
-    help="Whose bound the budget is for.  [default: the kernel's with a grid, else the block's]",
-)
 @options.REQUIRE
 @options.policy("Known warp scheduler: adds the method scheduled (lrr, gto, ...).")
 @click.option(
@@ -52,15 +47,11 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
     metavar="NAME",
     default=SAFE_NAME,
     callback=_known_method,
-    shell_complete=completion.methods,
+    shell_complete=options.completed(names_to_report),
     show_default=True,
     help="What to report as the bound: safe, scheduled (needs --policy), or another package's.",
 )
-@click.option(
-    "--executed",
-    is_flag=True,
-    help="Run the launch file's inputs and bound the paths that they take: an estimate.",
-)
+@options.executed("Run the launch file's inputs and bound the paths that they take: an estimate.")
 @click.option("--details", is_flag=True, help="Print all that is known of each kernel.")
 @click.option("--explain", is_flag=True, help="Charge each cycle of the safe bound to a line.")
 @click.option(
@@ -72,7 +63,6 @@ def bound(
     files: tuple[str, ...],
     form: str,
     budget: Budget | None,
-    budget_of: str | None,
     require: str | None,
     policy: str | None,
     method: str,
@@ -101,8 +91,6 @@ def bound(
             "--details": details,
         }
         _refuse_beside_symbolic(name for name, value in others.items() if value)
-    if budget is None:
-        options.refuse_idle("says whose bound --budget is for: give that, too", "budget_of")
     if form == "json" or is_quiet():
         options.refuse_idle("is of the text: leave --quiet and --format json out", "details")
     if policy is not None:
@@ -112,7 +100,7 @@ def bound(
     from ptxwcet.commands.bound.text import Extent
 
     extent = Extent.DETAILS if details else Extent.SCREEN
-    checks = Checks(budget, budget_of, required_guarantee(budget, require))
+    checks = Checks(budget, required_guarantee(budget, require))
     shown: list[_Shown] = []
     for path in paths:
         try:

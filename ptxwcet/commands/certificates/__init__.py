@@ -1,1 +1,1 @@
-"""``ptxwcet check-certificates``: the proofs of a report, checked again."""
+"""``ptxwcet validate certificates``: the proofs of a report, checked again."""

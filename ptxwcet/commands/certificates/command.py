@@ -1,4 +1,4 @@
-"""``ptxwcet check-certificates REPORT FILE``: the certificates of a report checked again."""
+"""``ptxwcet validate certificates REPORT FILE``: the certificates of a report checked again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 
 
 @click.command(
+    "certificates",
     cls=Command,
-    example="ptxwcet check-certificates report.json kernel.ptx",
-    name="check-certificates",
+    example="ptxwcet validate certificates report.json kernel.ptx",
 )
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
 @options.LINKS
 @options.report_options
-def check_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
+def validate_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
     """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
 
     Each is confirmed by the solver alone, without the search that found it; what the report says is
@@ -40,17 +40,10 @@ def check_certificates(report: str, file: str, links: tuple[str, ...], form: str
     verdicts: list[dict[str, str]] = []
     try:
         for checked in recheck(data, read_module(Request(file, links=links))):
-            verdict = checked.verdict.value
-            verdicts.append(
-                {
-                    "kernel": checked.kernel,
-                    "readable": checked.readable,
-                    "block": checked.block,
-                    "verdict": verdict,
-                }
-            )
+            row = {one: getattr(checked, one) for one in ("kernel", "readable", "block")}
+            verdicts.append({**row, "verdict": checked.verdict.value})
             if form == "text":
-                echo(f"{checked.readable} {checked.block}: {verdict}")
+                echo(f"{checked.readable} {checked.block}: {checked.verdict.value}")
     except NoReport as error:
         raise click.BadParameter(str(error)) from None
     refused = sum(row["verdict"] != Verdict.CONFIRMED.value for row in verdicts)

@@ -10,8 +10,9 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.graphviz import PICTURES, require_graph_suffix, write_graph
+from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import echo, finish
+from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
 from ptxwcet.commands.cfg.text import render_flow_text
@@ -26,26 +27,22 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.launch_costs import block_costs
 
-_SET = "divergent_set"
 _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
 @options.launch_options
 @options.written_to(
-    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]"
+    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
+    kind=GRAPH_FILE,
 )
 @click.option(
-    "--divergent/--no-divergent",
-    default=True,
-    help="Show branch-divergent edges.  [default: shown]",
-)
-@click.option(
-    "--divergent-set",
-    type=click.Choice([DivergentSet.COMPLETE.value, DivergentSet.PUBLISHED.value]),
+    "--divergent",
+    type=click.Choice([one.value for one in DivergentSet]),
     default=DivergentSet.COMPLETE.value,
     show_default=True,
-    help="All that a warp can take and no others, or those of Betts and Donaldson.",
+    help="Branch-divergent edges: all that a warp can take and no others, those of Betts and "
+    "Donaldson, or none.",
 )
 @options.MACHINE_FILE
 @options.format_option(
@@ -56,8 +53,7 @@ _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
 )
 def cfg(
     output: Path | None,
-    divergent: bool,
-    divergent_set: str,
+    divergent: str,
     machine: str,
     form: str,
     **given: Any,
@@ -71,13 +67,9 @@ def cfg(
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
     """
-    if output is not None:
-        require_graph_suffix(output, "'-o'")
-    if not divergent:
-        options.refuse_idle("says which divergent edges to show: it excludes --no-divergent", _SET)
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
-    shown = DivergentSet(divergent_set) if divergent else DivergentSet.NONE
+    shown = DivergentSet(divergent)
     launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
     request = request_from(**given)
     flows = describe_flow(request) if launched else ()
@@ -117,7 +109,7 @@ def cfg(
     if output is None:
         echo(printable_picture(text), nl=False)
     elif drawings:
-        write_graph(text, output, "try --no-divergent, or write the text with -o FILE.dot")
+        write_graph(text, output, "try --divergent none, or write the text with -o FILE.dot")
     return finish(diagnostics, is_partial=bool(drawings))
 
 

@@ -20,7 +20,7 @@ from ptxwcet.commands.check.text import render_check_text
 
 @click.command(cls=Command, forks=True, example="ptxwcet check ptxwcet.toml --workers 2")
 @click.argument("plan", type=PlanInput(), default=PLAN)
-@options.workers("Processes that work at once; the output does not depend on it.")
+@options.workers("Processes that work at once; the output does not depend on it")
 @click.option(
     "--cache",
     type=KEPT_ANSWERS,

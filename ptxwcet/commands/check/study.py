@@ -16,7 +16,7 @@ from typing import Any
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.machine.loader import DEFAULT_MACHINE
-from ptxwcet.opened.budgets import BLOCK, KERNEL, Budget, Checks, NotABudget, parse_budget
+from ptxwcet.opened.budgets import Budget, Checks, NotABudget, parse_budget
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
@@ -40,11 +40,8 @@ _TABLE = "check"
 _TOP = ("machines", "require", _TABLE)
 _LISTS = ("files", "kernels", "machines")
 _NUMBERS = {**NUMBERS, "sms": 1024}
-_KNOWN = (*_LISTS, "budget", "budget_of", "require", "sms", *LAUNCH_KEYS)
-_WORDS = {
-    "budget_of": (BLOCK, KERNEL),
-    "require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value),
-}
+_KNOWN = (*_LISTS, "budget", "require", "sms", *LAUNCH_KEYS)
+_WORDS = {"require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value)}
 _MOST_JOBS = 100_000
 _EXAMPLE = (
     'for example [[check]] with files = "kernels/*.ptx", block = "256", grid = "64", '
@@ -131,7 +128,7 @@ class _Reader:
         self._require_beside(number, table)
         budget = _budget_of(table.get("budget"))
         required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
-        checks = Checks(budget, table.get("budget_of"), required)
+        checks = Checks(budget, required)
         header = locate_table(self._file, _TABLE, number)
         line = None if header is None else header.line
         for name in texts(table.get("machines", DEFAULT_MACHINE)):

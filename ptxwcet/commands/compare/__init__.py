@@ -1,1 +1,1 @@
-"""``ptxwcet compare``, ``ptxwcet diff``: what a change of a kernel costs."""
+"""``ptxwcet compare``: what a change of a kernel costs."""

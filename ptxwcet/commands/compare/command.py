@@ -1,24 +1,37 @@
-"""``ptxwcet compare OLD NEW``: the bounds of two versions, and what pays their difference."""
+"""``ptxwcet compare OLD NEW``: two versions of a kernel, or two results of the program."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, is_quiet, show
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.compare.report import Result, results_of
+from ptxwcet.commands.compare.report import Result, read_results, results_of
 from ptxwcet.commands.compare.report import compare as compare_results
 from ptxwcet.commands.compare.text import render_difference
 from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
+
+_PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?%?", re.ASCII)
+_OF_RESULTS = ("old", "new", "threshold", "form", "report_file", "quiet", "verbose", "color")
+
+
+def _threshold(_: click.Context, option: click.Parameter, text: str) -> Fraction:
+    found = _PERCENT.fullmatch(text.strip())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no percentage, for example 2%", param=option)
+    return Fraction(found[1])
 
 
 @click.command(
@@ -27,8 +40,23 @@ from ptxwcet.support.diagnostics import Diagnostic
 )
 @options.version_options
 @options.gpu_options
+@click.option(
+    "--threshold",
+    default="0%",
+    show_default=True,
+    callback=_threshold,
+    metavar="PERCENT",
+    help="Of two results: fail only if a bound grew by more.",
+)
 @options.report_options
-def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: Any) -> int:
+def compare(
+    old: str,
+    new: str,
+    kernels: tuple[str, ...],
+    threshold: Fraction,
+    form: str,
+    **given: Any,
+) -> int:
     """Compare two versions of a kernel, OLD and NEW: bounds, loops, assumptions, and what pays.
 
     A version is a FILE or FILE:KERNEL. Both are bounded with the same launch on the same machine,
@@ -37,21 +65,49 @@ def compare(old: str, new: str, kernels: tuple[str, ...], form: str, **given: An
     of two bounds of a block is shared out to parts, op classes and source lines, which are found
     again by their text.
 
-    Exit code: 0 compared, whichever is better; 1 a kernel is refused; 2 usage.
+    OLD and NEW may be results instead: JSON that ptxwcet FILE or ptxwcet check wrote.
+
+    Exit code: 0 compared, whichever is better; 1 a kernel is refused, or of two results a bound of
+    a block or a launch grew by more than the threshold, is lost, or has a weaker guarantee; 2
+    usage, or a file that is no result.
     """
+    results = [_is_result(one) for one in (old, new)]
+    if any(results):
+        if not all(results):
+            raise click.UsageError("a result is compared with a result, a version with a version")
+        return _compare_results(old, new, threshold, form)
+    options.refuse_idle("is of two results (--format json): leave it out", "threshold")
     if old == new == STANDARD_INPUT:
         raise click.UsageError("standard input can be read once: give a file for the other version")
     if all(split_kernel(one)[1] for one in (old, new)):
         options.refuse_idle("names kernels, and so do OLD and NEW: leave one out", "kernels")
     (before, old_said), (now, new_said) = (_results(one, kernels, given) for one in (old, new))
     report = compare_results((old, new), before, now, are_versions=True)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_difference(report), nl=False)
+    show(form, report, render_difference)
     return finish(
         [*old_said, *new_said], is_partial=any(row.paid is not None for row in report.kernels)
     )
+
+
+def _is_result(path: str) -> bool:
+    """Whether a file is JSON, by its name or its beginning."""
+    if path.endswith(".json"):
+        return True
+    if path == STANDARD_INPUT or split_kernel(path)[1]:
+        return False
+    with open_input(path, MOST_DATA_BYTES) as file:
+        return file.read(64).lstrip()[:1] in (b"{", b"[")
+
+
+def _compare_results(old: str, new: str, threshold: Fraction, form: str) -> int:
+    parameters = click.get_current_context().command.params
+    of_versions = (one.name or "" for one in parameters if one.name not in _OF_RESULTS)
+    options.refuse_idle("says how to bound, and OLD and NEW are results", *of_versions)
+    report = compare_results((old, new), read_results(old), read_results(new), threshold)
+    if form == "json" or not is_quiet():
+        show(form, report, render_difference)
+    worse = [(row, reason) for row in report.kernels for reason in row.worse]
+    return finish([Diagnostic("PW523", f"kernel {row.kernel}: {why}") for row, why in worse])
 
 
 def _results(

@@ -1,1 +1,1 @@
-"""``ptxwcet explain``: what a diagnostic means."""
+"""``ptxwcet explain``: what a diagnostic means, and a report."""

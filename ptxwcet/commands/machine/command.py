@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import CommandGroup
+from ptxwcet.cli.command import Command, CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import MACHINE, InputFile, OutputFolder
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
@@ -29,38 +29,19 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
 
-@click.group(cls=CommandGroup)
-def machine() -> None:
-    """Show, check and begin machine files."""
-
-
-@machine.command("list", example="ptxwcet machine list")
-@options.report_options
-def list_machines(form: str) -> None:
-    """List the machine files that come with the tool."""
-    table = []
-    for name in machine_names():
-        described = load_machine(name)
-        mark = " (default)" if name == DEFAULT_MACHINE and form == "text" else ""
-        table.append((name + mark, described.description))
-    if form == "json":
-        names = machine_names()
-        echo_json(
-            [
-                {"machine": name, "description": texts[1]}
-                for name, texts in zip(names, table, strict=True)
-            ]
-        )
-        return
-    _print_table(("machine", "description"), table)
-
-
-@machine.command(example="ptxwcet machine show orin-ecrts2025")
-@click.argument("name", type=MACHINE, default=DEFAULT_MACHINE)
+@click.command(cls=CommandGroup, example="ptxwcet machine orin-ecrts2025")
+@click.argument("name", type=MACHINE, required=False)
 @options.MEMORY_LATENCY
 @options.report_options
-def show(name: str, mem_latency: int | None, form: str) -> None:
-    """Show units, timings with evidence and source, and assumptions of machine NAME (or a file)."""
+def machine(name: str | None, mem_latency: int | None, form: str) -> None:
+    """List the machines that come with the tool, or show machine NAME (or a file).
+
+    Shown are units, timings with evidence and source, and assumptions.
+    """
+    if name is None:
+        options.refuse_idle("is of one machine: name it", "mem_latency")
+        _list_machines(form)
+        return
     shown = load_machine(name, mem_latency)
     if form == "json":
         echo_json(shown)
@@ -101,9 +82,19 @@ def show(name: str, mem_latency: int | None, form: str) -> None:
     )
 
 
-@machine.command(example="ptxwcet machine check my-gpu.toml")
+def _list_machines(form: str) -> None:
+    texts = {name: load_machine(name).description for name in machine_names()}
+    if form == "json":
+        echo_json([{"machine": name, "description": text} for name, text in texts.items()])
+        return
+    marks = {DEFAULT_MACHINE: " (default)"}
+    rows = [(name + marks.get(name, ""), text) for name, text in texts.items()]
+    _print_table(("machine", "description"), rows)
+
+
+@click.command("check", cls=Command, example="ptxwcet machine check my-gpu.toml")
 @click.argument("path", type=MACHINE)
-def check(path: str) -> None:
+def machine_check(path: str) -> None:
     """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
     checked = load_machine(path)
     timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
@@ -111,43 +102,32 @@ def check(path: str) -> None:
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
 
 
-@machine.command(example="ptxwcet machine new other-gpu --from titan-v")
+@click.command("new", cls=Command, example="ptxwcet machine new other-gpu titan-v")
 @click.argument("name")
-@click.option(
-    "--from",
-    "base",
-    type=MACHINE,
-    required=True,
-    metavar="MODEL",
-    help="The machine, or machine file, to begin with.",
-)
-@click.option(
-    "--measured",
-    type=InputFile(),
-    metavar="RESULTS",
-    help="Results of microbenchmarks, as CSV (ptxwcet machine microbenchmarks).",
-)
+@click.argument("base", type=MACHINE, metavar="MODEL")
+@click.argument("measured", type=InputFile(), metavar="[RESULTS]", required=False)
 @options.written_to("Write the machine file here.  [default: NAME.toml]")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-def new(name: str, base: str, measured: str | None, output: Path | None, force: bool) -> int:
+def machine_new(name: str, base: str, measured: str | None, output: Path | None) -> int:
     """Write a machine file for NAME: the figures measured, and those of MODEL, marked as copied.
 
-    Every assumption is doubtful in it, so that bounds are estimates (docs/new-machine.md).
+    MODEL is a machine or machine file, RESULTS those of microbenchmarks, as CSV (ptxwcet machine
+    microbenchmarks). Every assumption is doubtful in the new file, so that bounds are estimates
+    (docs/new-machine.md).
     """
     written = new_machine(name, base, read_results(measured) if measured else None)
     path = output or Path(f"{name}.toml")
-    if path.is_file() and not force:
+    if path.is_file():
         message = f"'{path}' is there: a machine file is not overwritten"
-        raise PtxwcetError(Diagnostic("PW322", message, help="give --force or another -o"))
+        raise PtxwcetError(Diagnostic("PW322", message, help="remove it, or give another -o"))
     write_text(path, written.text, "PW233")
     echo(f"{path}: {written.measured} figures measured, {written.copied} copied from {base}")
     finish(written.warnings)
     return 0
 
 
-@machine.command(example="ptxwcet machine measure -o results.csv")
+@click.command("measure", cls=Command, example="ptxwcet machine measure -o results.csv")
 @options.written_to("Write the results here.", required=True)
-def measure(output: Path) -> int:
+def machine_measure(output: Path) -> int:
     """Run the microbenchmarks on the first GPU and write their results (needs ptxwcet[gpu])."""
     # here: only this command needs numpy and what drives a GPU
     from ptxwcet.commands.machine.study import measure_on_gpu
@@ -158,13 +138,13 @@ def measure(output: Path) -> int:
     return 0
 
 
-@machine.command("microbenchmarks", example="ptxwcet machine microbenchmarks -o bench")
+@click.command("microbenchmarks", cls=Command, example="ptxwcet machine microbenchmarks -o bench")
 @options.written_to(
     "Write them into this folder; a results.csv that is there stays.",
     required=True,
     kind=OutputFolder(".ptx", ".toml", ".md"),
 )
-def write_microbenchmarks(output: Path) -> int:
+def machine_microbenchmarks(output: Path) -> int:
     """Write microbenchmarks in PTX, how to run them, and results.csv to enter what they give."""
     try:
         output.mkdir(parents=True, exist_ok=True)

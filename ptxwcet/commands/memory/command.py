@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.memory.report import build_memory_report, render_memory_text
 from ptxwcet.commands.memory.study import study_accesses
@@ -27,8 +27,5 @@ def memory(form: str, **given: Any) -> int:
     request = request_from(**given)
     answer = study_accesses(request)
     report = build_memory_report(answer, request.source)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_memory_text(report), nl=False)
+    show(form, report, render_memory_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

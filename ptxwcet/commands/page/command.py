@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.requests import request_from
@@ -17,7 +17,7 @@ from ptxwcet.support.whole_files import write_text
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("report",),
     example="ptxwcet report kernel.ptx --block 256 --grid 16 --param n=4096 -o report.html",
 )

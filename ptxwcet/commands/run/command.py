@@ -11,7 +11,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.run.study import RunAnswer, RunRequest, run_file, write_results
 from ptxwcet.support.array_files import Array
@@ -23,7 +23,7 @@ _SHOWN = 4
 @options.FILE_ON_DISK
 @options.LINKS
 @options.launch_file(required=True)
-@options.written_to("Write the arrays after the run: a .npz.")
+@options.written_to("Write the arrays after the run: a .npz.", kind=OutputFile(".npz"))
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
 @options.max_instructions()
 @options.SOURCE
@@ -43,9 +43,6 @@ def run(
     Exit code: 0 it ran, nothing was found and the results are as expected; 1 refused, a fault was
     found or a result is wrong; 2 usage. A run that is stopped writes no results.
     """
-    if output is not None and output.suffix != ".npz":
-        message = f"'{output}' should end in .npz"
-        raise click.BadParameter(message, param_hint="'--output'")
     request = RunRequest(file, launch_file, source, max_instructions, paths is not None, links)
     with ProgressLine() as progress:
         answer = run_file(request, progress.show)

@@ -37,6 +37,8 @@ def sequence(
     FILE is TOML with a table [[launch]] for each (docs/sequences.md). Exit code: 0 bounded; 1 a
     launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
     """
+    if budget is not None and budget.of is not None:
+        raise click.UsageError("--budget is of the whole sequence: say a time alone")
     bound = bound_sequence(file, machine, mem_latency, sms)
     report = build_sequence_report(bound)
     if form == "json":

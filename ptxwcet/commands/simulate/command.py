@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.paths import OUTPUT_FILE, PICTURES, OutputFile
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.simulate.chrome_trace import render_trace
 from ptxwcet.commands.simulate.picture import draw_gantt
@@ -21,13 +21,12 @@ from ptxwcet.report.head import refusals
 from ptxwcet.support.extras import require_extra
 from ptxwcet.support.whole_files import write_text
 
-_PICTURES = (".png", ".svg")
 _TIMELINE_EVENTS = 200_000
-_GANTT_EVENTS = 200
+_DRAWN_EVENTS = 200
 
 
 @click.command(
-    cls=Command,
+    cls=CommandGroup,
     needs=("sim",),
     example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
 )
@@ -45,20 +44,16 @@ _GANTT_EVENTS = 200
     type=OUTPUT_FILE,
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
-@click.option("--gantt", type=OUTPUT_FILE, help="Draw the run's beginning: a .png or .svg.")
-@click.option(
+@options.picture("Draw the run's beginning: a .png or .svg.", OutputFile(*PICTURES))
+@options.number(
     "--events",
-    type=click.IntRange(1, 2**31),
-    help=f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; for --gantt {_GANTT_EVENTS}]",
+    f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]",
+    click.IntRange(1, 2**31),
 )
 @options.max_instructions(
     2_000_000_000, "Give up after so many instructions that were issued one by one."
 )
-@click.option(
-    "--executed",
-    is_flag=True,
-    help="Simulate the paths that the launch file's inputs take.",
-)
+@options.executed("Simulate the paths that the launch file's inputs take.")
 @options.report_options
 def simulate(
     policy: str,
@@ -66,7 +61,7 @@ def simulate(
     jitter: int,
     path_seed: int | None,
     timeline: Path | None,
-    gantt: Path | None,
+    picture: Path | None,
     events: int | None,
     max_instructions: int,
     executed: bool,
@@ -78,18 +73,16 @@ def simulate(
     What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
     cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
     """
-    if gantt is not None and gantt.suffix not in _PICTURES:
-        raise click.BadParameter(f"'{gantt}' should end in .png or .svg", param_hint="'--gantt'")
-    if gantt is not None:
-        require_extra("report", "--gantt")
+    if picture is not None:
+        require_extra("report", "--picture")
     options.refuse_idle_seed(policy, jitter)
-    if timeline is None and gantt is None:
-        options.refuse_idle("says how many to record: give --timeline or --gantt, too", "events")
+    if timeline is None and picture is None:
+        options.refuse_idle("says how many to record: give --timeline or --picture, too", "events")
     if executed:
         options.refuse_idle("takes open decisions: --executed leaves none", "path_seed")
     recorded = 0
-    if timeline is not None or gantt is not None:
-        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _GANTT_EVENTS)
+    if timeline is not None or picture is not None:
+        recorded = events or (_TIMELINE_EVENTS if timeline is not None else _DRAWN_EVENTS)
     chosen = SimulationOptions(
         policy, seed, jitter, recorded, max_instructions, path_seed, executed
     )
@@ -104,14 +97,14 @@ def simulate(
     elif not single:
         echo(render_run_text(report), nl=False)
     for simulation in answer.answered:
-        _write_pictures(simulation, timeline, gantt, events or _GANTT_EVENTS)
+        _write_pictures(simulation, timeline, picture, events or _DRAWN_EVENTS)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
 
 
 def _write_pictures(
-    row: KernelSimulation, timeline: Path | None, gantt: Path | None, most_drawn: int
+    row: KernelSimulation, timeline: Path | None, picture: Path | None, most_drawn: int
 ) -> None:
     if timeline is not None:
         write_text(timeline, render_trace(row), "PW233")
-    if gantt is not None:
-        draw_gantt(row.beginning(most_drawn), gantt)
+    if picture is not None:
+        draw_gantt(row.beginning(most_drawn), picture)

@@ -1,1 +1,1 @@
-"""``ptxwcet trace``: timed traces of a simulated launch."""
+"""``ptxwcet simulate launch``: timed traces of a simulated launch."""

@@ -1,4 +1,4 @@
-"""``ptxwcet trace FILE --launch L -o T``: time every basic block of a launch on several SMs."""
+"""``ptxwcet simulate launch FILE --launch L -o T``: when blocks of a launch begin."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
+from ptxwcet.cli.paths import OutputFile
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import require_number
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.opened.request import Request
 from ptxwcet.support.printable import plural
 
-_SUFFIXES = (".csv", ".npz")
-
 
 @click.command(
+    "launch",
     cls=Command,
     needs=("sim",),
-    example="ptxwcet trace kernel.ptx --launch launch.toml --policy gto -o trace.csv",
+    example="ptxwcet simulate launch kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
 @options.LINKS
 @options.launch_file(required=True)
 @options.written_to(
-    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).", required=True
+    "Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
+    required=True,
+    kind=OutputFile(".csv", ".npz"),
 )
 @options.policy(required=True)
-@click.option(
+@options.number(
     "--runs",
-    type=click.IntRange(1, 100_000),
-    default=1,
-    show_default=True,
-    help="Trace so many inputs: the launch file's, then others with other seeds.",
+    "Trace so many inputs: the launch file's, then others with other seeds.",
+    click.IntRange(1, 100_000),
+    1,
 )
 @options.seed("Of the random policy and of jitter, in the first run; the others count on.")
 @options.jitter()
@@ -45,23 +47,18 @@ _SUFFIXES = (".csv", ".npz")
 @options.REGISTERS
 @options.RESIDENT_BLOCKS
 @options.launch_gap(0, "Cycles between the starts of two blocks.")
-@click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=MOST_EVENTS,
-    show_default=True,
-    help="Refuse longer traces (about 60 bytes of memory an event).",
+@options.number(
+    "--events",
+    "Events to record; longer traces are refused (about 60 bytes of memory an event).",
+    click.IntRange(min=1),
+    MOST_EVENTS,
 )
-@click.option(
-    "--execute",
-    is_flag=True,
-    help="Execute the launch even if its paths are known without.",
-)
+@options.executed("Execute the launch even if its paths are known without.")
 @options.max_instructions()
 @options.machine_options
 @options.SOURCE
 @options.format_option("text", "json")
-def trace(
+def simulate_launch(
     file: str,
     links: tuple[str, ...],
     launch_file: str,
@@ -83,9 +80,6 @@ def trace(
     # here: formats are loaded by the commands that use them
     from ptxwcet.trace.files import write_trace
 
-    if output.suffix not in _SUFFIXES:
-        message = f"'{output}' should end in .csv or .npz"
-        raise click.BadParameter(message, param_hint="'--output'")
     options.refuse_idle_seed(others["policy"], others["jitter"])
     request = Request(
         file,
@@ -107,20 +101,19 @@ def trace(
 
 
 def _options(
-    policy: str,
-    runs: int,
-    seed: int,
-    jitter: int,
     sms: int | None,
-    registers: int | None,
     resident_blocks: int | None,
+    registers: str | None,
     launch_gap: int,
-    max_events: int,
-    execute: bool,
-    max_instructions: int,
+    jitter: int,
+    events: int,
+    executed: bool,
+    **others: Any,
 ) -> TraceOptions:
-    wishes = GridWishes(sms, resident_blocks, registers, launch_gap)
-    return TraceOptions(policy, wishes, runs, seed, jitter, max_events, execute, max_instructions)
+    wishes = GridWishes(sms, resident_blocks, require_number(registers), launch_gap)
+    return TraceOptions(
+        grid=wishes, jitter_percent=jitter, most_events=events, execute=executed, **others
+    )
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.what_if.report import build_what_if_report, render_what_if_text
 from ptxwcet.commands.what_if.study import bound_variants
@@ -36,7 +36,7 @@ from ptxwcet.report.head import refusals
 def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
     """Show how the bounds of FILE change with single figures of the machine.
 
-    WHAT is an op class (ptxwcet machine show), a part of such names (fma, load), or memory; then
+    WHAT is an op class (ptxwcet machine), a part of such names (fma, load), or memory; then
     .latency or .initiation. Each number of a range A..B:STEP is a row, each change stands alone.
     The bounds are those of machines that need not exist.
 
@@ -44,8 +44,5 @@ def what_if(changes: tuple[str, ...], form: str, **given: Any) -> int:
     """
     answer = bound_variants(request_from(**given), changes)
     report = build_what_if_report(answer)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_what_if_text(report), nl=False)
+    show(form, report, render_what_if_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

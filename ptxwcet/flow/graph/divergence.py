@@ -204,7 +204,7 @@ def _check_number(found: Collection[Edge]) -> None:
                 "PW234",
                 f"the kernel has more than {MAX_DIVERGENT_EDGES} branch-divergent edges",
                 help="too many of its branches join at one place; leave the edges out "
-                "(--no-divergent) or split the kernel",
+                "(--divergent none) or split the kernel",
             )
         )
 

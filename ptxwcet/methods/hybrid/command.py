@@ -10,11 +10,11 @@ import click
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.graphviz import require_graph_suffix, write_graph
-from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import INPUT_FILE, OUTPUT_FILE
+from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
+from ptxwcet.cli.output import show
+from ptxwcet.cli.paths import INPUT_FILE
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.cli.requests import request_from
+from ptxwcet.cli.requests import request_from, require_number
 from ptxwcet.commands.trace.study import TraceOptions
 from ptxwcet.methods.hybrid.picture import draw_ipg
 from ptxwcet.methods.hybrid.report import build_hybrid_report
@@ -28,7 +28,7 @@ _OF_A_TRACE_MADE_HERE = {
     "runs": "--runs",
     "seed": "--seed",
     "jitter": "--jitter",
-    "save_trace": "--save-trace",
+    "save": "--save",
 }
 _OF_THE_GPU = {
     "sms": "--sms",
@@ -50,30 +50,18 @@ _OF_THE_GPU = {
 @options.SMS
 @options.RESIDENT_BLOCKS
 @options.REGISTERS
-@click.option(
-    "--runs",
-    type=click.IntRange(1, 100_000),
-    help="Runs that are traced here, each with another seed.  [default: 1]",
+@options.number(
+    "--runs", "Traced here: runs, with other seeds each.  [default: 1]", click.IntRange(1, 100_000)
 )
 @options.seed("Traced here: of policy and jitter.", None)
 @options.jitter(None, "Traced here: shorten timings at random by up to so much.")
-@click.option("--save-trace", type=OUTPUT_FILE, help="Write the trace made here.")
-@click.option(
-    "--exceedance",
-    "exceedances",
-    type=float,
-    multiple=True,
-    help="Probability of a quantile of a warp's time.  [default: 1e-3, 1e-6, 1e-9]",
-)
-@click.option(
-    "--picture",
-    type=OUTPUT_FILE,
-    help="Draw the graph of ipoints with its times: a .dot, .svg or .png.",
-)
+@options.saved("Traced here: write the trace.")
+@options.probabilities("With which a warp's time exceeds a quantile.  [default: 1e-3, 1e-6, 1e-9]")
+@options.picture("Draw the graph of ipoints with its times: a .dot, .svg or .png.", GRAPH_FILE)
 @options.report_options
 def hybrid(
     trace: str | None,
-    exceedances: tuple[float, ...],
+    probabilities: tuple[float, ...],
     picture: Path | None,
     form: str,
     **others: Any,
@@ -85,19 +73,18 @@ def hybrid(
 
     Exit code: 0 estimated; 1 trace or launch refused; 2 usage.
     """
-    if picture is not None:
-        require_graph_suffix(picture, "'--picture'")
     given = {key: others.pop(key) for key in (*_OF_A_TRACE_MADE_HERE, *_OF_THE_GPU)}
     request = request_from(**others)
     _check_use(trace, request.launch_file, given)
     if trace is None:
         options.refuse_idle_seed(given["policy"], given["jitter"])
-    save = given.pop("save_trace")
-    grid = GridWishes(*(given.pop(key) for key in ("sms", "resident_blocks", "registers")))
+    save = given.pop("save")
+    registers = require_number(given.pop("registers"))
+    grid = GridWishes(given.pop("sms"), given.pop("resident_blocks"), registers)
     tracing = None if trace is not None else _trace_options(grid=grid, **given)
     if tracing is not None:
         require_extra("sim", "tracing a launch here")
-    levels = exceedances or EXCEEDANCES
+    levels = probabilities or EXCEEDANCES
     asked = HybridRequest(request, trace, tracing, levels, grid)
     with ProgressLine() as progress:
         answer = study_trace(asked, progress.show)
@@ -106,10 +93,7 @@ def hybrid(
     if picture is not None:
         write_graph(draw_ipg(answer), picture, "write the text to a FILE.dot")
     report = build_hybrid_report(answer)
-    if form == "json":
-        echo_json(report)
-    else:
-        echo(render_hybrid_text(report), nl=False)
+    show(form, report, render_hybrid_text)
     return 0
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from ptxwcet.cli import options
-from ptxwcet.cli.command import Command
+from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json
-from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
+from ptxwcet.cli.paths import OutputFile
 from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.methods.instrument.recording import (
     InstrumentRequest,
@@ -23,17 +23,12 @@ from ptxwcet.support.printable import plural
 _EVERY = "every-block"
 
 
-@click.command(cls=Command, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
+@click.command(cls=CommandGroup, example="ptxwcet instrument kernel.ptx -o kernel.instr.ptx")
 @options.FILE_ON_DISK
 @options.written_to(
-    "Write the instrumented PTX here.",
+    "Write the instrumented PTX here, and what the points are beside it, with .json.",
     required=True,
-    kind=OutputFile(otherwise=("sidecar", ".json")),
-)
-@click.option(
-    "--sidecar",
-    type=OUTPUT_FILE,
-    help="Write here what the points are.  [default: --output with .json]",
+    kind=OutputFile(beside=".json"),
 )
 @options.KERNELS
 @click.option(
@@ -48,7 +43,6 @@ _EVERY = "every-block"
 def instrument(
     file: str,
     output: Path,
-    sidecar: Path | None,
     kernels: tuple[str, ...],
     places: tuple[str, ...],
     form: str,
@@ -56,10 +50,10 @@ def instrument(
     """Insert instrumentation points into the kernels of FILE.
 
     At each point one lane of the warp writes the time, the multiprocessor, the warp and the point
-    into a buffer in global memory. ptxwcet record runs the result, ptxwcet import-dump reads what
-    it wrote.
+    into a buffer in global memory. ptxwcet instrument record runs the result, ptxwcet
+    instrument import reads what it wrote.
     """
-    described = sidecar or output.with_suffix(".json")
+    described = output.with_suffix(".json")
     named = tuple(place for row in places for place in row.split(",") if place)
     if places and not named:
         raise click.BadParameter("names no place", param_hint="'--at'")

@@ -1,4 +1,4 @@
-"""``ptxwcet import-dump D ... --sidecar S -o t.csv``: dumps as a timed trace."""
+"""``ptxwcet instrument import S D ... -o t.csv``: dumps as a timed trace."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from ptxwcet.trace.files import write_trace
 
 
 @click.command(
-    "import-dump",
+    "import",
     cls=Command,
-    example="ptxwcet import-dump kernel.bin --sidecar kernel.instr.json -o trace.npz",
+    example="ptxwcet instrument import kernel.instr.json kernel.bin -o trace.npz",
 )
+@click.argument("sidecar", type=INPUT_FILE)
 @click.argument("dumps", nargs=-1, required=True, type=INPUT_FILE)
-@click.option(
-    "--sidecar", type=INPUT_FILE, required=True, help="What ptxwcet instrument wrote (.json)."
-)
 @options.written_to("Write the trace here: .csv or .npz.", required=True)
-def import_dump(dumps: tuple[str, ...], sidecar: str, output: Path) -> None:
+def instrument_import(sidecar: str, dumps: tuple[str, ...], output: Path) -> None:
     """Turn the DUMPS of an instrumented kernel into a trace, a run each.
 
+    SIDECAR is what ptxwcet instrument wrote beside the kernel (.json).
     Times of each multiprocessor count from the first event on it.
     """
     trace = import_dumps(sidecar, dumps)

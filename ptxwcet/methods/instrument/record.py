@@ -1,4 +1,4 @@
-"""``ptxwcet record FILE --launch L -o D``: run instrumented PTX and keep what it recorded."""
+"""``ptxwcet instrument record FILE --launch L -o D``: run instrumented PTX, keep what it writes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ from ptxwcet.methods.instrument.recording import (
 
 
 @click.command(
-    cls=Command, example="ptxwcet record kernel.instr.ptx --launch launch.toml -o kernel.bin"
+    "record",
+    cls=Command,
+    example="ptxwcet instrument record kernel.instr.ptx --launch launch.toml -o kernel.bin",
 )
 @click.pass_context
 @click.argument("file", type=InputFile(".cu", ".json"))
 @options.launch_file(required=True)
 @options.written_to("Write the dump here.", required=True)
-@click.option(
-    "--sidecar",
-    type=InputFile(as_path=True),
-    help="What ptxwcet instrument wrote beside FILE.  [default: FILE with .json]",
-)
 @click.option(
     "--device",
     type=click.Choice(["emulator", "gpu"]),
@@ -51,12 +48,11 @@ from ptxwcet.methods.instrument.recording import (
 )
 @options.max_instructions()
 @options.SOURCE
-def record(
+def instrument_record(
     context: click.Context,
     file: str,
     launch_file: str,
     output: Path,
-    sidecar: Path | None,
     device: str,
     buffer_mib: int,
     max_instructions: int,
@@ -64,15 +60,16 @@ def record(
 ) -> int:
     """Run the instrumented kernel of FILE and write its dump.
 
+    What ptxwcet instrument wrote beside FILE, with .json, says what it records.
+
     Exit code: 0 it ran and its results are as expected; 1 refused, or a result is wrong.
     """
     given = context.get_parameter_source("max_instructions") is ParameterSource.COMMANDLINE
     if device == "gpu" and given:
         raise click.BadParameter("nothing counts on a GPU", param_hint="'--max-instructions'")
-    described = sidecar or Path(file).with_suffix(".json")
     request = RecordRequest(
         file,
-        str(described),
+        str(Path(file).with_suffix(".json")),
         launch_file,
         source,
         buffer_mib << 20,

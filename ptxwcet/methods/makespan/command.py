@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import OUTPUT_FILE
+from ptxwcet.cli.paths import OutputFile, is_kernel_string
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import request_from
 from ptxwcet.methods.makespan.ilp_model import Constraints
@@ -28,17 +27,17 @@ from ptxwcet.methods.makespan.text import makespan_data, refusal_data, render_ma
 from ptxwcet.opened.opening import RefusedKernel, refuse
 from ptxwcet.support.diagnostics import Diagnostic
 
+_MOST_WARPS = 8
+_KINDS = [one.value for one in Constraints]
 _FORMULAS = ("closed-form", "pessimistic")
 _OF_STRINGS = (
-    "text",
+    "file",
     "warps",
     "load_store",
     "cores",
     "method",
-    "constraints",
-    "most_warps",
     "seconds",
-    "schedule",
+    "picture",
     "form",
     "report_file",
     "quiet",
@@ -47,133 +46,104 @@ _OF_STRINGS = (
 )
 
 
-@click.command(
-    cls=Command, example="ptxwcet makespan --string LCLLC --warps 8 --load-store 1/2 --cores 1"
-)
-@options.optional_file_options
-@click.option("--string", "text", help="Kernel string instead of FILE: letters L and C.")
-@click.option("--warps", type=int, help="Warps that execute --string.")
+def _chosen_method(
+    _: click.Context, option: click.Parameter, text: str
+) -> tuple[str, Constraints, int]:
+    """Name of a method, and what it is told: kind of constraints, or most warps."""
+    name, colon, told = text.partition(":")
+    if name not in METHODS:
+        raise click.BadParameter(f"'{name}' is none of {', '.join(METHODS)}", param=option)
+    if name == "ilp" and told in _KINDS:
+        return name, Constraints(told), _MOST_WARPS
+    if name.startswith("extrapolate") and told.isdecimal() and len(told) < 10:
+        return name, Constraints.SHORT, int(told)
+    if colon:
+        raise click.BadParameter(f"'{told}' says nothing to the method {name}", param=option)
+    return name, Constraints.SHORT, _MOST_WARPS
+
+
+@click.command(cls=Command, example="ptxwcet makespan LCLLC --warps 8 --load-store 1/2 --cores 1")
+@options.makespan_options
+@click.option("--warps", type=int, help="Warps that execute a STRING.")
 @click.option(
     "--load-store", required=True, metavar="N", help="Warps a slot on load/store units: 1, 2, 1/2."
 )
 @click.option("--cores", required=True, metavar="N", help="Warps a slot on cores: 1, 2, 1/2.")
 @click.option(
-    "--method", type=click.Choice(list(METHODS)), default=next(iter(METHODS)), show_default=True
-)
-@click.option(
-    "--constraints",
-    type=click.Choice([one.value for one in Constraints]),
-    default=Constraints.SHORT.value,
+    "--method",
+    metavar="NAME",
+    default=next(iter(METHODS)),
+    callback=_chosen_method,
+    shell_complete=options.completed(lambda: METHODS),
     show_default=True,
-    help="How the method ilp writes work conservation.",
-)
-@click.option(
-    "--most-warps",
-    type=int,
-    default=8,
-    show_default=True,
-    help="The methods extrapolate start from at most so many warps (x).",
-)
-@click.option(
-    "--unit-kind",
-    "units",
-    multiple=True,
-    metavar="UNIT=L|C",
-    help="A unit of the machine is a load/store unit or a core.  [default: the machine file's]",
+    help=f"How to answer: {', '.join(METHODS)}; ilp:{'|'.join(_KINDS)} says how work conservation "
+    "is written, extrapolate:8 from how many warps to start at most (x).",
 )
 @options.timeout(None, "Seconds for each string; then the best bound so far.")
-@click.option("--schedule", type=OUTPUT_FILE, help="Draw the schedule: an .svg.")
+@options.picture("Draw the schedule: an .svg.", OutputFile(".svg"))
 @options.report_options
 def makespan(
-    text: str | None,
+    file: str,
     warps: int | None,
     load_store: str,
     cores: str,
-    method: str,
-    constraints: str,
-    most_warps: int,
-    units: Sequence[str],
+    method: tuple[str, Constraints, int],
     seconds: float | None,
-    schedule: Path | None,
+    picture: Path | None,
     form: str,
     **given: Any,
 ) -> int:
     """Time slots until the last of identical warps has ended, at worst.
 
     The machine is that of Berezovskyi, Bletsas and Andersson: slots, not cycles, and no latencies.
-    Give FILE and its launch, or --string and --warps. Exit code: 0 answered; 1 refused; 2 usage.
+    Give FILE and its launch, whose units are L or C as the machine file says; or a STRING of these
+    letters, and --warps. Exit code: 0 answered; 1 refused; 2 usage.
     """
-    _check_usage(given["file"], text, warps, schedule)
+    is_string = is_kernel_string(file)
+    _check_usage(method[0], is_string=is_string, warps=warps)
+    name, constraints, most_warps = method
     with ProgressLine() as progress:
         chosen = MakespanOptions(
             parse_capacity("load/store units", load_store),
             parse_capacity("cores", cores),
-            method,
+            name,
             seconds,
             most_warps,
-            Constraints(constraints),
-            _letters(units),
+            constraints,
             progress.show_part,
         )
-        if text is None:
-            return _answer_file(chosen, schedule, form, given)
+        if not is_string:
+            return _answer_file(chosen, picture, form, {"file": file, **given})
         assert warps is not None
-        solved = makespan_of_string(text, warps, chosen)
+        solved = makespan_of_string(file, warps, chosen)
     if form == "json":
         echo_json(makespan_data(solved))
     else:
-        echo(render_makespan_text("of         --string", solved), nl=False)
-    _draw(solved, schedule)
+        echo(render_makespan_text("of         the string", solved), nl=False)
+    _draw(solved, picture)
     return 0
 
 
-def _check_usage(
-    file: str | None, text: str | None, warps: int | None, schedule: Path | None
-) -> None:
+def _check_usage(method: str, *, is_string: bool, warps: int | None) -> None:
     """Raises click.UsageError for options that do not go together: none is ignored."""
-    if (file is None) == (text is None):
-        raise click.UsageError("give either FILE or --string")
-    if text is not None and warps is None:
-        raise click.UsageError("--string needs --warps")
-    if text is None and warps is not None:
-        raise click.UsageError("--warps belongs to --string: the warps of FILE follow from --block")
-    _refuse_idle_options(with_string=text is not None)
-    if schedule is not None and schedule.suffix != ".svg":
-        raise click.BadParameter(f"'{schedule}' should end in .svg", param_hint="'--schedule'")
-
-
-def _refuse_idle_options(*, with_string: bool) -> None:
-    context = click.get_current_context()
-    method = context.params["method"]
-    if method != "ilp":
-        options.refuse_idle(f"belongs to the method ilp, not to {method}", "constraints")
-    if not method.startswith("extrapolate"):
-        options.refuse_idle(f"belongs to the methods extrapolate, not to {method}", "most_warps")
+    if is_string and warps is None:
+        raise click.UsageError("a STRING needs --warps")
+    if not is_string and warps is not None:
+        raise click.UsageError("--warps belongs to a STRING: those of FILE follow from --block")
     if method in _FORMULAS:
         options.refuse_idle(f"ends a search: the method {method} makes none", "seconds")
-    if with_string:
-        of_file = (one.name or "" for one in context.command.params if one.name not in _OF_STRINGS)
-        options.refuse_idle("belongs to FILE, not to --string", *of_file)
-
-
-def _letters(units: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for written in units:
-        unit, _, letter = written.partition("=")
-        if not unit or letter not in ("L", "C"):
-            raise click.BadParameter(
-                f"'{written}' is not UNIT=L or UNIT=C", param_hint="'--unit-kind'"
-            )
-        found[unit] = letter
-    return found
+    if is_string:
+        parameters = click.get_current_context().command.params
+        of_file = (one.name or "" for one in parameters if one.name not in _OF_STRINGS)
+        options.refuse_idle("belongs to FILE, not to a STRING", *of_file)
 
 
 def _answer_file(
-    chosen: MakespanOptions, schedule: Path | None, form: str, given: dict[str, Any]
+    chosen: MakespanOptions, picture: Path | None, form: str, given: dict[str, Any]
 ) -> int:
     answer = makespans_of_file(request_from(**given), chosen)
     solved = [row for row in answer.kernels if not isinstance(row, RefusedKernel)]
-    if schedule is not None and len(solved) > 1:
+    if picture is not None and len(solved) > 1:
         names = ", ".join(row.prepared.kernel.readable for row in solved)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     data: list[dict[str, Any]] = []
@@ -198,7 +168,7 @@ def _answer_file(
         if form == "text":
             echo(shown)
         try:
-            _draw(worst.makespan, schedule)
+            _draw(worst.makespan, picture)
         except click.UsageError:
             raise
         except Exception as error:

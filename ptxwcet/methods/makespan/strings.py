@@ -126,9 +126,7 @@ def _repeated(shape: StringShape, count: int) -> StringShape:
 def parse_string(text: str) -> StringTree:
     """A string as it is written on the command line. Raises PtxwcetError (PW560)."""
     if not text:
-        raise PtxwcetError.of(
-            "PW560", "the kernel string is empty", help="give letters: --string LLCLL"
-        )
+        raise PtxwcetError.of("PW560", "the kernel string is empty", help="give letters: LLCLL")
     for place, letter in enumerate(text, 1):
         if letter not in _LETTERS:
             raise PtxwcetError.of(
@@ -244,8 +242,7 @@ def _letter(unit: str, letters: Mapping[str, str]) -> str:
         raise PtxwcetError.of(
             "PW563",
             f"unit {unit} is neither a load/store unit nor a core for the makespan",
-            help=f"say which: --unit-kind {unit}=L or --unit-kind {unit}=C, or [makespan] in "
-            "the machine file",
+            help=f'say which in a machine file: {unit} = "L" or "C" below [makespan]',
         )
     return letters[unit]
 

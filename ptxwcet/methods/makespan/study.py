@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
@@ -33,7 +33,7 @@ class MakespanOptions:
     """Capacities of the machine (warps a slot), method, and how much effort to make.
 
     ``seconds`` limits the time for one string (None: no limit); ``most_extrapolated`` is x of the
-    extrapolation; ``letters`` says of units whether they are L or C, over the machine file.
+    extrapolation.
     """
 
     load_store: Fraction = Fraction(1)
@@ -42,7 +42,6 @@ class MakespanOptions:
     seconds: float | None = None
     most_extrapolated: int = 8
     constraints: Constraints = Constraints.SHORT
-    letters: Mapping[str, str] = field(default_factory=dict)
     report: Callable[[str, float], None] = lambda _text, _done: None
 
 
@@ -119,10 +118,11 @@ def makespans_of_file(request: Request, options: MakespanOptions) -> MakespansAn
     """
     check_options(options)
     machine = load_machine(request.machine, request.memory_latency_cycles)
-    letters = {**machine.makespan_letters, **options.letters}
     opened = open_request(request)
     kernels = opened.each(
-        lambda kernel: _worst(prepared_kernel(opened, kernel, machine), letters, options)
+        lambda kernel: _worst(
+            prepared_kernel(opened, kernel, machine), machine.makespan_letters, options
+        )
     )
     return Answer(request.path, opened.sha256, machine, kernels)
 
@@ -137,7 +137,7 @@ def check_options(options: MakespanOptions) -> None:
         )
     if options.most_extrapolated < 1:
         message = f"extrapolation from at most {options.most_extrapolated} warps: one is the least"
-        raise PtxwcetError.of("PW566", message, help="give --most-warps 1 or more")
+        raise PtxwcetError.of("PW566", message, help="give 1 or more: extrapolate:1")
 
 
 def _worst(

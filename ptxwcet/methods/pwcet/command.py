@@ -11,10 +11,10 @@ import click
 
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
-from ptxwcet.cli.options import refuse_idle
 from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import InputFile
 from ptxwcet.cli.progress import ProgressLine
+from ptxwcet.cli.requests import require_number
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.methods.pwcet.options import DRAWING_NAMES, pwcet_options
 from ptxwcet.opened.request import Request
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=Command, needs=("pwcet",), example="ptxwcet pwcet times.csv --unit cycles --html pwcet.html"
+    cls=Command,
+    needs=("pwcet",),
+    example="ptxwcet pwcet times.csv --unit cycles --format html -o pwcet.html",
 )
 @click.argument("files", nargs=-1, required=True, type=InputFile(".cu"))
 @pwcet_options
 def pwcet(
     files: tuple[str, ...],
-    html: Path | None,
-    plots: Path | None,
-    picture_format: str,
-    save_times: Path | None,
+    picture: Path | None,
+    save: Path | None,
     form: str,
     force: bool,
     static_bounds: tuple[str, ...],
@@ -55,30 +55,26 @@ def pwcet(
     from ptxwcet.methods.pwcet.study import findings, with_stated_bounds
     from ptxwcet.methods.pwcet.text import render_pwcet_text
 
-    if plots is None:
-        refuse_idle("says how to draw: give --plots, too", "picture_format")
-    of, idle = {"pot": ("bm", "block_size"), "bm": ("pot", "threshold")}[options["extremes"]]
-    refuse_idle(f"is of --extremes {of}: say that, or leave it out", idle)
     settings = _settings(options)
     if files[0].endswith(".ptx"):
         require_extra("sim", "drawing runs of a kernel")
         answer = _drawn(files, settings, options)
     else:
         answer = _measured(files, settings, options)
-        if save_times is not None:
-            raise click.UsageError("--save-times writes drawn times: give a .ptx and --launch")
+        if save is not None:
+            raise click.UsageError("--save writes drawn times: give a .ptx and --launch")
     answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
     report = build_pwcet_report(answer, force=force)
-    if save_times is not None:
-        write_text(save_times, _times_csv(answer), "PW709")
-    if html is not None or plots is not None:
+    if save is not None:
+        write_text(save, _times_csv(answer), "PW709")
+    if picture is not None or form == "html":
         read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
         read += [("linked PTX", one) for one in options["links"]]
         read += [("launch file", one) for one in options["launches"]]
-        _draw(answer, report, html, plots, picture_format, read)
+        _draw(answer, report, picture, read, is_page=form == "html")
     if form == "json":
         echo_json(report)
-    else:
+    elif form == "text":
         echo(render_pwcet_text(report), nl=False)
     # warnings stand in the report; a refused curve that was forced is marked where it is printed
     errors = [one for one in findings(answer) if one.severity is Severity.ERROR and not force]
@@ -107,18 +103,16 @@ def _settings(options: dict[str, Any]) -> Settings:
     ):
         if not 0 < value < 1:
             raise click.BadParameter(f"{value:g} is not between 0 and 1", param_hint=f"'{name}'")
-    estimator = Estimator(options["estimator"])
-    interval = options["interval"]
-    if interval == "profile" and estimator is not Estimator.MLE:
-        raise click.UsageError("--interval profile needs --estimator mle")
-    default = Interval.PROFILE if estimator is Estimator.MLE else Interval.BOOTSTRAP
+    estimator, _, bootstraps = options["estimator"].partition("-")
+    is_profile = estimator == Estimator.MLE.value and not bootstraps
+    extremes, told = options["extremes"]
     return Settings(
-        Extraction(options["extremes"]),
+        Extraction(extremes),
         Shape(options["shape"]),
-        estimator,
-        Interval(interval) if interval else default,
-        options["block_size"],
-        options["threshold"],
+        Estimator(estimator),
+        Interval.PROFILE if is_profile else Interval.BOOTSTRAP,
+        told if extremes == "bm" else None,
+        told if extremes == "pot" else None,
         tuple(sorted(probabilities, reverse=True)),
         options["level"],
         options["confidence"],
@@ -140,10 +134,11 @@ def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any
 
     _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx file")
     unit = options["unit"]
+    times, _, labels = (options["column"] or "").partition(",")
     reading = ReadOptions(
         TimeUnit(unit) if unit else None,
-        options["column"],
-        options["condition_column"],
+        times or None,
+        labels or None,
         int(options["counter_bits"] or 32),
     )
     return study_files(files, reading, settings)
@@ -155,7 +150,7 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
 
     if len(files) > 1:
         raise click.UsageError("runs are drawn of one .ptx file at a time")
-    reading = ("unit", "column", "condition_column", "counter_bits")
+    reading = ("unit", "column", "counter_bits")
     _refuse_options(options, reading, "is about measurement files")
     missing = [name for name in ("launches", "runs", "policy") if not options[name]]
     if missing:
@@ -169,7 +164,7 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
         options["launch_gap"] or 0,
         options["sms"],
         options["resident_blocks"],
-        options["registers"],
+        require_number(options["registers"]),
         options["seed"],
     )
     machine = options["machine"] or DEFAULT_MACHINE
@@ -184,24 +179,24 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
 def _draw(
     answer: PwcetAnswer,
     report: Any,
-    html: Path | None,
-    plots: Path | None,
-    form: str,
+    picture: Path | None,
     read: Sequence[tuple[str, str]],
+    *,
+    is_page: bool,
 ) -> None:
-    """Pictures and page; ``read`` are the files that they rest on, and what they are."""
+    """Pictures, and a page with them; ``read`` are the files of all this, and what they are."""
     from ptxwcet.methods.pwcet.page import render_pwcet_html
     from ptxwcet.methods.pwcet.pictures import draw_plots, write_plots
     from ptxwcet.opened.opening import ReadFile
     from ptxwcet.report.page.parts import Made
 
     pictures = draw_plots(answer, report)
-    if plots is not None:
-        write_plots(pictures, plots, form)
-    if html is not None:
+    if picture is not None:
+        write_plots(pictures, picture)
+    if is_page:
         rests_on = tuple(ReadFile.of(*one) for one in read)
         made = Made(command_line(), page_time(), rests_on)
-        write_text(html, render_pwcet_html(report, pictures, made), "PW709")
+        echo(render_pwcet_html(report, pictures, made), nl=False)
 
 
 def _times_csv(answer: PwcetAnswer) -> str:

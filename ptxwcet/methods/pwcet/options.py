@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import click
 
-from ptxwcet.cli import completion, options
-from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, OUTPUT_FILE, PICTURE_FOLDER
+from ptxwcet.cli import options
+from ptxwcet.cli.paths import LAUNCH_FILE, MACHINE, PICTURE_FILES
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+
+
+def _extremes(_: click.Context, option: click.Parameter, text: str) -> tuple[str, float | None]:
+    """Which extremes, and threshold or size of a block, if that is said."""
+    name, colon, told = text.partition(":")
+    try:
+        if name == "bm":
+            size = int(told) if colon else None
+            if size != 0:
+                return name, size
+        if name == "pot":
+            return name, float(told) if colon else None
+    except ValueError:
+        pass
+    raise click.BadParameter(f"'{text}' is not pot:NUMBER or bm:NUMBER", param=option)
+
 
 _READING = (
     click.option("--unit", type=click.Choice(["cycles", "ns"]), help="Unit of the times."),
-    click.option("--column", help="Column of the times, by name or number from 1."),
-    click.option("--condition-column", help="Column that labels the runs' conditions."),
+    click.option(
+        "--column",
+        metavar="TIMES[,LABELS]",
+        help="Column of the times, and that which labels the runs' conditions, by name or number "
+        "from 1.",
+    ),
     click.option(
         "--counter-bits",
         type=click.Choice(["32", "64"]),
@@ -21,7 +41,7 @@ _READING = (
 _DRAWING = (
     options.LINKS,
     click.option("--launch", "launches", multiple=True, type=LAUNCH_FILE, help="A launch file."),
-    click.option("--runs", type=click.IntRange(1, 10_000_000), help="Runs of each launch."),
+    options.number("--runs", "Runs of each launch.", click.IntRange(1, 10_000_000)),
     click.option(
         "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
     ),
@@ -34,17 +54,18 @@ _DRAWING = (
     click.option(
         "--machine",
         type=MACHINE,
-        shell_complete=completion.machines,
         help=f"Machine file.  [default: {DEFAULT_MACHINE}]",
     ),
 )
 _ANALYSIS = (
     click.option(
         "--extremes",
-        type=click.Choice(["pot", "bm"]),
+        metavar="pot[:THRESHOLD]|bm[:SIZE]",
         default="pot",
         show_default=True,
-        help="Peaks over a threshold, or block maxima.",
+        callback=_extremes,
+        help="Peaks over a threshold, or maxima of blocks of so many runs.  [default of both: "
+        "chosen, SIZE from 25 up]",
     ),
     click.option(
         "--shape",
@@ -53,24 +74,26 @@ _ANALYSIS = (
         show_default=True,
         help="Law of the curve: with a shape (free), without (zero), or the larger of both.",
     ),
-    click.option("--block-size", type=click.IntRange(1), help="[default: chosen, from 25 up]"),
-    click.option("--threshold", type=float, help="What peaks exceed.  [default: chosen]"),
     click.option(
-        "--estimator", type=click.Choice(["mle", "pwm"]), default="mle", show_default=True
+        "--estimator",
+        type=click.Choice(["mle", "mle-bootstrap", "pwm"]),
+        default="mle",
+        show_default=True,
+        help="Maximum likelihood, with intervals of the profile or of bootstraps; or "
+        "probability-weighted moments.",
+    ),
+    options.probabilities("With which one run exceeds a time.  [default: 1e-6, 1e-9, 1e-12]"),
+    click.option("--level", type=float, default=0.05, show_default=True, help="Of the tests."),
+    click.option(
+        "--confidence", type=float, default=0.95, show_default=True, help="Of the intervals."
     ),
     click.option(
-        "--interval", type=click.Choice(["profile", "bootstrap"]), help="[default: profile for mle]"
+        "--lags",
+        type=click.IntRange(1, 500),
+        default=20,
+        show_default=True,
+        help="How many runs apart the tests look for dependence.",
     ),
-    click.option(
-        "--probability",
-        "probabilities",
-        type=float,
-        multiple=True,
-        help="Probability that a run takes longer.  [default: 1e-6, 1e-9, 1e-12]",
-    ),
-    click.option("--level", type=float, default=0.05, show_default=True, help="Level of tests."),
-    click.option("--confidence", type=float, default=0.95, show_default=True),
-    click.option("--lags", type=click.IntRange(1, 500), default=20, show_default=True),
     options.seed("Of the runs drawn here, and of bootstraps."),
     click.option("--force", is_flag=True, help="Print refused curves, marked."),
 )
@@ -82,13 +105,9 @@ _OUTPUT = (
         metavar="CONDITION=TIME",
         help="A bound known otherwise, drawn into the picture.",
     ),
-    click.option("--html", type=OUTPUT_FILE, help="Write one page with pictures."),
-    click.option("--plots", type=PICTURE_FOLDER, help="Write pictures to a folder."),
-    click.option(
-        "--picture-format", type=click.Choice(["png", "svg"]), default="png", show_default=True
-    ),
-    click.option("--save-times", type=OUTPUT_FILE, help="Write the drawn times as CSV."),
-    options.report_options,
+    options.picture(options.PICTURES_HELP, PICTURE_FILES),
+    options.saved("Write the drawn times as CSV."),
+    options.report_options_of("text", "json", "html"),
 )
 
 
@@ -99,6 +118,5 @@ DRAWING_NAMES = (
 """Parameters that say how to draw runs."""
 
 
-def pwcet_options(command: options.Decorated) -> options.Decorated:
-    """Adds the options of ``ptxwcet pwcet``."""
-    return options.with_options(command, *_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
+pwcet_options = options.all_of(*_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
+"""The options of ``ptxwcet pwcet``."""

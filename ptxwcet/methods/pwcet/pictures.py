@@ -237,13 +237,13 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
     return tuple(pictures)
 
 
-def write_plots(pictures: Sequence[Picture], folder: Path, form: str) -> None:
-    """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
+def write_plots(pictures: Sequence[Picture], path: Path) -> None:
+    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
     rows = []
     for one in pictures:
         label = f"{file_name(one.condition)}-" if one.condition else ""
         rows.append((label + one.name, f"{label}#-{one.name}", one.bytes))
-    write_pictures(rows, folder, form)
+    write_pictures(rows, path)
 
 
 def _whole_lags(plot: Any) -> None:

@@ -360,7 +360,7 @@ def _problems(
             Diagnostic(
                 "PW705",
                 f"condition '{label}': {above} times are above the threshold {s.threshold:,.10g}",
-                help="at least 40 are needed: lower --threshold, or leave it out",
+                help="at least 40 are needed: lower it (--extremes pot:NUMBER), or leave it out",
             )
         ]
     extremes = np.sort(times)[-needed // 10 :]

@@ -38,13 +38,12 @@ def file_name(text: str) -> str:
     return "".join(one if one.isalnum() or one in "-_." else "_" for one in text)
 
 
-def write_pictures(
-    pictures: Iterable[tuple[str, str, Callable[[str], bytes]]], folder: Path, form: str
-) -> None:
-    """Writes pictures into a folder. Raises PtxwcetError (PW709).
+def write_pictures(pictures: Iterable[tuple[str, str, Callable[[str], bytes]]], path: Path) -> None:
+    """Writes pictures into files whose names begin as the path says. Raises PtxwcetError (PW709).
 
     Each has its name, what it is called if that is taken (``#`` is a number from 2), and its bytes.
     """
+    folder, form = path.parent, path.suffix[1:]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -57,4 +56,4 @@ def write_pictures(
             name = otherwise.replace("#", str(number))
             number += 1
         taken.add(name.casefold())
-        write_bytes(folder / f"{name}.{form}", data(form), "PW709")
+        write_bytes(folder / f"{path.stem}-{name}.{form}", data(form), "PW709")

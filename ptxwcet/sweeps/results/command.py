@@ -1,4 +1,4 @@
-"""``ptxwcet sweep-report RESULTS``: what a sweep found, from its results alone."""
+"""``ptxwcet sweep report RESULTS``: what a sweep found, from its results alone."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, echo_json, is_quiet
-from ptxwcet.cli.paths import OUTPUT_FILE, PICTURE_FOLDER, InputFile
+from ptxwcet.cli.paths import PICTURE_FILES, InputFile
 from ptxwcet.support.extras import require_extra
-from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
     from ptxwcet.sweeps.results.sweep_model import SweepReport
 
 
 @click.command(
+    "report",
     cls=Command,
-    name="sweep-report",
     needs=("sweep",),
-    example="ptxwcet sweep-report results.parquet --best 5",
+    example="ptxwcet sweep report results.parquet --best 5",
 )
 @click.argument("results", type=InputFile())
 @click.option(
@@ -39,27 +38,20 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE",
     help="Only units with this value of a column; several of one column are alternatives.",
 )
-@click.option("--x", metavar="COLUMN", help="Column across the map.  [default: chosen]")
-@click.option("--y", metavar="COLUMN", help="Column down the map.  [default: chosen]")
-@click.option("--html", type=OUTPUT_FILE, help="Write one page with pictures (extra report).")
-@click.option("--plots", type=PICTURE_FOLDER, help="Write the pictures to a folder (extra report).")
 @click.option(
-    "--picture-format",
-    type=click.Choice(["png", "svg"]),
-    default="png",
-    show_default=True,
-    help="Format of the pictures of --plots.",
+    "--map",
+    "columns",
+    metavar="[X][,Y]",
+    help="Columns across and down the map.  [default: chosen]",
 )
-@options.report_options
+@options.picture(options.PICTURES_HELP, PICTURE_FILES)
+@options.report_options_of("text", "json", "html")
 def sweep_report(
     results: str,
     best: int,
     only: tuple[str, ...],
-    x: str | None,
-    y: str | None,
-    html: Path | None,
-    plots: Path | None,
-    picture_format: str,
+    columns: str | None,
+    picture: Path | None,
     form: str,
 ) -> int:
     """Show what a sweep found: the best variants of each machine, what is refused, a map.
@@ -76,38 +68,38 @@ def sweep_report(
     from ptxwcet.sweeps.results.sweep_build import NotAnAxis, build_sweep_report, chosen_rows
     from ptxwcet.sweeps.results.sweep_text import render_sweep_lines, render_sweep_text
 
-    if html is not None or plots is not None:
+    is_drawn = picture is not None or form == "html"
+    if is_drawn:
         require_extra("report", "drawing pictures of a sweep")
-    if plots is None:
-        options.refuse_idle("says how to draw: give --plots, too", "picture_format")
+    x, _, y = (columns or "").partition(",")
     table = read_results(results)
     try:
         table = chosen_rows(table, only)
-        report = build_sweep_report(table, best=best, x=x, y=y, only=only)
+        report = build_sweep_report(table, best=best, x=x or None, y=y or None, only=only)
     except NotAnAxis as error:
         raise click.UsageError(str(error)) from None
-    if (x or y) and html is None and plots is None and form != "json":
-        raise click.UsageError("--x and --y choose a map: give --html, --plots or --format json")
-    if html is not None or plots is not None:
-        _draw(report, html, plots, picture_format)
+    if columns and not is_drawn and form != "json":
+        raise click.UsageError("--map is drawn: give --picture, --format html or --format json")
+    if is_drawn:
+        _draw(report, picture, is_page=form == "html")
     if form == "json":
         echo_json(report)
-    else:
+    elif form == "text":
         echo(render_sweep_lines(report) if is_quiet() else render_sweep_text(report), nl=False)
     return 0
 
 
-def _draw(report: SweepReport, html: Path | None, plots: Path | None, form: str) -> None:
-    """Page and pictures."""
+def _draw(report: SweepReport, picture: Path | None, *, is_page: bool) -> None:
+    """Pictures, and a page with them."""
     # here: matplotlib and jinja2 are no matter for those who want text
     from ptxwcet.opened.opening import ReadFile
     from ptxwcet.report.page.parts import Made
     from ptxwcet.sweeps.results.pictures import draw_pictures, render_sweep_page, write_pictures
 
     pictures = draw_pictures(report)
-    if plots is not None:
-        write_pictures(pictures, plots, form)
-    if html is not None:
+    if picture is not None:
+        write_pictures(pictures, picture)
+    if is_page:
         read = (ReadFile("results", Path(report.file).name, report.sha256),)
         made = Made(command_line(), page_time(), read)
-        write_text(html, render_sweep_page(report, pictures, made), "PW709")
+        echo(render_sweep_page(report, pictures, made), nl=False)

@@ -77,10 +77,10 @@ def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
         return (*_maps(report), *_bests(report), *_refusals(report))
 
 
-def write_pictures(pictures: Sequence[Picture], folder: Path, form: str) -> None:
-    """Writes the pictures into a folder. Raises PtxwcetError (PW709)."""
+def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
+    """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
     rows = ((file_name(one.name), f"{one.kind}-#", one.bytes) for one in pictures)
-    write_files(rows, folder, form)
+    write_files(rows, path)
 
 
 def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:

@@ -404,11 +404,11 @@ def _map_columns(
     None if there are no two that can be drawn, neither of which follows from the other. Raises
     NotAnAxis for a name that is none, or that cannot be drawn.
     """
-    for option, name in (("--x", x), ("--y", y)):
+    for name in (x, y):
         if name is not None:
-            _require_axis(table, option, name)
+            _require_axis(table, "--map", name)
     if x is not None and x == y:
-        raise NotAnAxis(f"--x and --y are both {x}: a map has two columns")
+        raise NotAnAxis(f"--map names {x} twice: a map has two columns")
     sizes = {name: len(table.values(name)) for name in table.variant_columns}
     drawable = [name for name in axes.varying if 2 <= sizes[name] <= MOST_VALUES]
     if len(drawable) < 2:

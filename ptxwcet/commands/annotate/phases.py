@@ -1,4 +1,4 @@
-"""``ptxwcet phases``: when a warp alone executes and when it idles (Algorithm 1)."""
+"""``ptxwcet annotate phases``: when a warp alone executes and when it idles (Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 
 @click.command(
-    cls=Command, example="ptxwcet phases kernel.ptx --block 256 --grid 16 --param n=4096"
+    "phases",
+    cls=Command,
+    example="ptxwcet annotate phases kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options
 @options.report_options
 @click.option(
     "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="The warp's number."
 )
-def phases(warp: int, form: str, **given: Any) -> int:
+def annotate_phases(warp: int, form: str, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.
 
     Repeats are printed once, with how often and how many cycles apart they come again.

@@ -1,20 +1,25 @@
-"""JSON schemas (draft 2020-12) of reports, made from the types of their data models.
+"""``ptxwcet explain schema``: JSON schemas (draft 2020-12) of reports, out of their data models.
 
 A dataclass is an object with exactly its fields; its docstring describes it. A report carries a
 digest of its content beside them (:mod:`ptxwcet.support.seals`). The reports have
-the names of :data:`REPORTS`: ``ptxwcet schema NAME`` prints one.
+the names of :data:`REPORTS`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import types
 from collections.abc import Mapping
 from enum import Enum, EnumMeta
 from importlib import import_module
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import click
+
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import echo
 from ptxwcet.support.seals import DIGEST
 
 REPORTS: Mapping[str, tuple[str, str]] = {
@@ -38,6 +43,16 @@ REPORTS: Mapping[str, tuple[str, str]] = {
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+@click.command("schema", cls=Command, example="ptxwcet explain schema report")
+@click.argument("report", type=click.Choice(list(REPORTS)), default="report", metavar="[REPORT]")
+def explain_schema(report: str) -> None:
+    """Print the JSON schema of a REPORT: what --format json of a command writes.
+
+    REPORT is report (of bounds), if it is left out; another word lists all.
+    """
+    echo(json.dumps(schema_of(report), indent=2))
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""``ptxwcet phases``: the execution and idle phases of a warp."""

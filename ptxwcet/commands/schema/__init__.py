@@ -1,1 +1,0 @@
-"""``ptxwcet schema``: the JSON schema of a report."""

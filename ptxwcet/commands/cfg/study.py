@@ -106,11 +106,6 @@ def branch_rows(described: DescribedKernel) -> list[tuple[str, str, str, str, st
         condition = ""
         if instruction.guard is not None:
             condition = reader.condition(instruction.guard, holds=True)[0]
-        rows.append(_row(described, one, place_of(instruction), condition))
+        name, place = described.cfg.name(BlockId(one.block)), place_of(instruction)
+        rows.append((name, place, one.kind.value, one.how, condition))
     return rows
-
-
-def _row(
-    described: DescribedKernel, one: BranchKind, place: str, condition: str
-) -> tuple[str, str, str, str, str]:
-    return described.cfg.name(BlockId(one.block)), place, one.kind.value, one.how, condition

@@ -5,7 +5,6 @@ Colours are the page's own (``var(--c0)``), so that a picture is dark where the 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
@@ -17,8 +16,8 @@ from ptxwcet.commands.simulate.picture import assign_lanes, execution_spans
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.page.parts import themed
+from ptxwcet.report.page.pictures import picture_bytes
 from ptxwcet.simulator.run import IssueEvent
-from ptxwcet.support.printable import printable_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +124,7 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context({"svg.hashsalt": "ptxwcet", "svg.fonttype": "none", "font.size": 9}):
+    with rc_context({"font.size": 9}):
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         plot = figure.subplots()
         for number, name in enumerate(METHODS):
@@ -134,9 +133,8 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
         plot.yaxis.set_major_formatter("{x:,.0f}")
         plot.grid(color="#cccccc", lw=0.6)
         plot.legend(fontsize=8)
-        sink = io.BytesIO()
-        figure.savefig(sink, format="svg", metadata={"Date": None}, transparent=True)
-    return themed(printable_picture(sink.getvalue().decode()), prefix)
+        drawn = picture_bytes(figure, "svg", transparent=True)
+    return themed(drawn.decode(), prefix)
 
 
 def _line(plot: Axes, curve: Curve, name: str, colour: str) -> None:

@@ -56,7 +56,7 @@ def render_page(page: Page) -> str:
         grouped=grouped_accesses,
         loop_rows=_loop_rows,
         loop_text=loop_text,
-        certificate_text=_certificate_text,
+        certificate_text=lambda row: json.dumps(asdict(row)),
         graph_data=_graph_data,
         phases_svg=lambda warp: Markup(phases_svg(warp)),
         gantt_svg=lambda run: Markup(gantt_svg(run)),
@@ -96,8 +96,3 @@ def _loop_rows(kernel: KernelPage) -> list[_LoopLine]:
     if isinstance(kernel.graph, str):
         return []
     return [_LoopLine(loop.name, "", "", "", loop.reason) for loop in kernel.graph.loops]
-
-
-def _certificate_text(row: CertificateRow) -> str:
-    """A certificate as the JSON report has it."""
-    return json.dumps(asdict(row))

@@ -17,7 +17,6 @@ from ptxwcet.commands.page.curves import Curve
 from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.commands.page.study import KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.report.access_rows import AccessRow, access_rows
@@ -119,7 +118,9 @@ def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> P
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file.
     """
     bounded = tuple(
-        study.analysis if isinstance(study.analysis, KernelAnalysis) else _refusal(study)
+        RefusedKernel(study.kernel, study.analysis)
+        if isinstance(study.analysis, tuple)
+        else study.analysis
         for study in answer.answered
     )
     analyses = Answer(answer.path, answer.sha256, answer.machine, bounded)
@@ -136,11 +137,6 @@ def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> P
     )
     failures = internal_errors(analyses, report.kernels)
     return Page(report, kernels, made_true, made, tuple(failures))
-
-
-def _refusal(study: KernelStudy) -> RefusedKernel:
-    assert isinstance(study.analysis, tuple)
-    return RefusedKernel(study.kernel, study.analysis)
 
 
 def _kernel(
@@ -241,15 +237,12 @@ def _graph(study: KernelStudy, paid: Mapping[int, int]) -> GraphData | str:
             for block in flow.cfg.blocks
         }
     divergent = study.divergent if isinstance(study.divergent, StandingEdges) else None
-    facts = PathFacts(_by_block(flow.cfg, paid), executions, study.worst_edges)
-    return build_graph(flow, divergent, facts)
-
-
-def _by_block(cfg: ControlFlowGraph, paid: Mapping[int, int]) -> dict[int, int]:
-    return {
+    cycles: dict[int, int] = {
         block.id: sum(paid.get(index, 0) for index in range(block.start, block.end))
-        for block in cfg.blocks
+        for block in flow.cfg.blocks
     }
+    facts = PathFacts(cycles, executions, study.worst_edges)
+    return build_graph(flow, divergent, facts)
 
 
 def _accesses(study: KernelStudy, lines: SourceLines) -> tuple[AccessRow, ...] | str:

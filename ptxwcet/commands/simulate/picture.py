@@ -56,7 +56,8 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
     ticks = []
     for warp in warps:
         ticks.append((base + 0.35, f"warp {warp}"))
-        _draw_phases(axes, [event for event, _ in lanes[warp]], base)
+        spans = execution_spans([event for event, _ in lanes[warp]])
+        axes.broken_barh([(a, b - a) for a, b in spans], (base, 0.7), facecolors="0.2")
         top = base + 1.0
         for event, lane in lanes[warp]:
             y = top + lane
@@ -82,16 +83,11 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
     try:
         sink = io.BytesIO()
         form = path.suffix[1:]
-        metadata = _fixed_metadata(path)
+        metadata = {"Date": None} if form == "svg" else {}  # equal runs give equal bytes
         figure.savefig(sink, format=form, dpi=110, bbox_inches="tight", metadata=metadata)
         write_bytes(path, sink.getvalue(), "PW233")
     finally:
         pyplot.close(figure)
-
-
-def _fixed_metadata(path: Path) -> dict[str, str | None]:
-    """What a picture says of itself: no date, so that equal runs give equal bytes."""
-    return {"Date": None} if path.suffix == ".svg" else {}
 
 
 def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
@@ -105,12 +101,6 @@ def assign_lanes(events: list[IssueEvent]) -> list[tuple[IssueEvent, int]]:
         ends[lane] = event.end_cycle
         placed.append((event, lane))
     return placed
-
-
-def _draw_phases(axes: object, events: list[IssueEvent], base: float) -> None:
-    """Draws a bar over the cycles in which any instruction of the warp initiates."""
-    bars = [(begin, end - begin) for begin, end in execution_spans(events)]
-    axes.broken_barh(bars, (base, 0.7), facecolors="0.2")  # type: ignore[attr-defined]
 
 
 def execution_spans(events: list[IssueEvent]) -> list[tuple[int, int]]:

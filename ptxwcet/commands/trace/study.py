@@ -115,7 +115,11 @@ def trace_launch(
     module = read_module(request)
     launch, facts = open_launch(request, module)
     _require_variety(launch, policy, options)
-    _require_instructions(launch.kernel)
+    if not launch.kernel.instructions:
+        message = (
+            f"kernel {launch.kernel.readable} has no instructions, so there is nothing to trace"
+        )
+        raise PtxwcetError.of("PW692", message, launch.kernel.span, help="trace another kernel")
     plan = plan_grid(launch, module, machine, options.grid)
     paths = LaunchPaths(request, module, launch, facts, machine, options.max_instructions)
     if not options.execute:
@@ -158,12 +162,6 @@ def same_runs(launch: LaunchFile, runs: int, otherwise: str) -> PtxwcetError:
         help='give the launch file an array with a seed (init = "uniform" or "integers"), '
         f"or {otherwise}",
     )
-
-
-def _require_instructions(kernel: Kernel) -> None:
-    if not kernel.instructions:
-        message = f"kernel {kernel.readable} has no instructions, so there is nothing to trace"
-        raise PtxwcetError.of("PW692", message, kernel.span, help="trace another kernel")
 
 
 class LaunchPaths:

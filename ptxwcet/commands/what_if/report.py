@@ -100,14 +100,9 @@ def _kernel_lines(kernel: VariantsRow) -> Iterator[str]:
 def _cells(
     values: tuple[str, int | None, float | None, int | None, float | None], has_launch: bool
 ) -> tuple[str, ...]:
-    name, cycles, growth, launch, launch_growth = values
-    pairs = [(cycles, growth), (launch, launch_growth)][: 2 if has_launch else 1]
-    return (name, *(text for pair in pairs for text in (_count(pair[0]), _percent(pair[1]))))
-
-
-def _count(cycles: int | None) -> str:
-    return "-" if cycles is None else f"{cycles:,}"
-
-
-def _percent(growth: float | None) -> str:
-    return "" if growth is None else f"{growth:+.1f} %"
+    name, *figures = values
+    cells = [name]
+    for cycles, growth in zip(figures[::2], figures[1::2], strict=True):
+        cells.append("-" if cycles is None else f"{cycles:,}")
+        cells.append("" if growth is None else f"{growth:+.1f} %")
+    return tuple(cells if has_launch else cells[:3])

@@ -95,8 +95,8 @@ def _insertions(module: Module, points: KernelPoints, names: AddedNames) -> Iter
     for item in module.items:  # prototypes must keep agreeing with the definition
         if isinstance(item, Kernel) and item.is_entry and item.name == kernel.name:
             yield _parameters(item, names)
-    brace = _body_start(kernel)
-    yield Insertion(brace + 1, "\n" + entry_code(names))
+    start, head = _head(kernel)
+    yield Insertion(start + len(head) + 1, "\n" + entry_code(names))
     for number, point in enumerate(points.blocks):
         what = f"{point.ipoint.label}, line {point.ipoint.line}"
         yield _before(text, point.offset, point_code(names, number, what))
@@ -119,11 +119,6 @@ def _head(kernel: Kernel) -> tuple[int, str]:
     keyword = IS_FUNCTION.match(text, start)
     assert keyword is not None, "a kernel's span starts with its head"
     return start, blank_comments(text[start : head_end(text, keyword.end())])
-
-
-def _body_start(kernel: Kernel) -> int:
-    start, head = _head(kernel)
-    return start + len(head)
 
 
 def _parameters(kernel: Kernel, names: AddedNames) -> Insertion:

@@ -98,7 +98,7 @@ def fill_table(
     states = count_states(len(string), warps)
     remaining = np.zeros(states, np.int32)
     ranks = rank_table(len(string), warps)
-    kinds = _kinds(string)
+    kinds = np.array([letter == "C" for letter in string], np.int64)
     capacities = np.array([load_store, cores], np.int64)
     most = _most_choices(string, warps, load_store, cores)
     reached = np.full(len(string), warps, np.int64)
@@ -120,10 +120,6 @@ def rank_table(length: int, warps: int) -> Integers:
         for j in range(1, length + 1)
     ]
     return np.array(rows, np.int64).reshape(length, warps + 1)
-
-
-def _kinds(string: str) -> Integers:
-    return np.array([letter == "C" for letter in string], np.int64)
 
 
 def _most_choices(string: str, warps: int, load_store: int, cores: int) -> int:

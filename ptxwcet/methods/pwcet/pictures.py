@@ -5,7 +5,6 @@ Each picture is drawn once and kept as SVG or PNG bytes; the same study gives th
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,7 @@ from ptxwcet.methods.pwcet.distributions import Family, Floats
 from ptxwcet.methods.pwcet.report import PwcetReport
 from ptxwcet.methods.pwcet.sample_study import Study
 from ptxwcet.methods.pwcet.tail import Fit
-from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.support.printable import printable_picture
-from ptxwcet.support.whole_files import write_bytes
+from ptxwcet.report.page.pictures import file_name, picture_bytes, write_pictures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -213,14 +210,7 @@ class Picture:
 
     def bytes(self, form: str) -> bytes:
         """The picture as ``svg`` or ``png``."""
-        from matplotlib import rc_context
-
-        sink = io.BytesIO()
-        metadata: dict[str, str | None] = {"Date": None} if form == "svg" else {"Software": None}
-        with rc_context({"svg.hashsalt": "ptxwcet", "svg.fonttype": "none"}):
-            self.figure.savefig(sink, format=form, dpi=110, metadata=metadata)
-        data = sink.getvalue()
-        return printable_picture(data.decode()).encode() if form == "svg" else data
+        return picture_bytes(self.figure, form)
 
 
 def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
@@ -249,24 +239,11 @@ def draw_plots(answer: PwcetAnswer, report: PwcetReport) -> tuple[Picture, ...]:
 
 def write_plots(pictures: Sequence[Picture], path: Path) -> None:
     """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
-    folder = path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PtxwcetError.of(
-            "PW709", f"cannot write into '{folder}': {error.strerror}", help="choose another"
-        ) from None
-    taken: set[str] = set()
-    for picture in pictures:
-        label = "".join(c if c.isalnum() or c in "-_." else "_" for c in picture.condition)
-        label = f"{path.stem}-{label}" if label else path.stem
-        name = f"{label}-{picture.name}"
-        number = 2
-        while name.casefold() in taken:  # labels that differ in the characters left out
-            name = f"{label}-{number}-{picture.name}"
-            number += 1
-        taken.add(name.casefold())
-        write_bytes(folder / f"{name}{path.suffix}", picture.bytes(path.suffix[1:]), "PW709")
+    rows = []
+    for one in pictures:
+        label = f"{file_name(one.condition)}-" if one.condition else ""
+        rows.append((label + one.name, f"{label}#-{one.name}", one.bytes))
+    write_pictures(rows, path)
 
 
 def _whole_lags(plot: Any) -> None:

@@ -8,9 +8,7 @@ bytes. The colours are those of the pages, and can be told apart by people who s
 
 from __future__ import annotations
 
-import io
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +24,9 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from ptxwcet.report.page.parts import Made, fill, page_file, themed
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.printable import printable_line, printable_picture
-from ptxwcet.support.whole_files import write_bytes
+from ptxwcet.report.page.pictures import file_name, picture_bytes
+from ptxwcet.report.page.pictures import write_pictures as write_files
+from ptxwcet.support.printable import printable_line
 from ptxwcet.sweeps.results import sweep_text
 from ptxwcet.sweeps.results.sweep_model import (
     ColumnShares,
@@ -55,11 +53,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PACKAGE = "ptxwcet.sweeps.results"
-_SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "ptxwcet",
-    "svg.fonttype": "none",
-    "hatch.linewidth": 0.8,
-}
+_SETTINGS: dict[Any, Any] = {"hatch.linewidth": 0.8}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,16 +67,8 @@ class Picture:
 
     def bytes(self, form: str) -> bytes:
         """The picture as ``svg`` or ``png``."""
-        sink = io.BytesIO()
-        metadata: dict[str, str | None] = {"Date": None} if form == "svg" else {"Software": None}
-        with rc_context(_SETTINGS), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a letter of a name that the font does not have
-            transparent = form == "svg"
-            self.figure.savefig(
-                sink, format=form, dpi=150, metadata=metadata, transparent=transparent
-            )
-        data = sink.getvalue()
-        return printable_picture(data.decode()).encode() if form == "svg" else data
+        transparent = form == "svg"
+        return picture_bytes(self.figure, form, dpi=150, transparent=transparent, **_SETTINGS)
 
 
 def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
@@ -93,23 +79,8 @@ def draw_pictures(report: SweepReport) -> tuple[Picture, ...]:
 
 def write_pictures(pictures: Sequence[Picture], path: Path) -> None:
     """Writes the pictures, whose names begin as the path says. Raises PtxwcetError (PW709)."""
-    folder = path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"cannot write into '{folder}': {error.strerror}"
-        raise PtxwcetError(Diagnostic("PW709", message, help="choose another")) from None
-    taken: set[str] = set()
-    for picture in pictures:
-        name = "".join(one if one.isalnum() or one in "-_." else "_" for one in picture.name)
-        number = 2
-        while name.casefold() in taken:  # names that differ in the characters left out
-            name = f"{picture.kind}-{number}"
-            number += 1
-        taken.add(name.casefold())
-        write_bytes(
-            folder / f"{path.stem}-{name}{path.suffix}", picture.bytes(path.suffix[1:]), "PW709"
-        )
+    rows = ((file_name(one.name), f"{one.kind}-#", one.bytes) for one in pictures)
+    write_files(rows, path)
 
 
 def render_sweep_page(report: SweepReport, pictures: Sequence[Picture], made: Made) -> str:

@@ -113,7 +113,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 2_196,
-    "cli": 1_803,
+    "cli": 1_804,
     "commands.annotate": 571,
     "commands.bound": 2_892,
     "commands.certificates": 157,
@@ -149,7 +149,7 @@ MOST_LINES = {
     "methods.instrument": 1_620,
     "methods.makespan": 2_371,
     "methods.pwcet": 4_782,
-    "opened": 1_820,
+    "opened": 1_826,
     "ptx": 4_315,
     "report": 801,
     "simulator": 4_538,

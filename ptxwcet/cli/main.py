@@ -148,12 +148,12 @@ class _Commands(click.Group):
 
 def _require_file(word: str) -> None:
     """click.UsageError for a word, as of a command, that is the name of no file."""
-    # here: of a word that is a command, or a file's, nothing is near
-    from difflib import get_close_matches
-
-    near = get_close_matches(word.lower(), _COMMANDS, 1)
     is_word = word.replace("-", "").replace("_", "").isalpha()
     if is_word and not os.path.exists(word):
+        # here: of a command or a file nothing is near
+        from difflib import get_close_matches
+
+        near = get_close_matches(word.lower(), _COMMANDS, 1)
         hint = f"did you mean {near[0]}?" if near else "ptxwcet --help lists the commands"
         raise click.UsageError(f"'{word}' is no command, and no file of that name is here: {hint}")
 

@@ -23,7 +23,8 @@ import numpy as np
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.values import integers, ranges
 from ptxwcet.flow.values.intervals import Interval, around
-from ptxwcet.flow.values.operands import LaneState, Transfer, integer_of, read_operand
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.operands import Transfer, integer_of, read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.operation import operation_of

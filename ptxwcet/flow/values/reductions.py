@@ -129,25 +129,13 @@ def _sum(values: Interval, sizes: Interval) -> Interval:
     return around(end * size for end in ends for size in (sizes.low, sizes.high))
 
 
-def _common_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(0, values.high)
-
-
-def _all_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(values.low, (1 << values.high.bit_length()) - 1)
-
-
-def _odd_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(0, (1 << values.high.bit_length()) - 1)
-
-
 _RULES: Mapping[str, _Rule] = {
     "min": _one_of_them,
     "max": _one_of_them,
     "add": _sum,
-    "and": _common_bits,
-    "or": _all_bits,
-    "xor": _odd_bits,
+    "and": lambda values, _: Interval(0, values.high),
+    "or": lambda values, _: Interval(values.low, (1 << values.high.bit_length()) - 1),
+    "xor": lambda values, _: Interval(0, (1 << values.high.bit_length()) - 1),
 }
 """By operation: from the numbers of the lanes, and how many lanes there are, to those of the
 result. A sum may leave its type; bit strings have no sign."""

@@ -35,10 +35,6 @@ Terms = Mapping[Symbol, Number]
 _NO_TERMS: Terms = MappingProxyType({})
 
 
-def _no_terms() -> Terms:
-    return _NO_TERMS
-
-
 class CauseKind(Enum):
     """Why a value is not known."""
 
@@ -136,7 +132,7 @@ class Known:
     """A value known in every lane (or in the ``valid`` ones); see the module docstring."""
 
     base: Number
-    terms: Terms = field(default_factory=_no_terms)
+    terms: Terms = field(default_factory=lambda: _NO_TERMS)
     valid: Mask | None = None
     otherwise: frozenset[Cause] = frozenset()
 

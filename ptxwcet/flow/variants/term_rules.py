@@ -436,10 +436,6 @@ def _joined(either: bool) -> Rule:
     ]
 
 
-def _opposite(case: Case, part: Part) -> Cases:
-    return [(case, Opposite(part.predicate(case, 0)))]
-
-
 RULES: Mapping[Op, Rule] = {
     Op.ADD: _ring(1),
     Op.SUB: _ring(-1),
@@ -467,7 +463,7 @@ RULES: Mapping[Op, Rule] = {
 RULES_OF_PREDICATES: Mapping[Op, Rule] = {
     Op.AND: _joined(False),
     Op.OR: _joined(True),
-    Op.NOT: _opposite,
+    Op.NOT: lambda case, part: [(case, Opposite(part.predicate(case, 0)))],
     Op.ZEXT: _truth,
 }
 """Of arguments of one bit."""

@@ -156,7 +156,7 @@ MOST_LINES = {
     "opened": 1_813,
     "ptx": 4_315,
     "report": 801,
-    "simulator": 4_538,
+    "simulator": 4_463,
     "support": 3_145,
     "sweeps.results": 2_080,
     "sweeps": 3_937,

@@ -1,18 +1,133 @@
-"""Semantics of integer, logic, shift and bit-field instructions."""
+"""Semantics of integer, logic, shift and bit-field instructions.
+
+Of extended precision ``.cc`` writes the carry flag, addc and its kin read it. Executed are the
+forms that the manual has: rows of ``ptxwcet.ir.permitted_rows``; those of floating-point types have
+builders of their own.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ptxwcet.emulator import integer, memory_ops
-from ptxwcet.emulator.carry_rows import CARRY_ROWS, WITH_CARRY
-from ptxwcet.emulator.integer_forms import permitted
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, types_of
-from ptxwcet.ir.kernel import Immediate, Instruction, Pair
+from ptxwcet.ir.kernel import CARRY, Immediate, Instruction, Pair
+from ptxwcet.ir.operation import NumberKind, number_type
+from ptxwcet.ir.permitted import Form, matching
+from ptxwcet.ir.permitted_rows import FORMS
+
+
+def permitted(name: str, builder: Builder) -> Builder:
+    """The builder for the forms of an opcode, raising Unsupported for anything else."""
+    forms = _INTEGER_FORMS[name]
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        found, reason = matching(forms, instruction.modifiers)
+        if not found:
+            raise Unsupported(reason)
+        return builder(context, instruction)
+
+    return build
+
+
+def _is_integer(form: Form) -> bool:
+    kinds = [number_type(word) for word in form.types.split()]
+    return all(kind is not None and kind.kind is not NumberKind.FLOAT for kind in kinds)
+
+
+_INTEGER_FORMS: Mapping[str, tuple[Form, ...]] = {
+    name: tuple(form for form in forms if form.documented and _is_integer(form))
+    for name, forms in FORMS.items()
+}
+
+
+Sum = Callable[[Array, Array, Array], tuple[Array, Array]]
+
+
+def _added(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """a + b + carry and the carry out, of unsigned numbers."""
+    first = a + b
+    total = first + carry.astype(a.dtype)
+    return total, (first < a) | (total < first)
+
+
+def _subtracted(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
+    """a - b - borrow and the borrow out, of unsigned numbers."""
+    first = a - b
+    total = first - borrow.astype(a.dtype)
+    return total, (a < b) | (first < total)
+
+
+def _write_carry(frame: Frame, carry: Array) -> None:
+    old = frame.registers[CARRY]
+    frame.registers[CARRY] = carry if frame.mask is None else np.where(frame.mask, carry, old)
+
+
+def _sum(operation: Sum, *, reads: bool) -> Builder:
+    def build(context: Context, instruction: Instruction) -> Step:
+        sets_carry = "cc" in instruction.modifiers
+        name = types_of(instruction)[-1]
+        unsigned = f"u{name[1:]}"
+        destination, *sources = instruction.operands
+        target = writer(context, destination)
+        a, b = (reader(context, source, unsigned) for source in sources)
+        none = np.zeros(context.lanes, dtype=bool)
+
+        def step(frame: Frame) -> None:
+            carry = frame.registers[CARRY] if reads else none
+            total, out = operation(a(frame), b(frame), carry)
+            target(frame, total)
+            if sets_carry:
+                _write_carry(frame, out)
+
+        return step
+
+    return build
+
+
+def _product_sum(*, reads: bool) -> Builder:
+    def build(context: Context, instruction: Instruction) -> Step:
+        low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
+        name = types_of(instruction)[-1]
+        kind = np.dtype(f"u{int(name[1:]) // 8}")
+        destination, *sources = instruction.operands
+        target = writer(context, destination)
+        a, b = (reader(context, source, name) for source in sources[:2])
+        c = reader(context, sources[2], f"u{name[1:]}")
+        none = np.zeros(context.lanes, dtype=bool)
+
+        def step(frame: Frame) -> None:
+            x, y = a(frame), b(frame)
+            product = x * y if low else integer.multiply_high(x, y)
+            carry = frame.registers[CARRY] if reads else none
+            total, out = _added(np.ascontiguousarray(product).view(kind), c(frame), carry)
+            target(frame, total)
+            if sets_carry:
+                _write_carry(frame, out)
+
+        return step
+
+    return build
+
+
+WITH_CARRY: Rows = {
+    "add": _sum(_added, reads=False),
+    "sub": _sum(_subtracted, reads=False),
+    "mad": _product_sum(reads=False),
+}
+"""The forms with ``.cc`` of opcodes that do without it otherwise."""
+
+CARRY_ROWS: Rows = {
+    "addc": _sum(_added, reads=True),
+    "subc": _sum(_subtracted, reads=True),
+    "madc": _product_sum(reads=True),
+}
+"""Opcodes that read the carry flag."""
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:

@@ -25,8 +25,9 @@ from ptxwcet.emulator.launch_model import (
     LaunchArgument,
     LaunchFile,
     LaunchVariable,
+    locate,
+    read_toml,
 )
-from ptxwcet.emulator.launch_text import locate, read_toml
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant

@@ -24,8 +24,7 @@ from ptxwcet.emulator.launch import (
 )
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
-from ptxwcet.emulator.path_lines import path_lines
-from ptxwcet.emulator.result_files import write_arrays, write_lines
+from ptxwcet.emulator.result_files import path_lines, write_arrays, write_lines
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine

@@ -14,13 +14,13 @@ import numpy as np
 from ptxwcet.emulator import mbarriers
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.mbarriers import Phase
-from ptxwcet.emulator.memory_access import checked_words
-from ptxwcet.emulator.memory_ops import (
+from ptxwcet.emulator.memory_access import (
     ONES,
     Access,
     active_lanes,
     address_reader,
     checked,
+    checked_words,
     placed,
     report_access,
     track,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ptxwcet.emulator import integer, memory_ops
+from ptxwcet.emulator import integer, memory_access
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, types_of
@@ -220,7 +220,7 @@ def _division(operation: Operation) -> Builder:
         divisor = reader(context, instruction.operands[2], name)
 
         def step(frame: Frame) -> None:
-            memory_ops.divide_checked(frame, instruction, divisor(frame))
+            memory_access.divide_checked(frame, instruction, divisor(frame))
             run(frame)
 
         return step

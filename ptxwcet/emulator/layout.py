@@ -10,9 +10,8 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
-from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
+from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races, orders_some_warps
 from ptxwcet.emulator.registers import Unsupported, dtype_of, literal
-from ptxwcet.emulator.synchronisation import orders_some_warps
 from ptxwcet.ir.kernel import Immediate, Kernel, Module, Parameter, Variable
 from ptxwcet.ptx.declarations import type_bytes
 from ptxwcet.ptx.initialisers import constant

@@ -35,7 +35,7 @@ from ptxwcet.emulator.matrix_forms import (
     registers_of,
 )
 from ptxwcet.emulator.memory import INITIALISED
-from ptxwcet.emulator.memory_ops import (
+from ptxwcet.emulator.memory_access import (
     ONES,
     Access,
     Locate,

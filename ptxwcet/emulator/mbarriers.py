@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory_access import SCOPES, checked_words
-from ptxwcet.emulator.memory_ops import (
+from ptxwcet.emulator.memory_access import (
     ONES,
+    SCOPES,
     Access,
     active_lanes,
     address_reader,
+    checked_words,
     placed,
     report_access,
     space_of,

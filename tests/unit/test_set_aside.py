@@ -18,7 +18,7 @@ from ptxwcet.commands.bound.formula import bound_symbolic
 from ptxwcet.commands.bound.formula_search import LaunchFormula
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.memory.arrays import accesses_kept, require_accessed
+from ptxwcet.memory.analysis import accesses_kept, require_accessed
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 

@@ -249,7 +249,7 @@ def arrive(context: Context, instruction: Instruction) -> Step:
     return step
 
 
-def _transaction(operation: Change, releases: bool) -> Callable[[Context, Instruction], Step]:
+def _transaction(operation: Change) -> Callable[[Context, Instruction], Step]:
     def build(context: Context, instruction: Instruction) -> Step:
         checked_words(instruction, frozenset({"relaxed"}) | SCOPES | SPACES)
         access = object_access(context, instruction, instruction.operands[0])
@@ -257,17 +257,17 @@ def _transaction(operation: Change, releases: bool) -> Callable[[Context, Instru
 
         def step(frame: Frame) -> None:
             lanes = active_lanes(frame)
-            change(frame, access, (lanes, numbers(frame)[lanes], operation, releases))
+            change(frame, access, (lanes, numbers(frame)[lanes], operation, False))
 
         return step
 
     return build
 
 
-expect_bytes = _transaction(Phase.expect, False)
+expect_bytes = _transaction(Phase.expect)
 """``mbarrier.expect_tx``."""
 
-complete_bytes = _transaction(Phase.complete, False)
+complete_bytes = _transaction(Phase.complete)
 """``mbarrier.complete_tx``."""
 
 

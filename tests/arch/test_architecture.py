@@ -115,7 +115,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 3_507,
+    "bounds": 3_508,
     "cli": 1_722,
     "commands.annotate": 457,
     "commands.bound": 2_915,
@@ -160,7 +160,7 @@ MOST_LINES = {
     "support": 3_145,
     "sweeps.results": 2_080,
     "sweeps": 3_937,
-    "timing": 2_521,
+    "timing": 2_513,
     "trace": 1_209,
     "validate": 4_084,
     "warp": 846,

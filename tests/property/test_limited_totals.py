@@ -12,7 +12,7 @@ from issue_trace import trace_issue
 from warp_nodes import bodies, direct_steps, instructions, repeats
 
 from ptxwcet.bounds.analysis import WarpSection
-from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
     Choice,

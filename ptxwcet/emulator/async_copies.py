@@ -15,7 +15,6 @@ from ptxwcet.emulator import mbarriers
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.mbarriers import Phase
 from ptxwcet.emulator.memory_access import (
-    ONES,
     Access,
     active_lanes,
     address_reader,
@@ -25,7 +24,7 @@ from ptxwcet.emulator.memory_access import (
     report_access,
     track,
 )
-from ptxwcet.emulator.pending import INCOMING, OUTGOING, BarrierPhase, Copy
+from ptxwcet.emulator.pending import INCOMING, ONES, OUTGOING, BarrierPhase, Copy
 from ptxwcet.emulator.races import READ, WRITE
 from ptxwcet.emulator.registers import (
     Context,

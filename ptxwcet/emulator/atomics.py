@@ -11,7 +11,6 @@ from ptxwcet.emulator import floating
 from ptxwcet.emulator.conversion import as_float, to_float
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.memory_access import (
-    ONES,
     SCOPES,
     access_of,
     active_lanes,
@@ -20,6 +19,7 @@ from ptxwcet.emulator.memory_access import (
     track,
     without_policy,
 )
+from ptxwcet.emulator.pending import ONES
 from ptxwcet.emulator.races import STRONG
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import elements_of, types_of

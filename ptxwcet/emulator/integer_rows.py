@@ -68,44 +68,29 @@ def _write_carry(frame: Frame, carry: Array) -> None:
     frame.registers[CARRY] = carry if frame.mask is None else np.where(frame.mask, carry, old)
 
 
-def _sum(operation: Sum, *, reads: bool) -> Builder:
-    def build(context: Context, instruction: Instruction) -> Step:
-        sets_carry = "cc" in instruction.modifiers
-        name = types_of(instruction)[-1]
-        unsigned = f"u{name[1:]}"
-        destination, *sources = instruction.operands
-        target = writer(context, destination)
-        a, b = (reader(context, source, unsigned) for source in sources)
-        none = np.zeros(context.lanes, dtype=bool)
+def _carrying(operation: Sum, *, reads: bool) -> Builder:
+    """The operation on two operands, or on the product of two and a third one."""
 
-        def step(frame: Frame) -> None:
-            carry = frame.registers[CARRY] if reads else none
-            total, out = operation(a(frame), b(frame), carry)
-            target(frame, total)
-            if sets_carry:
-                _write_carry(frame, out)
-
-        return step
-
-    return build
-
-
-def _product_sum(*, reads: bool) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
         name = types_of(instruction)[-1]
-        kind = np.dtype(f"u{int(name[1:]) // 8}")
-        destination, *sources = instruction.operands
+        unsigned = f"u{name[1:]}"
+        destination, *factors, last = instruction.operands
         target = writer(context, destination)
-        a, b = (reader(context, source, name) for source in sources[:2])
-        c = reader(context, sources[2], f"u{name[1:]}")
+        kind = name if len(factors) > 1 else unsigned
+        first, second = (
+            [reader(context, one, kind) for one in factors],
+            reader(context, last, unsigned),
+        )
         none = np.zeros(context.lanes, dtype=bool)
 
         def step(frame: Frame) -> None:
-            x, y = a(frame), b(frame)
-            product = x * y if low else integer.multiply_high(x, y)
+            a, *others = [read(frame) for read in first]
+            if others:
+                product = a * others[0] if low else integer.multiply_high(a, others[0])
+                a = np.ascontiguousarray(product).view(f"u{product.itemsize}")
             carry = frame.registers[CARRY] if reads else none
-            total, out = _added(np.ascontiguousarray(product).view(kind), c(frame), carry)
+            total, out = operation(a, second(frame), carry)
             target(frame, total)
             if sets_carry:
                 _write_carry(frame, out)
@@ -115,19 +100,9 @@ def _product_sum(*, reads: bool) -> Builder:
     return build
 
 
-WITH_CARRY: Rows = {
-    "add": _sum(_added, reads=False),
-    "sub": _sum(_subtracted, reads=False),
-    "mad": _product_sum(reads=False),
-}
+_SUMS: Mapping[str, Sum] = {"add": _added, "sub": _subtracted, "mad": _added}
+_WITH_CARRY = {name: _carrying(operation, reads=False) for name, operation in _SUMS.items()}
 """The forms with ``.cc`` of opcodes that do without it otherwise."""
-
-CARRY_ROWS: Rows = {
-    "addc": _sum(_added, reads=True),
-    "subc": _sum(_subtracted, reads=True),
-    "madc": _product_sum(reads=True),
-}
-"""Opcodes that read the carry flag."""
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:
@@ -175,7 +150,7 @@ def _saturating(plain: Operation, clamped: Operation) -> Builder:
             return apply(context, instruction, clamped, ("s32", "s32"))
         if "cc" in instruction.modifiers:
             assert instruction.opcode is not None
-            return WITH_CARRY[instruction.opcode.name](context, instruction)
+            return _WITH_CARRY[instruction.opcode.name](context, instruction)
         return ordinary(context, instruction)
 
     return build
@@ -194,19 +169,15 @@ def _multiply(context: Context, instruction: Instruction) -> Step:
 def _multiply_add(context: Context, instruction: Instruction) -> Step:
     name = types_of(instruction)[0]
     if "cc" in instruction.modifiers:
-        return WITH_CARRY["mad"](context, instruction)
-    words = instruction.modifiers
-    if "sat" in words:
-        held: Operation = lambda a, b, c: integer.saturated_add(  # noqa: E731
-            integer.multiply_high(a, b), c
-        )
-        return apply(context, instruction, held, (name,) * 3)
-    if "lo" in words:
-        low: Operation = lambda a, b, c: a * b + c  # noqa: E731
-        return apply(context, instruction, low, (name,) * 3)
-    if "hi" in words:
-        high: Operation = lambda a, b, c: integer.multiply_high(a, b) + c  # noqa: E731
-        return apply(context, instruction, high, (name,) * 3)
+        return _WITH_CARRY["mad"](context, instruction)
+    kinds: dict[str, Operation] = {
+        "sat": lambda a, b, c: integer.saturated_add(integer.multiply_high(a, b), c),
+        "lo": lambda a, b, c: a * b + c,
+        "hi": lambda a, b, c: integer.multiply_high(a, b) + c,
+    }
+    for word, operation in kinds.items():  # saturated are high parts
+        if word in instruction.modifiers:
+            return apply(context, instruction, operation, (name,) * 3)
     wide = f"{name[0]}{int(name[1:]) * 2}"
     return apply(
         context, instruction, lambda a, b, c: integer.multiply_wide(a, b) + c, (name, name, wide)
@@ -228,16 +199,14 @@ def _division(operation: Operation) -> Builder:
     return build
 
 
-def _shift(operation: Operation) -> Builder:
-    return lambda context, instruction: apply(
-        context, instruction, operation, (types_of(instruction)[-1], "u32")
-    )
+def _reading(operation: Operation, *kinds: str) -> Builder:
+    """An operation on operands of these types; those without one have the instruction's."""
 
+    def build(context: Context, instruction: Instruction) -> Step:
+        own = types_of(instruction)[-1]
+        return apply(context, instruction, operation, tuple(kind or own for kind in kinds))
 
-def _counted(operation: Operation) -> Builder:
-    return lambda context, instruction: apply(
-        context, instruction, operation, (types_of(instruction)[-1],)
-    )
+    return build
 
 
 def _logic3(context: Context, instruction: Instruction) -> Step:
@@ -371,25 +340,6 @@ def _bit_mask(context: Context, instruction: Instruction) -> Step:
     return apply(context, instruction, operation, ("u32", "u32"))
 
 
-def _nth_set(context: Context, instruction: Instruction) -> Step:
-    return apply(context, instruction, integer.nth_set, ("b32", "u32", "s32"))
-
-
-def _zero_test(context: Context, instruction: Instruction) -> Step:
-    operation: Operation = lambda a: (a == 0).astype(a.dtype)  # noqa: E731
-    return apply(context, instruction, operation, (types_of(instruction)[-1],))
-
-
-def _field_extract(context: Context, instruction: Instruction) -> Step:
-    name = types_of(instruction)[-1]
-    return apply(context, instruction, integer.field_extract, (name, "u32", "u32"))
-
-
-def _field_insert(context: Context, instruction: Instruction) -> Step:
-    name = types_of(instruction)[-1]
-    return apply(context, instruction, integer.field_insert, (name, name, "u32", "u32"))
-
-
 _BUILDERS: Rows = {
     "add": _saturating(operator.add, integer.saturated_add),
     "sub": _saturating(operator.sub, integer.saturated_subtract),
@@ -404,13 +354,13 @@ _BUILDERS: Rows = {
     "dp4a": _dot4,
     "dp2a": _dot2,
     "sad": _same_type(integer.difference_added, 3),
-    "cnot": _zero_test,
+    "cnot": _reading(lambda a: (a == 0).astype(a.dtype), ""),
     "bfind": _find,
     "prmt": _permute,
-    "fns": _nth_set,
+    "fns": _reading(integer.nth_set, "b32", "u32", "s32"),
     "szext": _sign_extend,
     "bmsk": _bit_mask,
-    **CARRY_ROWS,
+    **{f"{name}c": _carrying(operation, reads=True) for name, operation in _SUMS.items()},
     "neg": _same_type(integer.negate, 1),
     "abs": _same_type(integer.absolute, 1),
     "and": _same_type(operator.and_, 2),
@@ -418,14 +368,14 @@ _BUILDERS: Rows = {
     "xor": _same_type(operator.xor, 2),
     "not": _same_type(operator.invert, 1),
     "lop3": _logic3,
-    "shl": _shift(integer.shift_left),
-    "shr": _shift(integer.shift_right),
+    "shl": _reading(integer.shift_left, "", "u32"),
+    "shr": _reading(integer.shift_right, "", "u32"),
     "shf": _funnel,
-    "bfe": _field_extract,
-    "bfi": _field_insert,
-    "popc": _counted(integer.population),
-    "clz": _counted(integer.leading_zeros),
-    "brev": _counted(integer.reversed_bits),
+    "bfe": _reading(integer.field_extract, "", "u32", "u32"),
+    "bfi": _reading(integer.field_insert, "", "", "u32", "u32"),
+    "popc": _reading(integer.population, ""),
+    "clz": _reading(integer.leading_zeros, ""),
+    "brev": _reading(integer.reversed_bits, ""),
 }
 
 INTEGER_ROWS: Rows = {name: permitted(name, builder) for name, builder in _BUILDERS.items()}

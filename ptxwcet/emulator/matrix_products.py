@@ -36,7 +36,6 @@ from ptxwcet.emulator.matrix_forms import (
 )
 from ptxwcet.emulator.memory import INITIALISED
 from ptxwcet.emulator.memory_access import (
-    ONES,
     Access,
     Locate,
     active_lanes,
@@ -45,6 +44,7 @@ from ptxwcet.emulator.memory_access import (
     space_of,
     track,
 )
+from ptxwcet.emulator.pending import ONES
 from ptxwcet.emulator.races import READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, reader, writer
 from ptxwcet.emulator.warp_masks import report

@@ -17,7 +17,6 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.memory_access import (
-    ONES,
     SCOPES,
     Access,
     active_lanes,
@@ -28,7 +27,7 @@ from ptxwcet.emulator.memory_access import (
     space_of,
     track,
 )
-from ptxwcet.emulator.pending import BarrierPhase
+from ptxwcet.emulator.pending import ONES, BarrierPhase
 from ptxwcet.emulator.races import STRONG, STRONG_READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, Unsupported, reader, writer
 from ptxwcet.ir.kernel import Instruction, Operand

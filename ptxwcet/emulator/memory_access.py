@@ -11,7 +11,7 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.memory import ALLOCATED, BASE, INITIALISED, Arena
-from ptxwcet.emulator.pending import INCOMING, OUTGOING
+from ptxwcet.emulator.pending import INCOMING, ONES, OUTGOING
 from ptxwcet.emulator.races import READ, STRONG, STRONG_READ, WRITE, orders_through_memory
 from ptxwcet.emulator.registers import (
     Context,
@@ -29,8 +29,6 @@ from ptxwcet.ir.opcodes import is_type
 from ptxwcet.ir.operands import Element, Immediate
 
 Locate = Callable[[Frame], Array]
-ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-"""A byte of one in each byte of a number of so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)

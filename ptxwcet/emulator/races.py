@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.pending import ONES
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 
@@ -27,7 +28,6 @@ _CONFLICTS = {
     STRONG: (WRITE, READ),
     STRONG_READ: (WRITE,),
 }
-_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 _SEVERAL = 255
 
 
@@ -71,7 +71,7 @@ class EpochRaces:
         if self._alone:
             return None
         tag, place = warp + 1, cell // size
-        mine = tag.astype(f"u{size}") * np.array(_ONES[size], dtype=f"u{size}")
+        mine = tag.astype(f"u{size}") * np.array(ONES[size], dtype=f"u{size}")
         bad: Array | None = None
         for other in _CONFLICTS[kind]:
             if self._used[other]:
@@ -93,8 +93,8 @@ class EpochRaces:
     def _join(self, kind: int, mine: Array, place: Array, size: int) -> None:
         tags = self._tags[kind][size]
         before = tags[place]
-        several = mine.dtype.type(_SEVERAL * _ONES[size])
-        if size > 1 and not (before == (before & _SEVERAL) * mine.dtype.type(_ONES[size])).all():
+        several = mine.dtype.type(_SEVERAL * ONES[size])
+        if size > 1 and not (before == (before & _SEVERAL) * mine.dtype.type(ONES[size])).all():
             cells = (place[:, None] * size + np.arange(size)).ravel()
             self._join(kind, np.repeat(mine.astype(np.uint8), size), cells, 1)
             return

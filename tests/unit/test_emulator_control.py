@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refusals_of
 
+from ptxwcet.emulator.executed_paths import BlockRecorder, PathBook
 from ptxwcet.emulator.launch import EmulatedLaunch, PathRun, PathStep
-from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 
 HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 

@@ -6,7 +6,7 @@ Its arrays are built on demand.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,10 +166,7 @@ class LaunchFile:
 
     def variable_bytes(self) -> dict[str, bytes]:
         """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
-        return {
-            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-            for row in self.variables
-        }
+        return _bytes_of(self.variables)
 
     def reseeded(self, number: int) -> LaunchFile:
         """The launch with the seeds of its random arrays moved on; itself for number 0.
@@ -203,11 +200,7 @@ class LaunchFile:
         """The bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
         PW425).
         """
-        return {
-            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-            for row in self.variables
-            if row.variable.space == "const"
-        }
+        return _bytes_of(row for row in self.variables if row.variable.space == "const")
 
     def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
         """Compares results, by argument name, with the expected ones.
@@ -251,6 +244,13 @@ def _value(argument: LaunchArgument) -> int | float | bytes | Array:
     if argument.parameter.is_array:
         return _exact_bytes(argument.value, argument.parameter.size_bytes, argument.name)
     return argument.value.build()
+
+
+def _bytes_of(variables: Iterable[LaunchVariable]) -> dict[str, bytes]:
+    return {
+        row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
+        for row in variables
+    }
 
 
 def _exact_bytes(source: ArraySource, size: int, name: str) -> bytes:

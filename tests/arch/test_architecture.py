@@ -136,7 +136,7 @@ MOST_LINES = {
     "commands.trace": 476,
     "commands.what_if": 318,
     "dossier": 546,
-    "emulator": 7_734,
+    "emulator": 7_729,
     "flow.certificates": 1_852,
     "flow.facts": 2_496,
     "flow.graph": 1_544,

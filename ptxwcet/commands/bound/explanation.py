@@ -13,6 +13,7 @@ from ptxwcet.bounds.explanation import (
     LaunchCycles,
     PaidCycles,
     SectionExplanation,
+    explain_launch,
 )
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.report import (

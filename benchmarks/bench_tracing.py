@@ -29,7 +29,7 @@ from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.grid_engine import simulate_grid
-from ptxwcet.simulator.grid_image import build_grid_image
+from ptxwcet.simulator.image import build_grid_image
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.timing.cost import InstructionCosts
 

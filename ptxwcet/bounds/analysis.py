@@ -24,13 +24,14 @@ from ptxwcet.timing.attribution import (
 from ptxwcet.timing.demand import (
     NO_PRICES,
     Prices,
+    find_limits,
     heaviest_cycles,
     issue_count,
+    least_over_prices,
     most_cycles,
     unit_demand,
     used_units,
 )
-from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections

@@ -28,7 +28,7 @@ def command_line() -> str:
             elif isinstance(word, bool):
                 words.append((parameter.opts if word else parameter.secondary_opts)[0])
             elif word is not None:
-                words += [parameter.opts[-1], word.text if isinstance(word, Budget) else str(word)]
+                words += [parameter.opts[-1], word.asked if isinstance(word, Budget) else str(word)]
     return shlex.join(words)
 
 

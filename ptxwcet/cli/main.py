@@ -50,7 +50,8 @@ def commands() -> None:
     """Bound the worst-case execution time of a GPU thread block from its PTX.
 
     ptxwcet FILE.ptx --block 32x32 --param K=1024 bounds the kernels of a file; it is short for
-    ptxwcet bound FILE.ptx ... (see ptxwcet bound --help for its options).
+    ptxwcet bound FILE.ptx ... (see ptxwcet bound --help for its options). Help of a command lists
+    those behind its name: ptxwcet validate attack.
     """
 
 

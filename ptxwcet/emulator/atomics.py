@@ -10,21 +10,20 @@ import numpy as np
 from ptxwcet.emulator import floating
 from ptxwcet.emulator.conversion import as_float, to_float
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory_access import SCOPES, checked_words, elements_of, without_policy
-from ptxwcet.emulator.memory_ops import (
-    ONES,
-    Access,
+from ptxwcet.emulator.memory_access import (
+    SCOPES,
+    access_of,
     active_lanes,
-    address_reader,
+    checked_words,
     placed,
-    space_of,
     track,
+    without_policy,
 )
+from ptxwcet.emulator.pending import ONES
 from ptxwcet.emulator.races import STRONG
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
-from ptxwcet.emulator.rows import types_of
-from ptxwcet.emulator.synchronisation import orders_through_memory
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.emulator.rows import elements_of, types_of
+from ptxwcet.ir.kernel import Instruction, Operand
 
 Combine = Callable[..., Array]
 """From bits in memory and bits given, of some lanes, to the bits that memory gets."""
@@ -81,13 +80,17 @@ def reduction(context: Context, instruction: Instruction) -> Step:
     return _build(context, instruction, False)
 
 
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    return elements_of(operand) or (operand,)
+
+
 def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     operation = _operation(instruction)
     operands = instruction.operands
-    targets = [writer(context, one) for one in elements_of(operands[0])] if returns else []
+    targets = [writer(context, one) for one in _elements(operands[0])] if returns else []
     count = 3 if operation.name == "cas" else 2
     location, *sources = without_policy(instruction, operands[returns:], count)
-    vectors = [elements_of(source) for source in sources]
+    vectors = [_elements(source) for source in sources]
     bits = operation.type_name
     if bits in _NARROW:
         bits = "b32" if bits.endswith("x2") else "b16"
@@ -95,9 +98,7 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     length = len(values[0])
     if returns and len(targets) != length:
         raise Unsupported("vectors of different lengths")
-    locate = address_reader(context, location)
-    orders = orders_through_memory(context.kernel, instruction)
-    access = Access(instruction, space_of(instruction), locate, bits, length, orders)
+    access = access_of(context, instruction, location, (bits, length))
     size = access.size
     unsigned = np.dtype(f"u{size}")
 

@@ -8,9 +8,9 @@ from itertools import groupby
 
 import numpy as np
 
+from ptxwcet.emulator.executed_paths import BlockRecorder
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.nodes import Barrier, Node, Reduction, Table
-from ptxwcet.emulator.path_recording import BlockRecorder
 from ptxwcet.emulator.registers import Frame, Place
 from ptxwcet.emulator.stack import EXIT, Stack
 from ptxwcet.ir.kernel import Guard

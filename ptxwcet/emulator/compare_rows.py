@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxwcet.emulator.conversion import as_float
-from ptxwcet.emulator.conversion_formats import FORMATS
+from ptxwcet.emulator.conversion import FORMATS, as_float
 from ptxwcet.emulator.convert_rows import joined
 from ptxwcet.emulator.floating import flush
 from ptxwcet.emulator.launch import Array

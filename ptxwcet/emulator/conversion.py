@@ -1,17 +1,191 @@
-"""Conversion of vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``)."""
+"""Conversion of vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``).
+
+A value to round to a binary format is (-1)^sign * significand * 2^exponent with a significand of 64
+bits, which holds every integer and every float that PTX converts; so a result is rounded once.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ptxwcet.emulator.conversion_formats import (
-    FORMATS,
-    Format,
-    exact_floats,
-    exact_integers,
-    round_to,
-)
 from ptxwcet.emulator.launch import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: bits of exponent field and fraction, its bias, what lies at the top of its range.
+
+    ``largest`` is the pattern of the largest number; ``infinity`` and ``nan`` (the one that PTX
+    gives) are None where the format has none. ``low_zeros`` are unused bits below the fraction;
+    ``largest`` and ``infinity`` are without them.
+    """
+
+    bits: int
+    fraction: int
+    bias: int
+    largest: int
+    infinity: int | None
+    nan: int | None
+    low_zeros: int = 0
+    is_signed: bool = True
+
+    @property
+    def width(self) -> int:
+        """The bits that one takes in a pair: six-bit formats have two zeros above."""
+        return 8 if self.bits == 6 else self.bits
+
+    @property
+    def one(self) -> int:
+        """The pattern of 1.0."""
+        return self.bias << self.fraction
+
+
+FORMATS = {
+    "f16": Format(16, 10, 15, 0x7BFF, 0x7C00, 0x7FFF),
+    "bf16": Format(16, 7, 127, 0x7F7F, 0x7F80, 0x7FFF),
+    "f32": Format(32, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FFFFFFF),
+    "f64": Format(64, 52, 1023, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FFFFFFFFFFFFFFF),
+    "tf32": Format(32, 10, 127, 0x3FBFF, 0x3FC00, 0x7FFFFFFF, low_zeros=13),
+    "e4m3": Format(8, 3, 7, 0x7E, None, 0x7F),
+    "e5m2": Format(8, 2, 15, 0x7B, 0x7C, 0x7F),
+    "e2m3": Format(6, 3, 1, 0x1F, None, None),
+    "e3m2": Format(6, 2, 3, 0x1F, None, None),
+    "e2m1": Format(4, 1, 1, 0x7, None, None),
+    "ue8m0": Format(8, 0, 127, 0xFE, None, 0xFF, is_signed=False),
+}
+"""The formats by name (PTX ISA, "Alternate Floating-Point Data Formats")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Exact values: (-1)^negative * significand * 2^exponent, or infinite, or NaN."""
+
+    negative: Array
+    significand: Array
+    exponent: Array
+    infinite: Array
+    nan: Array
+
+
+def exact_integers(a: Array) -> Exact:
+    """The values of integers."""
+    negative = a < 0
+    bits = a.astype(np.int64).view(np.uint64) if a.dtype.kind == "i" else a.astype(np.uint64)
+    size = np.where(negative, ~bits + np.uint64(1), bits)
+    no = np.zeros(a.shape, dtype=bool)
+    return Exact(negative, size, np.zeros(a.shape, dtype=np.int64), no, no)
+
+
+def exact_floats(a: Array) -> Exact:
+    """The values of floats of any numpy format; exact because f64 holds all of them."""
+    with np.errstate(all="ignore"):
+        bits = a.astype(np.float64).view(np.uint64)
+    field = (bits >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64)
+    fraction = bits & np.uint64((1 << 52) - 1)
+    hidden = np.where(field > 0, np.uint64(1 << 52), np.uint64(0))
+    special = field == 0x7FF
+    return Exact(
+        bits >> np.uint64(63) == 1,
+        fraction | hidden,
+        np.maximum(field, 1) - 1075,
+        special & (fraction == 0),
+        special & (fraction != 0),
+    )
+
+
+def round_to(value: Exact, target: Format, rounding: str, finite: bool = False) -> Array:
+    """The bits (uint64) of values rounded once to a format.
+
+    ``rounding`` is rn (ties to even), rna (ties away from zero), rz, rm or rp; overflow goes to
+    infinity or to the largest number as IEEE 754 has it, to NaN in formats without infinity, with
+    ``finite`` (``.satfinite``) to the largest number.
+    """
+    bits = _rounded_size(value, target, rounding)
+    away = _is_away(value.negative if target.is_signed else False & value.negative, rounding)
+    top = target.infinity if target.infinity is not None else target.nan
+    largest = np.int64(target.largest)
+    over = np.where(away, largest if finite or top is None else np.int64(top), largest)
+    bits = np.where(bits > largest, over, bits)
+    infinite = largest if finite or top is None else np.int64(top)
+    bits = np.where(value.infinite, infinite, bits)
+    if target.is_signed:
+        sign = value.negative.astype(np.int64) << (target.bits - target.low_zeros - 1)
+        bits = bits | sign
+    nan = np.int64(target.largest if target.nan is None else target.nan)
+    result: Array = np.where(value.nan, nan, bits << target.low_zeros).view(np.uint64)
+    return result
+
+
+def _is_away(negative: Array, rounding: str) -> Array:
+    """Whether a value that is no number of the format goes away from zero if it overflows."""
+    if rounding == "rz":
+        return np.zeros_like(negative)
+    return {"rm": negative, "rp": ~negative}.get(rounding, np.ones_like(negative))
+
+
+def _rounded_size(value: Exact, target: Format, rounding: str) -> Array:
+    """The magnitudes' bits (int64) with an unlimited exponent, 0 for those that vanish."""
+    size, top = _normalised(value.significand)
+    exponent = value.exponent + top
+    lowest = 1 - target.bias - (0 if target.is_signed else 1)
+    quantum = np.maximum(exponent, lowest) - target.fraction
+    drop = quantum - (exponent - 63)
+    lost = drop > 64  # less than half of the smallest number: only that it is not zero counts
+    size = np.where(lost, (size != 0).astype(np.uint64), size)
+    drop = np.minimum(drop, 64).astype(np.uint64)
+    one = np.uint64(1)
+    kept = np.where(drop == 64, np.uint64(0), size >> np.minimum(drop, np.uint64(63)))
+    rest = size - np.where(drop == 64, np.uint64(0), kept << np.minimum(drop, np.uint64(63)))
+    half = one << (drop - one)
+    odd = kept & one == 1
+    negative = value.negative & target.is_signed
+    up = {
+        "rn": (rest > half) | ((rest == half) & odd),
+        "rna": rest >= half,
+        "rz": np.zeros_like(odd),
+        "rm": negative & (rest != 0),
+        "rp": ~negative & (rest != 0),
+    }[rounding]
+    steps = kept.astype(np.int64) + up
+    field = quantum + (target.fraction + target.bias - 1)
+    bits: Array = np.maximum((field << target.fraction) + steps, 0) * (value.significand != 0)
+    return bits
+
+
+def _normalised(significand: Array) -> tuple[Array, Array]:
+    """Shifted so that bit 63 is set, and the place that this bit had (0 for zero)."""
+    size, top = significand, np.full(significand.shape, 63, dtype=np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        short = size < np.uint64(1) << np.uint64(64 - step)
+        size = np.where(short, size << np.uint64(step), size)
+        top = top - np.where(short, step, 0)
+    return size, np.where(significand == 0, 0, top)
+
+
+def _values(source: Format) -> Array:
+    """The values of all patterns of a format of at most 8 bits, as f32."""
+    values = []
+    for pattern in range(1 << source.bits):
+        size = pattern & ((1 << source.bits - 1) - 1) if source.is_signed else pattern
+        field, fraction = size >> source.fraction, size & ((1 << source.fraction) - 1)
+        if not source.is_signed:
+            number = 2.0 ** (field - source.bias)
+        elif field == 0:
+            number = fraction * 2.0 ** (1 - source.bias - source.fraction)
+        else:
+            scale = 2.0 ** (field - source.bias - source.fraction)
+            number = (fraction + (1 << source.fraction)) * scale
+        if size > source.largest and (source.nan is not None):
+            number = np.inf if size == source.infinity else np.nan
+        values.append(-number if size != pattern else number)
+    return np.array(values, dtype=np.float32)
+
+
+VALUES = {name: _values(row) for name, row in FORMATS.items() if row.bits <= 8}
+"""The values (f32) of the narrow formats by pattern."""
+
 
 INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 """Roundings to an integral value."""

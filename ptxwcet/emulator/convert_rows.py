@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxwcet.emulator import conversion
-from ptxwcet.emulator.conversion_formats import FORMATS, VALUES
+from ptxwcet.emulator.conversion import FORMATS, VALUES
 from ptxwcet.emulator.floating import canonical, flush
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer

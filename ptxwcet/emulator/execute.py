@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from ptxwcet.emulator.block_run import BlockRun, TooLongError
+from ptxwcet.emulator.executed_paths import BlockRecorder, PathBook
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions, Execution, Progress, WarpPath
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.nodes import Node, compile_nodes
 from ptxwcet.emulator.observation import Observation
-from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 from ptxwcet.emulator.registers import (
     Context,
     Frame,

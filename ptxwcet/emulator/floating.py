@@ -4,18 +4,128 @@ An :class:`Arithmetic` knows an operation three times: on numpy's own type round
 double rounded to odd from which every narrower format follows, and as exact fractions for doubles
 rounded in a direction. Approximations (``.approx``) are computed in double precision and rounded
 once; a GPU may give other bits within the errors that the ISA states.
+
+A double rounded to odd has its last bit set if the result is not exact. From it every narrower
+format is reached by one more rounding, of any kind, as if from the exact value, as long as it has
+at least two bits less (Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+Operands are numbers of formats of at most 24 bits, so that products are exact and nothing overflows
+or underflows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from ptxwcet.emulator import exact
 from ptxwcet.emulator.launch import Array
+
+_SPLITTER = float(2**27 + 1)
+
+
+def to_odd(rounded: Array, error: Array) -> Array:
+    """The nearest double and the sign of (exact - rounded) as the double rounded to odd."""
+    bits = np.ascontiguousarray(rounded).view(np.int64)
+    step = np.where((error > 0) == (rounded > 0), 1, -1)
+    wrong = (error != 0) & ((bits & 1) == 0) & np.isfinite(rounded)
+    odd: Array = np.where(wrong, bits + step, bits).view(np.float64)
+    return odd
+
+
+def two_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """x + y rounded, and its error (Knuth)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
+def two_product(x: Array, y: Array) -> tuple[Array, Array]:
+    """x * y rounded, and its error (Dekker); exact between 2**-900 and 2**900."""
+    product = x * y
+    x_high, x_low = _split(x)
+    y_high, y_low = _split(y)
+    error = x_high * y_high - product + x_high * y_low + x_low * y_high + x_low * y_low
+    return product, error
+
+
+def _split(x: Array) -> tuple[Array, Array]:
+    large = _SPLITTER * x
+    high = large - (large - x)
+    return high, x - high
+
+
+def sum_to_odd(x: Array, y: Array, *, down: bool = False) -> Array:
+    """x + y; ``down``: exact zeros get the sign that rounding towards minus infinity gives."""
+    total, error = two_sum(x, y)
+    odd = to_odd(total, error)
+    if not down:
+        return odd
+    positive = ~np.signbit(x) & ~np.signbit(y) & (x == 0) & (y == 0)
+    return np.where((total == 0) & ~positive, -0.0, odd)
+
+
+def quotient_to_odd(x: Array, y: Array) -> Array:
+    """x / y, rounded to odd."""
+    quotient = x / y
+    product, error = two_product(quotient, y)
+    rest = (x - product) - error
+    rest = np.where(np.isfinite(quotient) & np.isfinite(y), rest, 0.0)
+    return to_odd(quotient, np.where(np.signbit(y), -rest, rest))
+
+
+def root_to_odd(x: Array) -> Array:
+    """The square root, rounded to odd."""
+    root = np.sqrt(x)
+    square, error = two_product(root, root)
+    rest = np.where(np.isfinite(x) & (x > 0), (x - square) - error, 0.0)
+    return to_odd(root, rest)
+
+
+# --- doubles rounded in any direction, lane by lane -----------------------------------------------
+
+
+def rounded_fractions(values: list[Fraction | None], default: Array, rounding: str) -> Array:
+    """Exact values as doubles; None leaves ``default``. Cost: Python arithmetic for each lane."""
+    result = default.copy()
+    for lane, value in enumerate(values):
+        if value is not None:
+            result[lane] = _rounded(value, rounding)
+    return result
+
+
+def _rounded(value: Fraction, rounding: str) -> float:
+    try:
+        near = value.numerator / value.denominator
+    except OverflowError:
+        near = math.inf if value > 0 else -math.inf
+    above = near == math.inf or (near != -math.inf and Fraction(near) > value)
+    below = near == -math.inf or (near != math.inf and Fraction(near) < value)
+    down = rounding == "rm" or (rounding == "rz" and value > 0)
+    up = rounding == "rp" or (rounding == "rz" and value < 0)
+    if above and down:
+        near = math.nextafter(near, -math.inf)
+    elif below and up:
+        near = math.nextafter(near, math.inf)
+    if near == 0.0:
+        return math.copysign(0.0, value)
+    return near
+
+
+def directed_root(x: Array, rounding: str) -> Array:
+    """Square roots of doubles, rounded in a direction."""
+    result: Array = np.sqrt(x)
+    for lane in np.flatnonzero(np.isfinite(x) & (x > 0)):
+        root = float(result[lane])
+        square, exact = Fraction(root) ** 2, Fraction(float(x[lane]))
+        if square > exact and rounding in ("rm", "rz"):
+            result[lane] = math.nextafter(root, 0.0)
+        elif square < exact and rounding == "rp":
+            result[lane] = math.nextafter(root, math.inf)
+    return result
+
 
 Operation = Callable[..., Array]
 
@@ -45,7 +155,7 @@ def saturate(a: Array) -> Array:
 class Arithmetic:
     """An operation: to nearest, as an odd double (with its rounding), as an exact fraction.
 
-    ``fraction`` is None for square roots; see :func:`ptxwcet.emulator.exact.directed_root`.
+    ``fraction`` is None for square roots; see :func:`ptxwcet.emulator.floating.directed_root`.
     """
 
     nearest: Operation
@@ -57,7 +167,7 @@ def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array
     """Doubles rounded in a direction: exact arithmetic lane by lane."""
     default = operation.nearest(*values)
     if operation.fraction is None:
-        return exact.directed_root(values[0], rounding)
+        return directed_root(values[0], rounding)
     finite = np.logical_and.reduce([np.isfinite(v) for v in values])
     if operation in (DIVIDE, RECIPROCAL):
         finite &= values[-1] != 0
@@ -72,7 +182,7 @@ def directed(operation: Arithmetic, values: list[Array], rounding: str) -> Array
             if rounding == "rm" and operation in (ADD, SUBTRACT, FUSED):
                 default[number] = _zero_below(operation, lane)
         fractions.append(value)
-    return exact.rounded_fractions(fractions, default, rounding)
+    return rounded_fractions(fractions, default, rounding)
 
 
 def _zero_below(operation: Arithmetic, row: tuple[float, ...]) -> float:
@@ -90,15 +200,15 @@ def fused(a: Array, b: Array, c: Array) -> Array:
         if a.dtype == np.float64:
             return _fused_double(a, b, c)
         product = a.astype(np.float64) * b
-        return exact.sum_to_odd(product, c.astype(np.float64)).astype(a.dtype)
+        return sum_to_odd(product, c.astype(np.float64)).astype(a.dtype)
 
 
 def _fused_double(a: Array, b: Array, c: Array) -> Array:
     """By error-free transformations where nothing overflows or underflows, else by fractions."""
-    high, low = exact.two_product(a, b)
-    small_high, small_low = exact.two_sum(c, low)
-    total, rest = exact.two_sum(high, small_high)
-    result = np.asarray(total + exact.sum_to_odd(small_low, rest))
+    high, low = two_product(a, b)
+    small_high, small_low = two_sum(c, low)
+    total, rest = two_sum(high, small_high)
+    result = np.asarray(total + sum_to_odd(small_low, rest))
     sizes = np.abs(np.stack([high, a, b, c]))
     inside = (sizes < 1e290) & (sizes > 1e-270)
     safe = inside[:3].all(axis=0) & (inside[3] | (c == 0))
@@ -123,19 +233,17 @@ def _fused_fraction(a: float, b: float, c: float) -> float:
 
 
 def _odd_fused(rounding: str, v: list[Array]) -> Array:
-    return exact.sum_to_odd(v[0] * v[1], v[2], down=rounding == "rm")
+    return sum_to_odd(v[0] * v[1], v[2], down=rounding == "rm")
 
 
-ADD = Arithmetic(
-    np.add, lambda r, v: exact.sum_to_odd(v[0], v[1], down=r == "rm"), lambda a, b: a + b
-)
+ADD = Arithmetic(np.add, lambda r, v: sum_to_odd(v[0], v[1], down=r == "rm"), lambda a, b: a + b)
 SUBTRACT = Arithmetic(
-    np.subtract, lambda r, v: exact.sum_to_odd(v[0], -v[1], down=r == "rm"), lambda a, b: a - b
+    np.subtract, lambda r, v: sum_to_odd(v[0], -v[1], down=r == "rm"), lambda a, b: a - b
 )
 MULTIPLY = Arithmetic(np.multiply, lambda r, v: v[0] * v[1], lambda a, b: a * b)
-DIVIDE = Arithmetic(np.divide, lambda r, v: exact.quotient_to_odd(v[0], v[1]), lambda a, b: a / b)
+DIVIDE = Arithmetic(np.divide, lambda r, v: quotient_to_odd(v[0], v[1]), lambda a, b: a / b)
 FUSED = Arithmetic(fused, _odd_fused, lambda a, b, c: a * b + c)
-ROOT = Arithmetic(np.sqrt, lambda r, v: exact.root_to_odd(v[0]), None)
+ROOT = Arithmetic(np.sqrt, lambda r, v: root_to_odd(v[0]), None)
 
 
 def reciprocal(a: Array) -> Array:
@@ -145,7 +253,7 @@ def reciprocal(a: Array) -> Array:
 
 
 RECIPROCAL = Arithmetic(
-    reciprocal, lambda r, v: exact.quotient_to_odd(np.ones_like(v[0]), v[0]), lambda a: 1 / a
+    reciprocal, lambda r, v: quotient_to_odd(np.ones_like(v[0]), v[0]), lambda a: 1 / a
 )
 
 

@@ -1,18 +1,108 @@
-"""Semantics of integer, logic, shift and bit-field instructions."""
+"""Semantics of integer, logic, shift and bit-field instructions.
+
+Of extended precision ``.cc`` writes the carry flag, addc and its kin read it. Executed are the
+forms that the manual has: rows of ``ptxwcet.ir.instruction_set``; those of floating-point types have
+builders of their own.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ptxwcet.emulator import integer, memory_ops
-from ptxwcet.emulator.carry_rows import CARRY_ROWS, WITH_CARRY
-from ptxwcet.emulator.integer_forms import permitted
+from ptxwcet.emulator import integer, memory_access
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
 from ptxwcet.emulator.rows import Builder, Operation, Rows, apply, types_of
-from ptxwcet.ir.kernel import Immediate, Instruction, Pair
+from ptxwcet.ir.instruction_set import OPCODES
+from ptxwcet.ir.kernel import CARRY, Immediate, Instruction, Pair
+from ptxwcet.ir.operation import NumberKind, number_type
+from ptxwcet.ir.permitted import Form, matching
+
+
+def permitted(name: str, builder: Builder) -> Builder:
+    """The builder for the forms of an opcode, raising Unsupported for anything else."""
+    forms = _INTEGER_FORMS[name]
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        found, reason = matching(forms, instruction.modifiers)
+        if not found:
+            raise Unsupported(reason)
+        return builder(context, instruction)
+
+    return build
+
+
+def _is_integer(form: Form) -> bool:
+    kinds = [number_type(word) for word in form.types.split()]
+    return all(kind is not None and kind.kind is not NumberKind.FLOAT for kind in kinds)
+
+
+_INTEGER_FORMS: Mapping[str, tuple[Form, ...]] = {
+    name: tuple(form for form in row.forms if form.documented and _is_integer(form))
+    for name, row in OPCODES.items()
+}
+
+
+Sum = Callable[[Array, Array, Array], tuple[Array, Array]]
+
+
+def _added(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """a + b + carry and the carry out, of unsigned numbers."""
+    first = a + b
+    total = first + carry.astype(a.dtype)
+    return total, (first < a) | (total < first)
+
+
+def _subtracted(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
+    """a - b - borrow and the borrow out, of unsigned numbers."""
+    first = a - b
+    total = first - borrow.astype(a.dtype)
+    return total, (a < b) | (first < total)
+
+
+def _write_carry(frame: Frame, carry: Array) -> None:
+    old = frame.registers[CARRY]
+    frame.registers[CARRY] = carry if frame.mask is None else np.where(frame.mask, carry, old)
+
+
+def _carrying(operation: Sum, *, reads: bool) -> Builder:
+    """The operation on two operands, or on the product of two and a third one."""
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
+        name = types_of(instruction)[-1]
+        unsigned = f"u{name[1:]}"
+        destination, *factors, last = instruction.operands
+        target = writer(context, destination)
+        kind = name if len(factors) > 1 else unsigned
+        first, second = (
+            [reader(context, one, kind) for one in factors],
+            reader(context, last, unsigned),
+        )
+        none = np.zeros(context.lanes, dtype=bool)
+
+        def step(frame: Frame) -> None:
+            a, *others = [read(frame) for read in first]
+            if others:
+                product = a * others[0] if low else integer.multiply_high(a, others[0])
+                a = np.ascontiguousarray(product).view(f"u{product.itemsize}")
+            carry = frame.registers[CARRY] if reads else none
+            total, out = operation(a, second(frame), carry)
+            target(frame, total)
+            if sets_carry:
+                _write_carry(frame, out)
+
+        return step
+
+    return build
+
+
+_SUMS: Mapping[str, Sum] = {"add": _added, "sub": _subtracted, "mad": _added}
+_WITH_CARRY = {name: _carrying(operation, reads=False) for name, operation in _SUMS.items()}
+"""The forms with ``.cc`` of opcodes that do without it otherwise."""
 
 
 def _same_type(operation: Operation, arity: int) -> Builder:
@@ -60,7 +150,7 @@ def _saturating(plain: Operation, clamped: Operation) -> Builder:
             return apply(context, instruction, clamped, ("s32", "s32"))
         if "cc" in instruction.modifiers:
             assert instruction.opcode is not None
-            return WITH_CARRY[instruction.opcode.name](context, instruction)
+            return _WITH_CARRY[instruction.opcode.name](context, instruction)
         return ordinary(context, instruction)
 
     return build
@@ -79,19 +169,15 @@ def _multiply(context: Context, instruction: Instruction) -> Step:
 def _multiply_add(context: Context, instruction: Instruction) -> Step:
     name = types_of(instruction)[0]
     if "cc" in instruction.modifiers:
-        return WITH_CARRY["mad"](context, instruction)
-    words = instruction.modifiers
-    if "sat" in words:
-        held: Operation = lambda a, b, c: integer.saturated_add(  # noqa: E731
-            integer.multiply_high(a, b), c
-        )
-        return apply(context, instruction, held, (name,) * 3)
-    if "lo" in words:
-        low: Operation = lambda a, b, c: a * b + c  # noqa: E731
-        return apply(context, instruction, low, (name,) * 3)
-    if "hi" in words:
-        high: Operation = lambda a, b, c: integer.multiply_high(a, b) + c  # noqa: E731
-        return apply(context, instruction, high, (name,) * 3)
+        return _WITH_CARRY["mad"](context, instruction)
+    kinds: dict[str, Operation] = {
+        "sat": lambda a, b, c: integer.saturated_add(integer.multiply_high(a, b), c),
+        "lo": lambda a, b, c: a * b + c,
+        "hi": lambda a, b, c: integer.multiply_high(a, b) + c,
+    }
+    for word, operation in kinds.items():  # saturated are high parts
+        if word in instruction.modifiers:
+            return apply(context, instruction, operation, (name,) * 3)
     wide = f"{name[0]}{int(name[1:]) * 2}"
     return apply(
         context, instruction, lambda a, b, c: integer.multiply_wide(a, b) + c, (name, name, wide)
@@ -105,7 +191,7 @@ def _division(operation: Operation) -> Builder:
         divisor = reader(context, instruction.operands[2], name)
 
         def step(frame: Frame) -> None:
-            memory_ops.divide_checked(frame, instruction, divisor(frame))
+            memory_access.divide_checked(frame, instruction, divisor(frame))
             run(frame)
 
         return step
@@ -113,16 +199,14 @@ def _division(operation: Operation) -> Builder:
     return build
 
 
-def _shift(operation: Operation) -> Builder:
-    return lambda context, instruction: apply(
-        context, instruction, operation, (types_of(instruction)[-1], "u32")
-    )
+def _reading(operation: Operation, *kinds: str) -> Builder:
+    """An operation on operands of these types; those without one have the instruction's."""
 
+    def build(context: Context, instruction: Instruction) -> Step:
+        own = types_of(instruction)[-1]
+        return apply(context, instruction, operation, tuple(kind or own for kind in kinds))
 
-def _counted(operation: Operation) -> Builder:
-    return lambda context, instruction: apply(
-        context, instruction, operation, (types_of(instruction)[-1],)
-    )
+    return build
 
 
 def _logic3(context: Context, instruction: Instruction) -> Step:
@@ -256,25 +340,6 @@ def _bit_mask(context: Context, instruction: Instruction) -> Step:
     return apply(context, instruction, operation, ("u32", "u32"))
 
 
-def _nth_set(context: Context, instruction: Instruction) -> Step:
-    return apply(context, instruction, integer.nth_set, ("b32", "u32", "s32"))
-
-
-def _zero_test(context: Context, instruction: Instruction) -> Step:
-    operation: Operation = lambda a: (a == 0).astype(a.dtype)  # noqa: E731
-    return apply(context, instruction, operation, (types_of(instruction)[-1],))
-
-
-def _field_extract(context: Context, instruction: Instruction) -> Step:
-    name = types_of(instruction)[-1]
-    return apply(context, instruction, integer.field_extract, (name, "u32", "u32"))
-
-
-def _field_insert(context: Context, instruction: Instruction) -> Step:
-    name = types_of(instruction)[-1]
-    return apply(context, instruction, integer.field_insert, (name, name, "u32", "u32"))
-
-
 _BUILDERS: Rows = {
     "add": _saturating(operator.add, integer.saturated_add),
     "sub": _saturating(operator.sub, integer.saturated_subtract),
@@ -289,13 +354,13 @@ _BUILDERS: Rows = {
     "dp4a": _dot4,
     "dp2a": _dot2,
     "sad": _same_type(integer.difference_added, 3),
-    "cnot": _zero_test,
+    "cnot": _reading(lambda a: (a == 0).astype(a.dtype), ""),
     "bfind": _find,
     "prmt": _permute,
-    "fns": _nth_set,
+    "fns": _reading(integer.nth_set, "b32", "u32", "s32"),
     "szext": _sign_extend,
     "bmsk": _bit_mask,
-    **CARRY_ROWS,
+    **{f"{name}c": _carrying(operation, reads=True) for name, operation in _SUMS.items()},
     "neg": _same_type(integer.negate, 1),
     "abs": _same_type(integer.absolute, 1),
     "and": _same_type(operator.and_, 2),
@@ -303,14 +368,14 @@ _BUILDERS: Rows = {
     "xor": _same_type(operator.xor, 2),
     "not": _same_type(operator.invert, 1),
     "lop3": _logic3,
-    "shl": _shift(integer.shift_left),
-    "shr": _shift(integer.shift_right),
+    "shl": _reading(integer.shift_left, "", "u32"),
+    "shr": _reading(integer.shift_right, "", "u32"),
     "shf": _funnel,
-    "bfe": _field_extract,
-    "bfi": _field_insert,
-    "popc": _counted(integer.population),
-    "clz": _counted(integer.leading_zeros),
-    "brev": _counted(integer.reversed_bits),
+    "bfe": _reading(integer.field_extract, "", "u32", "u32"),
+    "bfi": _reading(integer.field_insert, "", "", "u32", "u32"),
+    "popc": _reading(integer.population, ""),
+    "clz": _reading(integer.leading_zeros, ""),
+    "brev": _reading(integer.reversed_bits, ""),
 }
 
 INTEGER_ROWS: Rows = {name: permitted(name, builder) for name, builder in _BUILDERS.items()}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from ptxwcet.emulator.launch_model import (
     LaunchArgument,
     LaunchFile,
     LaunchVariable,
+    locate,
+    read_toml,
 )
-from ptxwcet.emulator.launch_text import locate, read_toml
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
@@ -83,6 +85,14 @@ class _Reader:
         span = locate(self.file, *place)
         where = "" if span is not None else f"{self.file.name}: "
         self.problems.append(Diagnostic(code, where + message, span, help=help))
+
+    @contextmanager
+    def _reported(self, what: str, place: tuple[str, str]) -> Iterator[None]:
+        """Adds what is malformed meanwhile to the problems."""
+        try:
+            yield
+        except Malformed as problem:
+            self.report(problem.code, f"{what}: {problem.message}", place, problem.help)
 
     def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
         for key in data:
@@ -193,26 +203,18 @@ class _Reader:
                 self.report("PW215", message, ("arguments", name), "give each parameter once")
             else:
                 seen[parameter.index] = name
-                argument = self._argument(parameter, name, value)
-                if argument is not None:
-                    given[parameter.index] = argument
+                place = ("arguments", name)
+                with self._reported(f"argument {name}", place):
+                    span = locate(self.file, *place)
+                    read = self._value_of(parameter, value, span)
+                    given[parameter.index] = LaunchArgument(parameter, name, read, span)
         missing = [p for p in kernel.parameters if p.index not in seen]
         if missing and len(self.problems) == before:
             shown = "; ".join(_describe(p, names) for p in missing)
             message = f"no argument for {shown}"
-            place = ("", "arguments") if "arguments" in data else ("", "kernel")
-            self.report("PW423", message, place, f"give all parameters of {kernel.readable}")
+            at = ("", "arguments") if "arguments" in data else ("", "kernel")
+            self.report("PW423", message, at, f"give all parameters of {kernel.readable}")
         return tuple(given[index] for index in sorted(given))
-
-    def _argument(self, parameter: Parameter, name: str, value: object) -> LaunchArgument | None:
-        place = ("arguments", name)
-        span = locate(self.file, *place)
-        try:
-            return LaunchArgument(parameter, name, self._value_of(parameter, value, span), span)
-        except Malformed as problem:
-            message = f"argument {name}: {problem.message}"
-            self.report(problem.code, message, place, problem.help)
-            return None
 
     def _value_of(
         self, parameter: Parameter, value: object, span: Span | None
@@ -242,14 +244,11 @@ class _Reader:
                 message = f"the module has no .const or .global variable {name!r}"
                 self.report("PW422", message, place, f"its variables: {_list(declared) or 'none'}")
                 continue
-            try:
+            with self._reported(f"variable {name}", place):
                 if not isinstance(value, dict):
                     raise Malformed("give an array", "a table with dtype and init, values or file")
                 source = array_source(value, self.folder, locate(self.file, *place))
                 variables.append(LaunchVariable(declared[name], source))
-            except Malformed as problem:
-                message = f"variable {name}: {problem.message}"
-                self.report(problem.code, message, place, problem.help)
         return tuple(variables)
 
     def _expected(
@@ -268,11 +267,8 @@ class _Reader:
                     message = f"expected {name!r} is not an array among the arguments"
                     self.report("PW422", message, place, f"arrays: {_list(arrays) or 'none'}")
                 continue
-            try:
+            with self._reported(f"expected {name}", place):
                 outputs.append(self._output(arrays[name], value, locate(self.file, *place)))
-            except Malformed as problem:
-                message = f"expected {name}: {problem.message}"
-                self.report(problem.code, message, place, problem.help)
         return tuple(outputs)
 
     def _output(self, index: int, value: object, span: Span | None) -> ExpectedOutput:

@@ -1,17 +1,62 @@
-"""A launch as a launch file describes it, checked; its arrays are built on demand."""
+"""A launch as a launch file describes it, checked, and the text of the file.
+
+Its arrays are built on demand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ptxwcet.emulator.launch_arrays import ArraySource, Difference, difference
-from ptxwcet.emulator.launch_text import locate
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Parameter, Variable
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.support.toml_places import NotToml, parse_toml
+
+
+def read_toml(path: str) -> tuple[SourceFile, dict[str, Any]]:
+    """Text and tables of the file at ``path``. Raises PtxwcetError (PW420, PW421)."""
+    file = _read_text(path)
+    try:
+        return file, parse_toml(file)
+    except NotToml as problem:
+        message = f"not TOML: {problem.message}"
+        raise PtxwcetError(Diagnostic("PW421", message, problem.span)) from None
+
+
+def _read_text(path: str) -> SourceFile:
+    try:
+        return SourceFile(path, read_text(path, MOST_TOML_BYTES))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PtxwcetError(
+            Diagnostic("PW420", f"cannot read launch file '{path}': {reason}")
+        ) from None
+
+
+def locate(file: SourceFile, table: str, key: str) -> Span | None:
+    """Where ``key`` of ``table`` is written; None if it is not found (a dotted or inline form)."""
+    text, name = file.text, rf"[\"']?{re.escape(key)}[\"']?"
+    header = re.search(rf"^[ \t]*\[\s*{f'{table}.' if table else ''}{name}\s*\]", text, re.M)
+    if header is not None:
+        return Span(file, header.start(), header.end())
+    begin, end = 0, len(text)
+    if table:
+        opening = re.search(rf"^[ \t]*\[\s*{table}\s*\]", text, re.M)
+        if opening is None:
+            return None
+        begin = opening.end()
+    following = re.compile(r"^[ \t]*\[", re.M).search(text, begin)
+    if following is not None:
+        end = following.start()
+    entry = re.compile(rf"^[ \t]*({name}\s*=[^\n]*)", re.M).search(text, begin, end)
+    return None if entry is None else Span(file, entry.start(1), entry.end(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +166,7 @@ class LaunchFile:
 
     def variable_bytes(self) -> dict[str, bytes]:
         """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
-        return {
-            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-            for row in self.variables
-        }
+        return _bytes_of(self.variables)
 
     def reseeded(self, number: int) -> LaunchFile:
         """The launch with the seeds of its random arrays moved on; itself for number 0.
@@ -158,11 +200,7 @@ class LaunchFile:
         """The bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
         PW425).
         """
-        return {
-            row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-            for row in self.variables
-            if row.variable.space == "const"
-        }
+        return _bytes_of(row for row in self.variables if row.variable.space == "const")
 
     def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
         """Compares results, by argument name, with the expected ones.
@@ -206,6 +244,13 @@ def _value(argument: LaunchArgument) -> int | float | bytes | Array:
     if argument.parameter.is_array:
         return _exact_bytes(argument.value, argument.parameter.size_bytes, argument.name)
     return argument.value.build()
+
+
+def _bytes_of(variables: Iterable[LaunchVariable]) -> dict[str, bytes]:
+    return {
+        row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
+        for row in variables
+    }
 
 
 def _exact_bytes(source: ArraySource, size: int, name: str) -> bytes:

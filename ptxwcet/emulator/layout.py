@@ -9,9 +9,8 @@ import numpy as np
 
 from ptxwcet.emulator.launch import Argument, Array, EmulatedLaunch
 from ptxwcet.emulator.memory import BASE, LOCAL_GAP, Arena
-from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races
+from ptxwcet.emulator.races import ClockRaces, EpochRaces, Races, orders_some_warps
 from ptxwcet.emulator.registers import dtype_of
-from ptxwcet.emulator.synchronisation import orders_some_warps
 from ptxwcet.ir.kernel import Kernel, Module, Parameter, Variable
 from ptxwcet.ir.operation import type_bytes
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from ptxwcet.emulator.memory_access import elements_of
 from ptxwcet.emulator.registers import Unsupported
+from ptxwcet.emulator.rows import elements_of
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.operands import Operand, Vector, WholeVector
+from ptxwcet.ir.operands import Operand
 
 BITS = {
     "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16,
@@ -148,7 +148,7 @@ def register_bits(name: str) -> int:
 
 def registers_of(operand: Operand, count: int) -> tuple[Operand, ...]:
     """The registers of a fragment. Raises Unsupported unless it is a vector of so many."""
-    found = elements_of(operand) if isinstance(operand, Vector | WholeVector) else ()
+    found = elements_of(operand) or ()
     if len(found) != count:
         raise Unsupported(f"a fragment that is no vector of {count}")
     return found

@@ -8,7 +8,7 @@ from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.matrix_forms import form_of, registers_of
 from ptxwcet.emulator.matrix_products import whole_warps
 from ptxwcet.emulator.memory import INITIALISED
-from ptxwcet.emulator.memory_ops import (
+from ptxwcet.emulator.memory_access import (
     Access,
     active_lanes,
     address_reader,

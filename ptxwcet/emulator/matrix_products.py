@@ -1,16 +1,206 @@
-"""``mma`` with dense matrices, and the step that all products of fragments share."""
+"""Products of matrices, ``mma`` with dense ones and ``wmma``, whose tiles lie in memory.
+
+Which lane holds which element of a fragment: of ``mma`` as the PTX ISA lays fragments out, in units
+of 32-bit registers (64-bit ones for f64): with ``e`` elements a register, ``g = lane / 4`` and ``t
+= lane % 4``, register r of A holds row ``g + 8 (r % (M / 8))`` and columns ``4 e (r / (M / 8)) + t
+e + i``, one of B rows ``4 e r + t e + i`` and column g, and C row ``g + 8 (r / 2)`` and column ``2
+t + r % 2``. Of ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted
+over lanes and registers, is element s of the matrix, modulo their number.
+
+Floats: each product is exact, and products are added to C one after the other, in the order of k,
+in double precision; the sum is rounded once to the type of D, to nearest even. For f64 each step is
+a fused multiply-add, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the
+largest number is infinite, NaN has PTX's canonical pattern (in f64 any), and the inputs of tf32
+lose their low 13 bits. The ISA leaves order and precision open, so a GPU may give other bits.
+Integers wrap, or are clamped with ``.satfinite``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 
+from ptxwcet.emulator import floating
+from ptxwcet.emulator.conversion import VALUES, as_float, to_float
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.matrix_forms import BITS, Form, form_of, register_bits, registers_of
-from ptxwcet.emulator.matrix_layouts import Fragment, left_fragment, right_fragment, sum_fragment
-from ptxwcet.emulator.matrix_values import multiplied, packed, unpacked
+from ptxwcet.emulator.matrix_forms import (
+    BITS,
+    ROUNDINGS,
+    Form,
+    form_of,
+    register_bits,
+    registers_of,
+)
+from ptxwcet.emulator.memory import INITIALISED
+from ptxwcet.emulator.memory_access import (
+    Access,
+    Locate,
+    active_lanes,
+    address_reader,
+    placed,
+    space_of,
+    track,
+)
+from ptxwcet.emulator.pending import ONES
+from ptxwcet.emulator.races import READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, reader, writer
 from ptxwcet.emulator.warp_masks import report
 from ptxwcet.ir.kernel import Instruction, Operand
+
+
+def unpacked(registers: list[Array], name: str) -> Array:
+    """Elements of the lanes' registers as numbers: (warps, 32, elements)."""
+    bits = BITS[name]
+    words = np.stack([np.ascontiguousarray(r) for r in registers], axis=1)
+    if bits >= 8:
+        return _numbers(words.view(f"u{bits // 8}"), name).reshape(
+            -1, 32, words.nbytes * 8 // bits // len(words)
+        )
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    parts = (words[:, :, None] >> shifts & np.uint32((1 << bits) - 1)).astype(np.int64)
+    if name == "s4":
+        parts = np.where(parts > 7, parts - 16, parts)
+    return parts.reshape(-1, 32, len(registers) * shifts.size)
+
+
+def _numbers(bits: Array, name: str) -> Array:
+    """Patterns as doubles or 64-bit integers."""
+    if name in VALUES:
+        return VALUES[name][bits].astype(np.float64)
+    if name == "tf32":
+        bits, name = bits & np.uint32(0xFFFFE000), "f32"
+    if name in ("f16", "bf16", "f32", "f64"):
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return as_float(bits, name).astype(np.float64)
+    kind = f"i{bits.dtype.itemsize}" if name[0] == "s" else f"u{bits.dtype.itemsize}"
+    return bits.view(kind).astype(np.int64)
+
+
+def packed(values: Array, name: str, count: int) -> list[Array]:
+    """Elements (warps, 32, n) as ``count`` registers of the lanes."""
+    flat = np.ascontiguousarray(values).reshape(values.shape[0] * 32, -1)
+    if name == "s32":
+        words = flat.astype(np.uint64).astype(np.uint32)
+    else:
+        words = to_float(flat, name, "rn", frozenset())
+    size = words.shape[1] * words.itemsize // count
+    registers = np.ascontiguousarray(words).view(f"u{size}")
+    return [np.ascontiguousarray(registers[:, i]) for i in range(count)]
+
+
+def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array:
+    """A * B + C of matrices of numbers, for D of a type, with the modifiers of the product."""
+    if name == "f64":
+        rounding = next((word for word in ROUNDINGS if word in words), "rn")
+        return _fused_sum(matrices, rounding)
+    if name != "s32":
+        return _sum(matrices)
+    a, b, c = matrices
+    if "popc" in words:
+        a_bits, b_bits = a[:, :, :, None], b[:, None, :, :]
+        joined = a_bits & b_bits if "and" in words else a_bits ^ b_bits
+        total: Array = c + joined.sum(axis=2)
+    else:
+        total = c + np.matmul(a, b)
+    return np.clip(total, -(2**31), 2**31 - 1) if "satfinite" in words else total
+
+
+def _sum(matrices: list[Array]) -> Array:
+    """C + A * B in doubles: C comes first, so that the sum of zeros of one sign has that sign."""
+    a, b, total = matrices
+    with np.errstate(all="ignore"):
+        for k in range(a.shape[2]):
+            total = total + a[:, :, k, None] * b[:, k, None, :]
+    return total
+
+
+def _fused_sum(matrices: list[Array], rounding: str) -> Array:
+    """Sums of products by fused multiply-adds in double precision, each rounded in a direction."""
+    a, b, c = matrices
+    total = c.reshape(-1)
+    fused = floating.fused
+    if rounding != "rn":
+        fused = partial(_directed, rounding)
+    for k in range(a.shape[2]):
+        left = np.broadcast_to(a[:, :, k, None], c.shape).reshape(-1)
+        right = np.broadcast_to(b[:, k, None, :], c.shape).reshape(-1)
+        total = fused(left, right, total)
+    return total.reshape(c.shape)
+
+
+def _directed(rounding: str, a: Array, b: Array, c: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return floating.directed(floating.FUSED, [a, b, c], rounding)
+
+
+_LANE = np.arange(32)
+_GROUP, _PLACE = _LANE // 4, _LANE % 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Elements of a matrix by lane: ``rows`` and ``columns`` have shape (32, elements a lane)."""
+
+    shape: tuple[int, int]
+    rows: Array
+    columns: Array
+
+    @property
+    def elements(self) -> int:
+        """Elements that a lane holds."""
+        return int(self.rows.shape[1])
+
+    def gather(self, values: Array) -> Array:
+        """Matrices (warps, rows, columns) from lane values (warps, 32, elements)."""
+        result = np.zeros((values.shape[0], *self.shape), dtype=values.dtype)
+        result[:, self.rows, self.columns] = values
+        return result
+
+    def scatter(self, matrix: Array) -> Array:
+        """Lane values (warps, 32, elements) from matrices (warps, rows, columns)."""
+        taken: Array = matrix[:, self.rows, self.columns]
+        return taken
+
+
+def left_fragment(rows: int, depth: int, packed: int) -> Fragment:
+    """A of ``mma``: ``packed`` elements a register."""
+    halves = rows // 8
+    cells = [
+        (_GROUP + 8 * (register % halves), 4 * packed * (register // halves) + _PLACE * packed + i)
+        for register in range(halves * depth // (4 * packed))
+        for i in range(packed)
+    ]
+    return _fragment((rows, depth), cells)
+
+
+def right_fragment(depth: int, columns: int, packed: int) -> Fragment:
+    """B of ``mma``, 8 columns."""
+    cells = [
+        (4 * packed * register + _PLACE * packed + i, _GROUP)
+        for register in range(depth // (4 * packed))
+        for i in range(packed)
+    ]
+    return _fragment((depth, columns), cells)
+
+
+def sum_fragment(rows: int, columns: int) -> Fragment:
+    """C and D of ``mma``."""
+    cells = [(_GROUP + 8 * (i // 2), 2 * _PLACE + i % 2) for i in range(rows // 4)]
+    return _fragment((rows, columns), cells)
+
+
+def _fragment(shape: tuple[int, int], cells: list[tuple[Array, Array]]) -> Fragment:
+    rows = np.stack([row for row, _ in cells], axis=1)
+    return Fragment(shape, rows, np.stack([column for _, column in cells], axis=1))
+
+
+def open_fragment(rows: int, columns: int, elements: int) -> Fragment:
+    """A fragment of ``wmma`` with so many elements a lane."""
+    number = (np.arange(32 * elements) % (rows * columns)).reshape(32, elements)
+    return Fragment((rows, columns), number // columns, number % columns)
 
 
 def whole_warps(frame: Frame, instruction: Instruction) -> None:
@@ -73,3 +263,134 @@ def _readers(context: Context, operand: Operand, name: str, fragment: Fragment) 
 
 def _registers(fragment: Fragment, name: str) -> int:
     return fragment.elements * BITS[name] // register_bits(name)
+
+
+_HALF_REGISTERS = 8  # of A and B with f16, whatever the shape: elements are held twice or more
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A matrix in memory, from a base address on, and the fragment that it is moved from or to.
+
+    ``stride`` is the distance of rows (``by_columns``: of columns) in elements.
+    """
+
+    instruction: Instruction
+    name: str
+    fragment: Fragment
+    by_columns: bool
+    base: Locate
+    stride: Read
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return BITS[self.name] // 8
+
+    def accesses(self, frame: Frame) -> Iterator[Access]:
+        """What all lanes access for their element 0, 1, and so on."""
+        base, stride = self.base(frame), self.stride(frame).astype(np.int64)
+        self._check_same(frame, base, stride)
+        rows, columns = self.fragment.rows, self.fragment.columns
+        major, minor = (columns, rows) if self.by_columns else (rows, columns)
+        space, kind, warps = space_of(self.instruction), f"b{BITS[self.name]}", frame.lanes // 32
+        for element in range(self.fragment.elements):
+            place = np.tile(major[:, element], warps) * stride + np.tile(minor[:, element], warps)
+            address = base + (place * self.size).astype(np.uint64)
+            yield Access(self.instruction, space, _constant(address), kind, 1)
+
+    def _check_same(self, frame: Frame, base: Array, stride: Array) -> None:
+        """Reports (PW437) lanes whose address or stride is not that of their warp's first lane."""
+        differ = np.zeros((frame.lanes // 32, 32), dtype=bool)
+        for values in (base, stride):
+            rows = values.reshape(-1, 32)
+            differ |= rows != rows[:, :1]
+        wrong = differ.reshape(-1) & frame.active()  # a part of a warp is reported in any case
+        if wrong.any():
+            message = "lanes of a warp give it different addresses or strides"
+            report(frame, self.instruction, wrong, message)
+
+
+def _constant(value: Array) -> Read:
+    return lambda frame: value
+
+
+def _tile_fragment(form: Form, side: str, name: str) -> Fragment:
+    """The fragment of A, B, C or D with elements of a type."""
+    m, n, k = form.shape
+    rows, columns = {"a": (m, k), "b": (k, n), "c": (m, n), "d": (m, n)}[side]
+    if side in "ab" and name == "f16":
+        return open_fragment(rows, columns, _HALF_REGISTERS * 32 // BITS[name])
+    return open_fragment(rows, columns, rows * columns // 32)
+
+
+def _tile(context: Context, instruction: Instruction, side: str, where: Operand) -> _Tile:
+    form = form_of(instruction)
+    (name,), (layout,) = form.types, form.layouts
+    fragment, by_columns = _tile_fragment(form, side, name), layout == "col"
+    strides = instruction.operands[2:]
+    own = np.full(context.lanes, fragment.shape[0 if by_columns else 1], np.uint32)
+    stride = reader(context, strides[0], "u32") if strides else _constant(own)
+    base = address_reader(context, where)
+    return _Tile(instruction, name, fragment, by_columns, base, stride)
+
+
+def _tile_registers(tile: _Tile, operand: Operand) -> tuple[Operand, ...]:
+    return registers_of(operand, _registers(tile.fragment, tile.name))
+
+
+def load_fragment(context: Context, instruction: Instruction) -> Step:
+    """``wmma.load``: every element from where base, layout and stride put it."""
+    destination, where = instruction.operands[:2]
+    tile = _tile(context, instruction, instruction.modifiers[0], where)
+    targets = [writer(context, one) for one in _tile_registers(tile, destination)]
+
+    def load(frame: Frame) -> None:
+        whole_warps(frame, instruction)
+        lanes, size = active_lanes(frame), tile.size
+        data = np.zeros((frame.lanes, tile.fragment.elements), dtype=f"u{size}")
+        for element, access in enumerate(tile.accesses(frame)):
+            index = placed(frame, access, lanes, False)
+            track(frame, access, lanes, index, READ)
+            data[lanes, element] = frame.arena.views[size][index // size]
+        packed = data.view(f"u{register_bits(tile.name) // 8}")
+        for number, target in enumerate(targets):
+            target(frame, np.ascontiguousarray(packed[:, number]))
+
+    return load
+
+
+def store_fragment(context: Context, instruction: Instruction) -> Step:
+    """``wmma.store``: every element to where base, layout and stride put it."""
+    where, source = instruction.operands[:2]
+    tile = _tile(context, instruction, "d", where)
+    width = f"b{register_bits(tile.name)}"
+    reads = [reader(context, one, width) for one in _tile_registers(tile, source)]
+
+    def store(frame: Frame) -> None:
+        whole_warps(frame, instruction)
+        lanes, size = active_lanes(frame), tile.size
+        words = np.stack([np.ascontiguousarray(read(frame)) for read in reads], axis=1)
+        data = words.view(f"u{size}")
+        for element, access in enumerate(tile.accesses(frame)):
+            index = placed(frame, access, lanes, True)
+            track(frame, access, lanes, index, WRITE)
+            frame.arena.views[size][index // size] = data[lanes, element]
+            frame.arena.states[size][index // size] = INITIALISED * ONES[size]
+
+    return store
+
+
+def multiply_fragments(context: Context, instruction: Instruction) -> Step:
+    """``wmma.mma``: fragments in the open layout of ``wmma.load``."""
+    form = form_of(instruction)
+    if len(form.types) == 2:  # of D and C: A and B hold halves
+        to, add = form.types
+        form = Form(form.shape, form.layouts, (to, "f16", "f16", add), form.words)
+    _, left, right, add = form.types
+    fragments = (
+        _tile_fragment(form, "a", left),
+        _tile_fragment(form, "b", right),
+        _tile_fragment(form, "c", add),
+    )
+    return product_step(context, instruction, form, fragments)

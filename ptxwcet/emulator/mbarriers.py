@@ -1,42 +1,135 @@
 """mbarrier objects: words in shared memory whose phases threads arrive at and wait for.
 
-The state that an arrival gives is the word before it (:mod:`ptxwcet.emulator.mbarrier_phase`). A
-wait never blocks: it tells whether the phase is over now.
+The state that an arrival gives is the word before it. A wait never blocks: it tells whether the
+phase is over now.
+
+The layout of the 64 bits is of our own (PTX ISA leaves it open): pending arrivals in bits 0-19,
+expected arrivals of the next phase in 20-39, bytes that transactions still owe in 40-60 (two's
+complement), parity of the phase in 61, and 62 set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.mbarrier_phase import (
-    ARRIVALS,
-    LOW,
-    MOST,
-    PARITY,
-    VALID,
-    Change,
-    Misuse,
-    Phase,
-)
-from ptxwcet.emulator.memory_access import SCOPES, checked_words
-from ptxwcet.emulator.memory_ops import (
-    ONES,
+from ptxwcet.emulator.memory_access import (
+    SCOPES,
     Access,
     active_lanes,
     address_reader,
+    checked_words,
     placed,
     report_access,
     space_of,
     track,
 )
-from ptxwcet.emulator.pending import BarrierPhase
+from ptxwcet.emulator.pending import ONES, BarrierPhase
 from ptxwcet.emulator.races import STRONG, STRONG_READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, Unsupported, reader, writer
 from ptxwcet.ir.kernel import Instruction, Operand
 from ptxwcet.ir.operands import Address, Element
+
+MOST = (1 << 20) - 1
+"""The largest count of arrivals, and of bytes that transactions owe (PTX ISA, mbarrier)."""
+
+LOW, _OWED, PARITY, VALID = MOST, (1 << 21) - 1, 61, 62
+
+
+class Misuse(Exception):
+    """What an operation does wrong with its object."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """An object unpacked; ``owed`` are bytes."""
+
+    pending: int
+    expected: int
+    owed: int = 0
+    parity: int = 0
+
+    @staticmethod
+    def of(word: int) -> Phase:
+        """The phase of an object in memory. Raises Misuse if the word is no object."""
+        if word >> VALID != 1:
+            raise Misuse("there is no mbarrier object")
+        owed = word >> 40 & _OWED
+        owed -= (owed >> 20) << 21
+        return Phase(word & LOW, word >> 20 & LOW, owed, word >> PARITY & 1)
+
+    @property
+    def word(self) -> int:
+        """The object as the 64 bits that stand for it in memory."""
+        counts = self.pending | self.expected << 20 | (self.owed & _OWED) << 40
+        return counts | self.parity << PARITY | 1 << VALID
+
+    def arrive(self, count: int) -> None:
+        """Raises Misuse."""
+        if not 1 <= count <= self.pending:
+            raise Misuse(f"{count} arrivals where {self.pending} are pending")
+        self.pending -= count
+        self._settle()
+
+    def drop(self, count: int) -> None:
+        """Arrivals, from now on and for all later phases. Raises Misuse."""
+        self.expected -= count
+        self.arrive(count)
+
+    def expect(self, size: int) -> None:
+        """Raises Misuse."""
+        self.owed += size
+        if abs(self.owed) > MOST:
+            raise Misuse(f"{self.owed} bytes are owed")
+
+    def complete(self, size: int) -> None:
+        """Raises Misuse."""
+        self.expect(-size)
+        self._settle()
+
+    def _settle(self) -> None:
+        if self.pending == 0 and self.owed == 0:
+            self.parity ^= 1
+            self.pending = self.expected
+
+
+Change = Callable[[Phase, int], None]
+
+
+def _arrive_incomplete(phase: Phase, count: int) -> None:
+    if count >= phase.pending:
+        raise Misuse("an arrival with .noComplete completes the phase")
+    phase.arrive(count)
+
+
+def _drop_incomplete(phase: Phase, count: int) -> None:
+    phase.expected -= count
+    _arrive_incomplete(phase, count)
+
+
+def _expect_and_arrive(phase: Phase, size: int) -> None:
+    phase.expect(size)
+    phase.arrive(1)
+
+
+def _expect_and_drop(phase: Phase, size: int) -> None:
+    phase.expect(size)
+    phase.drop(1)
+
+
+ARRIVALS: dict[tuple[bool, str], Change] = {
+    (False, ""): Phase.arrive,
+    (False, "noComplete"): _arrive_incomplete,
+    (False, "expect_tx"): _expect_and_arrive,
+    (True, ""): Phase.drop,
+    (True, "noComplete"): _drop_incomplete,
+    (True, "expect_tx"): _expect_and_drop,
+}
+"""What an arrival does, by whether it drops out and by its form."""
+
 
 SPACES = frozenset({"shared", "shared::cta", "shared::cluster"})
 
@@ -155,7 +248,7 @@ def arrive(context: Context, instruction: Instruction) -> Step:
     return step
 
 
-def _transaction(operation: Change, releases: bool) -> Callable[[Context, Instruction], Step]:
+def _transaction(operation: Change) -> Callable[[Context, Instruction], Step]:
     def build(context: Context, instruction: Instruction) -> Step:
         checked_words(instruction, frozenset({"relaxed"}) | SCOPES | SPACES)
         access = object_access(context, instruction, instruction.operands[0])
@@ -163,17 +256,17 @@ def _transaction(operation: Change, releases: bool) -> Callable[[Context, Instru
 
         def step(frame: Frame) -> None:
             lanes = active_lanes(frame)
-            change(frame, access, (lanes, numbers(frame)[lanes], operation, releases))
+            change(frame, access, (lanes, numbers(frame)[lanes], operation, False))
 
         return step
 
     return build
 
 
-expect_bytes = _transaction(Phase.expect, False)
+expect_bytes = _transaction(Phase.expect)
 """``mbarrier.expect_tx``."""
 
-complete_bytes = _transaction(Phase.complete, False)
+complete_bytes = _transaction(Phase.complete)
 """``mbarrier.complete_tx``."""
 
 

@@ -1,27 +1,215 @@
-"""Loads and stores of all spaces, and what only hints at memory."""
+"""Loads and stores of all spaces, and the checks that all accesses share: bounds, alignment,
+uninitialised bytes, asynchronous copies in flight, races.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
-from ptxwcet.emulator.memory_ops import (
-    ONES,
-    Access,
-    active_lanes,
-    address_reader,
-    placed,
-    report_access,
-    space_of,
-    track,
+from ptxwcet.emulator.memory import ALLOCATED, BASE, INITIALISED, Arena
+from ptxwcet.emulator.pending import INCOMING, ONES, OUTGOING
+from ptxwcet.emulator.races import READ, STRONG, STRONG_READ, WRITE, orders_through_memory
+from ptxwcet.emulator.registers import (
+    Context,
+    Frame,
+    Place,
+    Step,
+    Unsupported,
+    dtype_of,
+    reader,
+    writer,
 )
-from ptxwcet.emulator.races import READ, STRONG, STRONG_READ, WRITE
-from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
-from ptxwcet.emulator.rows import types_of
-from ptxwcet.emulator.synchronisation import orders_through_memory
-from ptxwcet.ir.kernel import Instruction, Operand, Register
-from ptxwcet.ir.operands import Vector, WholeVector
+from ptxwcet.emulator.rows import elements_of, types_of
+from ptxwcet.ir.kernel import Address, Instruction, Operand, Register, SymbolRef
+from ptxwcet.ir.operands import Element, Immediate
 from ptxwcet.ir.words import is_type
+
+Locate = Callable[[Frame], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an access is: its instruction, state space, address, element type and count.
+
+    ``orders``: warps take and hand over an order of their accesses at its address.
+    """
+
+    instruction: Instruction
+    space: str
+    address: Locate
+    type_name: str
+    count: int
+    orders: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return dtype_of(self.type_name).itemsize
+
+
+def address_reader(context: Context, operand: Operand) -> Locate:
+    """The address of an operand as unsigned 64-bit numbers. Raises Unsupported."""
+    if isinstance(operand, Element):
+        array = reader(context, operand.array, "u64")
+        index = address_reader(context, operand.index)
+        size = np.uint64(context.symbols[f"element.{operand.array.name}"])
+        return lambda frame: array(frame) + index(frame) * size
+    if not isinstance(operand, Address):
+        raise Unsupported(f"address operand {type(operand).__name__}")
+    base, offset = operand.base, operand.offset
+    if not isinstance(base, (Register, SymbolRef, Immediate)):
+        raise Unsupported("address in a special register")
+    value = reader(context, base, "u64")
+    if not offset:
+        return value
+    step = np.int64(offset).view(np.uint64)
+    if isinstance(base, Register) and context.kernel.registers[base.name].endswith("32"):
+        low = np.uint64(0xFFFFFFFF)  # an address of 32 bits wraps around
+        return lambda frame: (value(frame) + step) & low
+    return lambda frame: value(frame) + step
+
+
+def space_of(instruction: Instruction) -> str:
+    """The state space by name."""
+    return instruction.space.value
+
+
+def active_lanes(frame: Frame) -> Array:
+    """The numbers of the active lanes."""
+    return frame.all_lanes if frame.mask is None else np.flatnonzero(frame.mask)
+
+
+def placed(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
+    """Arena indices of an access for the lanes given, checked and told to who observes the run.
+
+    Raises Stop on a fatal finding.
+    """
+    index = checked(frame, access, lanes, writes)
+    if frame.observation is not None:
+        frame.observation.note(frame.active(), (access.size * access.count, lanes, index))
+    return index
+
+
+def checked(frame: Frame, access: Access, lanes: Array, writes: bool) -> Array:
+    """As :func:`placed`, of what is no access by itself."""
+    arena, whole = frame.arena, access.size * access.count
+    index = arena.index(access.address(frame)[lanes], access.space, lanes)
+    if whole > 1:
+        wrong = index & (whole - 1) != 0
+        if wrong.any():
+            message = f"address not a multiple of {whole}"
+            report_access(frame, access, lanes, (wrong, "PW431", message))
+    first, end = (0, arena.bytes.size)
+    if access.space == "shared":
+        first, end = arena.shared, arena.shared_end
+    elif access.space == "const" and arena.constant:
+        first, end = arena.constant[0][0], arena.constant[-1][1]
+    outside = (index < first) | (index > end - whole)
+    if outside.any():
+        report_outside(frame, access, lanes, (outside, whole))
+    _check_state(frame, access, lanes, (index, writes))
+    return index
+
+
+def _check_state(frame: Frame, access: Access, lanes: Array, at: tuple[Array, bool]) -> None:
+    index, writes = at
+    whole = access.size * access.count
+    unit = min(8, whole)
+    states = frame.arena.states[unit]
+    ones = states.dtype.type(ONES[unit])
+    for part in range(0, whole, unit):
+        state = states[(index + part if part else index) // unit]
+        if (state == INITIALISED * ones).all():
+            continue
+        bad = state & ones * ALLOCATED != ones
+        if bad.any():
+            report_outside(frame, access, lanes, (bad, whole))
+        bad = state & ones * (INCOMING | OUTGOING if writes else INCOMING) != 0
+        if bad.any():
+            done = "written" if writes else "read"
+            message = f"memory {done} before a wait for the asynchronous copy that uses it"
+            report_access(frame, access, lanes, (bad, "PW438", message), False)
+        if not writes and "uninitialised" in frame.checks:
+            bad = state & ones * (INITIALISED - ALLOCATED) != ones * (INITIALISED - ALLOCATED)
+            if bad.any():
+                what = (bad, "PW432", "read of memory never written")
+                report_access(frame, access, lanes, what, False)
+
+
+def report_access(
+    frame: Frame, access: Access, lanes: Array, what: tuple[Array, str, str], fatal: bool = True
+) -> None:
+    """A finding at the first lane whose flag is set: flags, code, message without the space."""
+    wrong, code, message = what
+    lane = int(lanes[np.flatnonzero(wrong)[0]])
+    address = int(access.address(frame)[lane])
+    text = f"{access.space} {message}"
+    frame.report(code, text, access.instruction, Place(lane, address, fatal))
+
+
+def report_outside(frame: Frame, access: Access, lanes: Array, what: tuple[Array, int]) -> None:
+    """The finding PW430 for an access of so many bytes. Raises Stop."""
+    outside, size = what
+    lane = int(lanes[np.flatnonzero(outside)[0]])
+    place = where(frame.arena, int(access.address(frame)[lane]), access.space)
+    message = f"access of {size} bytes outside every allocation: {place}"
+    report_access(frame, access, lanes, (outside, "PW430", message))
+
+
+def where(arena: Arena, address: int, space: str) -> str:
+    """Where an address outside every allocation lies."""
+    if address >= 1 << 63:
+        address -= 1 << 64
+    if space == "shared":
+        return arena.nearest(arena.shared + address)
+    if space == "const" and arena.constant:
+        return arena.nearest(arena.constant[0][0] + address)
+    index = address if space == "local" else address - BASE - arena.local
+    if space == "local" or (space != "global" and 0 <= index < arena.local_end - arena.local):
+        return f"offset {index:,} in the local memory of a thread"
+    index += arena.local
+    if arena.shared <= index < arena.local_end:
+        return "it lies in shared or local memory"
+    return arena.nearest(index)
+
+
+def divide_checked(frame: Frame, instruction: Instruction, b: Array) -> None:
+    """Reports a division by zero of an active lane."""
+    if "division" in frame.checks:
+        zero = (b == 0) & frame.active()
+        if zero.any():
+            lane = int(np.flatnonzero(zero)[0])
+            place = Place(lane, None, False)
+            frame.report("PW435", "integer division by zero", instruction, place)
+
+
+def track(frame: Frame, access: Access, lanes: Array, index: Array, kind: int) -> None:
+    """Notes an access to shared memory (a kind of :mod:`ptxwcet.emulator.races`); reports races."""
+    if "race" not in frame.checks:
+        return
+    arena, whole = frame.arena, access.size * access.count
+    if access.space != "shared":
+        inside = (index >= arena.shared) & (index < arena.shared_end)
+        if access.space != "generic" or not inside.any():
+            return
+        lanes, index = lanes[inside], index[inside]
+    unit = min(8, whole)
+    warp, cell = lanes >> 5, index - arena.shared
+    for part in range(0, whole, unit):
+        bad = arena.races.access(kind, warp, cell + part, unit)
+        if bad is not None:
+            what = (bad, "PW434", "memory accessed by two warps without a barrier between")
+            report_access(frame, access, lanes, what, False)
+    if access.orders:
+        for key in dict.fromkeys(zip(index.tolist(), warp.tolist(), strict=True)):
+            arena.races.acquire(("address", key[0]), [key[1]])
+            if kind == STRONG:
+                arena.races.release(("address", key[0]), [key[1]])
+
 
 SPACES = frozenset(
     {"global", "shared", "shared::cta", "shared::cluster", "local", "const"}
@@ -59,13 +247,6 @@ def without_policy(
     return operands[:count]
 
 
-def elements_of(operand: Operand) -> tuple[Operand, ...]:
-    """The elements of a vector, or the operand alone."""
-    if isinstance(operand, WholeVector):
-        return tuple(Register(name) for name in operand.members)
-    return operand.elements if isinstance(operand, Vector) else (operand,)
-
-
 def single_type(instruction: Instruction) -> str:
     """The one type of an instruction. Raises Unsupported."""
     names = types_of(instruction)
@@ -75,18 +256,25 @@ def single_type(instruction: Instruction) -> str:
     return names[0]
 
 
+def access_of(
+    context: Context, instruction: Instruction, operand: Operand, elements: tuple[str, int]
+) -> Access:
+    """The access at the address of an operand: type and number of its elements. May raise
+    Unsupported.
+    """
+    locate = address_reader(context, operand)
+    orders = orders_through_memory(context.kernel, instruction)
+    return Access(instruction, space_of(instruction), locate, *elements, orders)
+
+
 def load(context: Context, instruction: Instruction) -> Step:
     """``ld``, ``ldu``: of any space, vectors as well; caches and policies have no effect."""
     words = checked_words(instruction, _WORDS)
     destination, source = without_policy(instruction, instruction.operands, 2)
-    targets = [writer(context, element) for element in elements_of(destination)]
+    targets = [writer(context, element) for element in elements_of(destination) or (destination,)]
     name = single_type(instruction)
     dtype = dtype_of(name)
-    locate, orders = (
-        address_reader(context, source),
-        orders_through_memory(context.kernel, instruction),
-    )
-    access = Access(instruction, space_of(instruction), locate, name, len(targets), orders)
+    access = access_of(context, instruction, source, (name, len(targets)))
     kind = STRONG_READ if words & _STRONG else READ
     size = access.size
 
@@ -111,14 +299,10 @@ def store(context: Context, instruction: Instruction) -> Step:
     words = checked_words(instruction, _WORDS - {"const"})
     target, source = without_policy(instruction, instruction.operands, 2)
     name = single_type(instruction)
-    values = [reader(context, element, name) for element in elements_of(source)]
-    locate, orders = (
-        address_reader(context, target),
-        orders_through_memory(context.kernel, instruction),
-    )
-    access = Access(instruction, space_of(instruction), locate, name, len(values), orders)
+    values = [reader(context, element, name) for element in elements_of(source) or (source,)]
+    access = access_of(context, instruction, target, (name, len(values)))
     kind = STRONG if words & _STRONG else WRITE
-    checked = access.space in ("shared", "generic")
+    may_race = access.space in ("shared", "generic")
     size = access.size
     unsigned, written = f"u{size}", np.array(ONES[size] * 3, dtype=f"u{size}")
 
@@ -132,7 +316,7 @@ def store(context: Context, instruction: Instruction) -> Step:
             data = value(frame).view(unsigned)[lanes]
             memory[place] = data
             states[place] = written
-            if checked and "race" in frame.checks:
+            if may_race and "race" in frame.checks:
                 lost = memory[place] != data
                 if lost.any():
                     _report_lanes(frame, access, lanes, (place, data, lost))

@@ -18,9 +18,8 @@ from ptxwcet.emulator.registers import (
     reader,
     writer,
 )
-from ptxwcet.emulator.rows import Rows, apply, restricted, types_of
-from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
-from ptxwcet.ir.operands import Vector, WholeVector
+from ptxwcet.emulator.rows import Rows, apply, elements_of, restricted, types_of
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand
 
 _VECTORS = frozenset({"v2", "v4", "v8"})
 _BITS = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
@@ -28,13 +27,6 @@ _SPACES = {
     "shared::cta": "shared", "shared::cluster": "shared", "param::entry": "param",
     **{name: name for name in ("global", "shared", "local", "const", "param")},
 }  # fmt: skip
-
-
-def _elements(operand: Operand) -> tuple[Operand, ...] | None:
-    """The parts of a vector operand; None for another one."""
-    if isinstance(operand, WholeVector):
-        return tuple(Register(name) for name in operand.members)
-    return operand.elements if isinstance(operand, Vector) else None
 
 
 def _move(context: Context, instruction: Instruction) -> Step:
@@ -45,7 +37,7 @@ def _move(context: Context, instruction: Instruction) -> Step:
         if isinstance(source, Immediate):
             raise Unsupported(f"a literal of type .{name}")
         name = _BITS[name]
-    targets, parts = _elements(destination), _elements(source)
+    targets, parts = elements_of(destination), elements_of(source)
     if words:
         if targets is None or parts is None or len(targets) != len(parts):
             raise Unsupported("this form")

@@ -17,7 +17,8 @@ from ptxwcet.emulator.launch import Array
 
 INCOMING, OUTGOING = 4, 8
 _THREADS = 1024
-_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+"""A byte of one in each byte of a number of so many bytes."""
 BarrierPhase = tuple[int, int]
 """An mbarrier object by its arena index, and the parity of its phase."""
 
@@ -128,7 +129,7 @@ class PendingCopies:
     def _mark(self, copy: Copy, on: bool) -> None:
         states = self._states[copy.unit]
         for places, mark in ((copy.target, INCOMING), (copy.source, OUTGOING)):
-            bits = states.dtype.type(mark * _ONES[copy.unit])
+            bits = states.dtype.type(mark * ONES[copy.unit])
             states[places] = states[places] | bits if on else states[places] & ~bits
 
 

@@ -9,11 +9,15 @@ the other, and not both are strong (atomic operations, accesses that are ``.vola
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.emulator.pending import ONES
+from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 
 WRITE, READ, STRONG, STRONG_READ = 0, 1, 2, 3
 """Kinds of accesses; ``STRONG`` writes too."""
@@ -24,7 +28,6 @@ _CONFLICTS = {
     STRONG: (WRITE, READ),
     STRONG_READ: (WRITE,),
 }
-_ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 _SEVERAL = 255
 
 
@@ -68,7 +71,7 @@ class EpochRaces:
         if self._alone:
             return None
         tag, place = warp + 1, cell // size
-        mine = tag.astype(f"u{size}") * np.array(_ONES[size], dtype=f"u{size}")
+        mine = tag.astype(f"u{size}") * np.array(ONES[size], dtype=f"u{size}")
         bad: Array | None = None
         for other in _CONFLICTS[kind]:
             if self._used[other]:
@@ -90,8 +93,8 @@ class EpochRaces:
     def _join(self, kind: int, mine: Array, place: Array, size: int) -> None:
         tags = self._tags[kind][size]
         before = tags[place]
-        several = mine.dtype.type(_SEVERAL * _ONES[size])
-        if size > 1 and not (before == (before & _SEVERAL) * mine.dtype.type(_ONES[size])).all():
+        several = mine.dtype.type(_SEVERAL * ONES[size])
+        if size > 1 and not (before == (before & _SEVERAL) * mine.dtype.type(ONES[size])).all():
             cells = (place[:, None] * size + np.arange(size)).ravel()
             self._join(kind, np.repeat(mine.astype(np.uint8), size), cells, 1)
             return
@@ -213,3 +216,43 @@ class ClockRaces:
     def drop(self, key: Hashable) -> None:
         """See :class:`Races`."""
         self._keys.pop(key, None)
+
+
+_ORDERS = frozenset({"acquire", "release", "acq_rel"})
+_STRONG = frozenset({"volatile", "relaxed", "mmio"})
+
+
+def orders_through_memory(kernel: Kernel, instruction: Instruction) -> bool:
+    """Whether it takes or hands over an order at an address that may be shared memory.
+
+    Accesses that say so do; strong ones and atomic operations do in a kernel with fences, wherever
+    these stand: an order too many, rather than a race that is none.
+    """
+    name = instruction.opcode.name if instruction.opcode else ""
+    if name not in ("ld", "st", "atom", "red"):
+        return False
+    if instruction.space not in (Space.SHARED, Space.GENERIC):
+        return False
+    words = frozenset(instruction.modifiers)
+    if words & _ORDERS:
+        return True
+    return (name in ("atom", "red") or bool(words & _STRONG)) and _has_fence(kernel)
+
+
+@lru_cache(maxsize=8)
+def _has_fence(kernel: Kernel) -> bool:
+    return any(one.op_class is OpClass.FENCE for one in kernel.instructions)
+
+
+def orders_some_warps(kernel: Kernel) -> bool:
+    """Whether an instruction of the kernel orders some warps of a block, but not all."""
+    return any(_orders_some(kernel, instruction) for instruction in kernel.instructions)
+
+
+def _orders_some(kernel: Kernel, instruction: Instruction) -> bool:
+    name = instruction.opcode.name if instruction.opcode else ""
+    if instruction.control is ControlEffect.ARRIVE or name == "mbarrier.init":
+        return True
+    if instruction.control is ControlEffect.BARRIER:
+        return len(instruction.operands) > 1 + name.endswith(".red") * 2
+    return orders_through_memory(kernel, instruction)

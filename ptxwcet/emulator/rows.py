@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, reader, writer
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.kernel import Instruction, Operand, Register
+from ptxwcet.ir.operands import Vector, WholeVector
 from ptxwcet.ir.words import is_type
 
 Builder = Callable[[Context, Instruction], Step]
@@ -28,6 +29,13 @@ def restricted(instruction: Instruction, allowed: frozenset[str]) -> frozenset[s
     if words - allowed:
         raise Unsupported("modifier ." + ", .".join(sorted(words - allowed)))
     return words
+
+
+def elements_of(operand: Operand) -> tuple[Operand, ...] | None:
+    """The parts of a vector operand; None for another one."""
+    if isinstance(operand, WholeVector):
+        return tuple(Register(name) for name in operand.members)
+    return operand.elements if isinstance(operand, Vector) else None
 
 
 def apply(

@@ -1,17 +1,24 @@
-"""The accesses of a kernel: how many transactions each takes at most, and why."""
+"""The accesses of a kernel: how many transactions each takes at most, and why.
+
+And which of them are sure to lie in arrays whose sizes the launch states.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.ir.kernel import Instruction, Space
-from ptxwcet.memory.arrays import accesses_kept, require_accessed
+from ptxwcet.flow.values.arrays import origins_of_pointers
+from ptxwcet.ir.kernel import Address, Instruction, Kernel, Register, Space
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.memory.counting import (
     LINE,
     SECTOR,
@@ -23,7 +30,6 @@ from ptxwcet.memory.counting import (
     passes_of,
     serial_of,
     signature,
-    words_of,
 )
 from ptxwcet.memory.instructions import (
     Access,
@@ -34,13 +40,13 @@ from ptxwcet.memory.instructions import (
 )
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import Pattern, Value, rows
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _ONE_WORD = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Transactions:
-    """The most transactions of each kind that one execution of an access by a warp needs.
+class Transactions(NamedTuple):
+    """What one execution of an access takes of a warp at most, by kind; 0 of kinds that it has not.
 
     ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
     in shared memory each is a pass. ``kept`` of the sectors lie in arrays whose sizes the launch
@@ -56,25 +62,11 @@ class Transactions:
 
     def with_most(self, other: Transactions) -> Transactions:
         """The larger of both numbers for each kind of transaction."""
-        return Transactions(
-            max(self.sectors, other.sectors),
-            max(self.lines, other.lines),
-            max(self.passes, other.passes),
-            max(self.words, other.words),
-            max(self.serial, other.serial),
-            max(self.kept, other.kept),
-        )
+        return Transactions(*map(max, self, other))
 
     def plus(self, other: Transactions) -> Transactions:
         """The sum of both numbers for each kind of transaction."""
-        return Transactions(
-            self.sectors + other.sectors,
-            self.lines + other.lines,
-            self.passes + other.passes,
-            self.words + other.words,
-            self.serial + other.serial,
-            self.kept + other.kept,
-        )
+        return Transactions(*map(add, self, other))
 
 
 NO_TRANSACTIONS = Transactions()
@@ -153,7 +145,7 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
             findings[key] = _analysed(access, value, lanes.there, counted)
         analysed = AnalysedAccess(index, access, *findings[key])
         if index in kept:
-            analysed = replace(analysed, most=replace(analysed.most, kept=analysed.most.sectors))
+            analysed = replace(analysed, most=analysed.most._replace(kept=analysed.most.sectors))
         accesses.append(analysed)
     names = [one.name for one in graph.kernel.parameters]
     used = (lanes.pointers, lanes.aligned, lanes.given, lanes.ranged)
@@ -176,8 +168,6 @@ def transactions_of_any() -> Transactions:
 
 
 _Counted = dict[tuple[object, ...], tuple[Transactions, bool]]
-
-
 _Found = tuple[Transactions, Transactions, bool, Value, Mask]
 """Most, least, whether that is exact, and what it rests on: as in an analysed access."""
 
@@ -224,7 +214,7 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
     if space in (Space.SHARED, Space.GENERIC):
         counts["passes"] = passes_of(pattern, there, size, alone=is_atomic)
     if access.has_words:
-        counts["words"] = words_of(pattern, there, size)
+        counts["words"] = blocks_of(pattern, there, size, size)  # one address after the other
     if is_atomic and space is not Space.SHARED:
         counts["serial"] = serial_of(pattern, there, size)
     exact = all(one.exact and len(set(one.each)) == 1 for one in counts.values())
@@ -320,3 +310,60 @@ def _said(pattern: Pattern, there: Mask, access: Access) -> str:
     if step == access.access_bytes:
         return "consecutive"
     return f"stride {step} bytes between lanes"
+
+
+_PLAIN = re.compile(r"(?:ld|st)\.global(?:\.(?:ca|cg|nc|wb|v[248]|[busf](?:8|16|32|64|128)))+")
+"""Loads and stores that a cache may serve as often as it likes, of nothing beside what they name:
+no volatile or atomic ones, no hints that lines go soon, no larger prefetch."""
+
+
+def accesses_kept(kernel: Kernel, launch: Launch) -> Mapping[int, frozenset[str]]:
+    """The plain loads and stores of global memory, by index, whose address is sure to lead from
+    pointers to arrays of stated sizes, and from which. Cost: near linear in the kernel.
+    """
+    if not launch.sizes:
+        return {}
+    bases = {
+        index: base
+        for index, instruction in enumerate(kernel.instructions)
+        if (base := _base(instruction)) is not None
+    }
+    origins = origins_of_pointers(kernel, set(bases.values()), frozenset(launch.sizes))
+    return {
+        index: origins[base]
+        for index, base in bases.items()
+        if origins[base] and origins[base] <= launch.sizes.keys()
+    }
+
+
+def require_accessed(kernel: Kernel, launch: Launch, kept: Mapping[int, frozenset[str]]) -> None:
+    """Raises PtxwcetError (PW326) for arrays of stated sizes that no such access leads to."""
+    reached = frozenset[str]().union(*kept.values())
+    problems = [
+        Diagnostic(
+            "PW326",
+            f"no load or store of kernel {kernel.readable} is sure to be of the array "
+            f"{launch.name_of(name)}, whose size is stated",
+            kernel.span,
+            notes=(
+                "counted are plain ones of global memory (no atomic, volatile or generic ones, no "
+                "hints) whose address is made of that pointer and numbers alone",
+            ),
+            help=f"leave --param {launch.name_of(name)}=bytes:{size} out",
+        )
+        for name, size in launch.sizes.items()
+        if name not in reached
+    ]
+    if problems:
+        raise PtxwcetError(problems)
+
+
+def _base(instruction: Instruction) -> str | None:
+    """The register that a plain load or store of global memory adds a number to for its address."""
+    is_plain = instruction.op_class in (OpClass.LOAD_GLOBAL, OpClass.STORE_GLOBAL)
+    if not is_plain or instruction.space is not Space.GLOBAL:
+        return None
+    if _PLAIN.fullmatch(instruction.mnemonic) is None:
+        return None
+    bases = [one.base for one in instruction.operands if isinstance(one, Address)]
+    return bases[0].name if len(bases) == 1 and isinstance(bases[0], Register) else None

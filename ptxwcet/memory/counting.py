@@ -106,11 +106,6 @@ def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
     return Count(max(each), all(part.exact for part in parts), each)
 
 
-def words_of(pattern: Pattern, there: Mask, access: int) -> Count:
-    """Distinct addresses of an access to constants, which are read one after the other."""
-    return blocks_of(pattern, there, access, access)
-
-
 def all_lanes(there: Mask, times: int = 1) -> Count:
     """The count of ``times`` transactions for each lane that exists."""
     each = tuple(int(one) * times for one in rows(there).sum(axis=1))

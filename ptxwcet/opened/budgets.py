@@ -51,6 +51,11 @@ class Budget:
     unit: str
     of: str | None = None
 
+    @property
+    def asked(self) -> str:
+        """The text, and of whose bound it is."""
+        return self.text if self.of is None else f"{self.of}:{self.text}"
+
     def cycles(self, clock_mhz: int) -> int:
         """Most cycles within it, at a clock.
 
@@ -77,7 +82,8 @@ def parse_budget(text: str) -> Budget:
         )
     if amount == 0:
         raise NotABudget(f"{text!r} is no budget: nothing takes no time at all")
-    return Budget(text.strip() if match[3] else f"{text.strip()} cycles", amount, unit, of)
+    shown = text.strip().removeprefix(f"{of}:").strip()
+    return Budget(shown if match[3] else f"{shown} cycles", amount, unit, of)
 
 
 def required_guarantee(budget: Budget | None, asked: str | None) -> Guarantee:

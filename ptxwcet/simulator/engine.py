@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ptxwcet.simulator.stepping import (
     FULL,
     ITEM_COLUMNS,
     MEMORY_PARTS,
+    NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
     PATH_PARTS,
@@ -87,6 +89,7 @@ class Simulator:
             image.queue_of,
             image.servers,
             image.wide,
+            np.zeros(1, np.int64),
             self._layout,
         )
         self._saved: State | None = None
@@ -187,7 +190,9 @@ class Simulator:
             state = self._zeros()
             if self._saved is None:  # a saved state is written before it is read: kept between runs
                 self._saved = self._zeros(self._layout.depths)
-            outcome = Outcome(*run(self._program, state, self._saved, options, script, log, events))
+            brent = np.array([NO_CHECKPOINTS] * self._layout.depths, np.int64)
+            states = state, self._saved, brent
+            outcome = Outcome(*run(self._program, *states, options, script, log, events))
             if outcome.status != FULL:
                 break
             if self._room >= _MOST_ROOM:
@@ -206,6 +211,7 @@ class Simulator:
             np.zeros((*front, warps), np.int64),
             np.zeros((*front, warps, layout.width), np.int64),
             np.zeros((*front, layout.shared_width), np.int64),
+            np.zeros((*front, STAGES, STAGE_COLUMNS), np.int64),
             np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
         )
         state.shared[..., : layout.cores] = -1
@@ -234,39 +240,30 @@ class Simulator:
 
 def _lay_out(image: Image, schedulers: int) -> Layout:
     depths, registers, sections = image.depth, image.register_count, len(image.section_origins)
-    counters = FIXED
-    entries = counters + depths
-    ready = entries + depths
-    queued = ready + registers
-    stalls = queued + registers
-    executions = stalls + sections * STALLS
-    queues, servers = len(image.servers), int(image.servers.max())
-    free = schedulers
-    arrivals = free + queues * servers
-    stages = arrivals + len(image.barrier_names)
     served = bool(np.any(image.code[:, [PATH_PARTS, MEMORY_PARTS]]))
-    open_ = executions + sections
-    since, by = open_ + registers, open_ + 2 * registers
+    widths = {
+        "counters": depths,
+        "entries": depths,
+        "ready": registers,
+        "queued": registers,
+        "stalls": sections * STALLS,
+        "executions": sections,
+        **dict.fromkeys(("open", "since", "by"), registers),  # of programs that are served
+    }
+    first = dict(zip(widths, accumulate(widths.values(), initial=FIXED), strict=False))
+    servers = int(image.servers.max())
+    arrivals = schedulers + len(image.servers) * servers
     return Layout(
+        **first,
         depths=depths,
         registers=registers,
-        counters=counters,
-        entries=entries,
-        ready=ready,
-        queued=queued,
-        stalls=stalls,
-        executions=executions,
-        width=open_ + (3 * registers if served else 0),
+        width=first["by"] + registers if served else first["open"],
         cores=schedulers,
         servers=servers,
-        free=free,
+        free=schedulers,
         arrivals=arrivals,
-        stages=stages,
-        shared_width=stages + STAGES * STAGE_COLUMNS,
+        shared_width=arrivals + len(image.barrier_names),
         served=served,
-        open=open_,
-        since=since,
-        by=by,
     )
 
 

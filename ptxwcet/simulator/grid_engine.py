@@ -11,7 +11,6 @@ from ptxwcet.simulator.grid import (
     GridShape,
     GridWorkload,
 )
-from ptxwcet.simulator.grid_image import GridImage, build_grid_image
 from ptxwcet.simulator.grid_stepping import (
     BLOCK,
     DEADLOCK,
@@ -35,6 +34,7 @@ from ptxwcet.simulator.grid_stepping import (
     GridState,
     run_grid,
 )
+from ptxwcet.simulator.image import GridImage, build_grid_image
 from ptxwcet.simulator.parts import ENDED, NEVER, PHASE, RUNNING
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 

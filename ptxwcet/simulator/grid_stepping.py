@@ -53,7 +53,7 @@ Shorts: TypeAlias = NDArray[np.int32]
 (
     POINT,  # passed when it is issued, -1: none
     LAST,  # 1: the visit ends with it
-    COLUMNS,
+    STEP_COLUMNS,
 ) = range(ROW_COLUMNS, ROW_COLUMNS + 3)
 
 # Entries of a program have the first columns of a row. A visit has its first row (-1: it issues

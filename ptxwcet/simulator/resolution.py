@@ -30,6 +30,7 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 from ptxwcet.warp.segments import has_barrier
+from ptxwcet.warp.structure import bodies
 
 
 def resolve_workload(workload: BlockWorkload, seed: int | None) -> BlockWorkload:
@@ -159,18 +160,10 @@ class _Resolver:
 def _tallies(body: tuple[Node, ...]) -> Iterator[Tally]:
     """The tallies of a body, each place once."""
     for node in body:
-        match node:
-            case Tally():
-                yield node
-            case Repeat(body=inner) | BlockRepeat(body=inner):
-                yield from _tallies(inner)
-            case Unordered(first, second):
-                yield from _tallies((*first, *second))
-            case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-                for side in alternatives:
-                    yield from _tallies(side)
-            case _:
-                pass
+        if isinstance(node, Tally):
+            yield node
+        for inner in bodies(node):
+            yield from _tallies(inner)
 
 
 def _least(body: tuple[Node, ...]) -> Counter[str]:

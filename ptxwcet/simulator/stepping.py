@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ptxwcet.simulator.parts import (
     ARGUMENT,
     ARRIVE,
@@ -67,6 +65,7 @@ ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
 COMPLETE, DEADLOCK, OVER_LIMIT, FULL = range(4)
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
+NO_CHECKPOINTS = (-1, 0, 1)
 
 # Further columns of a warp's row of the state; loops, registers and sections follow (Layout).
 (
@@ -78,8 +77,8 @@ EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
     FIXED,
 ) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
 
-# Servers behind the units: the path of the SM, the memory. What is on its way to one, and what the
-# shared row has of each.
+# Servers behind the units: the path of the SM, the memory. What is on its way to one, and what each
+# is doing.
 PATH, MEMORY = range(2)
 STAGES = 2
 ITEM_COLUMNS = 7
@@ -92,7 +91,7 @@ ITEM_COLUMNS = 7
     LATENCY_LEFT,
     EVENT,  # -1: not recorded
 ) = range(ITEM_COLUMNS)
-FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)
+FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)  # the first in its ring, how many
 PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
 
 
@@ -103,9 +102,9 @@ class Layout(NamedTuple):
     included) and how often a loop at this depth was entered, for each register its ready cycle and
     how long its producer queued, for each section the cycles by cause and the executions. The
     shared row holds the warp issued last by each sub-core (-1: none), the end of the last
-    initiation on each server of each queue, the arrivals at each partial barrier, and of each
-    server behind the units what waits and when it is free. (A queue of a unit dispatches in order
-    by itself: neither issues nor the earliest free server go back in time.)
+    initiation on each server of each queue, and the arrivals at each partial barrier. (A queue of a
+    unit dispatches in order by itself: neither issues nor the earliest free server go back in
+    time.)
 
     ``served``: some instructions go on to servers behind their units. Then each register also has
     how many producers of it have no known end yet, the number of its last unconditional producer,
@@ -125,7 +124,6 @@ class Layout(NamedTuple):
     servers: int
     free: int
     arrivals: int
-    stages: int
     shared_width: int
     served: bool
     open: int
@@ -142,17 +140,22 @@ class Program(NamedTuple):
     queue_of: Integers
     servers: Integers
     wide: Integers  # [barrier] 1: all warps of the block meet there
+    ages: Integers  # of blocks: there is one
     layout: Layout
 
 
 class State(NamedTuple):
-    """Everything that changes during a run; with one more axis in front, saved states by depth."""
+    """Everything that changes during a run; with one more axis in front, saved states by depth.
+
+    A server behind the units has a ring of what waits, in the order of AT; the last ring only holds
+    what is put into another.
+    """
 
     next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
     warps: Integers  # [warp, column]
     shared: Integers  # [column]
-    waiting: Integers  # [server behind the units, place, column] a ring each, by AT; the last one
-    # only holds what is put into another
+    behind: Integers  # [server behind the units, column]
+    waiting: Integers  # [server behind the units, place, column]
 
 
 class Options(NamedTuple):
@@ -325,21 +328,17 @@ def _copy(place: Integers, item: Integers) -> None:
 
 
 @compiled
-def _join(state: State, layout: Layout, stage: int, item: Integers) -> bool:
+def _join(state: State, stage: int, item: Integers) -> bool:
     """Puts an item in its place on the way to a server; False if there is no room.
 
     What arrives in the same cycle is ordered by warp and by the warp's program.
     """
-    ring = state.waiting[stage]
-    shared = state.shared
-    columns = layout.stages + stage * STAGE_COLUMNS
-    count = shared[columns + COUNT_OF]
-    room = ring.shape[0]
-    if count == room:
+    ring, server = state.waiting[stage], state.behind[stage]
+    room = len(ring)
+    if server[COUNT_OF] == room:
         return False
-    first = shared[columns + FIRST]
-    place = (first + count) % room
-    for _ in range(count):
+    place = (server[FIRST] + server[COUNT_OF]) % room
+    for _ in range(server[COUNT_OF]):
         before = (place - 1) % room
         if (ring[before, AT], ring[before, OF_WARP], ring[before, NUMBER]) <= (
             item[AT],
@@ -350,20 +349,19 @@ def _join(state: State, layout: Layout, stage: int, item: Integers) -> bool:
         _copy(ring[place], ring[before])
         place = before
     _copy(ring[place], item)
-    shared[columns + COUNT_OF] = count + 1
+    server[COUNT_OF] += 1
     return True
 
 
 @compiled
-def _occupy(shared: Integers, columns: int, at: int, parts: int) -> int:
+def _occupy(server: Integers, at: int, parts: int) -> int:
     """A server serves what arrives in cycle ``at``, after all that came before; when it is done."""
-    if shared[columns + FREE] < at:
-        shared[columns + FREE], shared[columns + FREE_PART] = at, 0
-    total = shared[columns + FREE_PART] + parts
-    shared[columns + FREE] += total >> PART_BITS
-    shared[columns + FREE_PART] = total & ((1 << PART_BITS) - 1)
-    done: int = shared[columns + FREE]
-    return done + 1 if shared[columns + FREE_PART] > 0 else done
+    if server[FREE] < at:
+        server[FREE], server[FREE_PART] = at, 0
+    total = server[FREE_PART] + parts
+    server[FREE] += total >> PART_BITS
+    server[FREE_PART] = total & ((1 << PART_BITS) - 1)
+    return int(server[FREE] + (server[FREE_PART] > 0))
 
 
 @compiled
@@ -372,21 +370,19 @@ def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool
 
     An instruction gets there after its issue, so that by then all earlier ones are known.
     """
-    layout, code = program.layout, program.code
+    code = program.code
     for stage in range(STAGES):
-        columns = layout.stages + stage * STAGE_COLUMNS
-        while state.shared[columns + COUNT_OF] > 0:
-            first = state.shared[columns + FIRST]
-            item = state.waiting[stage, first]
+        server, ring = state.behind[stage], state.waiting[stage]
+        while server[COUNT_OF] > 0:
+            item = ring[server[FIRST]]
             if item[AT] > cycle:
                 break
-            state.shared[columns + FIRST] = (first + 1) % state.waiting.shape[1]
-            state.shared[columns + COUNT_OF] -= 1
-            parts = code[item[OF_ROW], PATH_PARTS + stage]
-            done = _occupy(state.shared, columns, cycle, parts)
+            server[FIRST] = (server[FIRST] + 1) % len(ring)
+            server[COUNT_OF] -= 1
+            done = _occupy(server, cycle, code[item[OF_ROW], PATH_PARTS + stage])
             if stage == PATH and code[item[OF_ROW], MEMORY_PARTS] > 0:
                 item[AT] = done
-                if not _join(state, layout, MEMORY, item):
+                if not _join(state, MEMORY, item):
                     return False
             else:
                 _conclude(program, state, item, done + item[LATENCY_LEFT], events, cycle)
@@ -445,17 +441,16 @@ def _send(
     item[LATENCY_LEFT], item[EVENT] = latency, event
     state.warps[warp, UNDERWAY] += 1
     _produce(program, state, warp, pc, item[NUMBER], 0, True)
-    return _join(state, program.layout, PATH if path > 0 else MEMORY, item)
+    return _join(state, PATH if path > 0 else MEMORY, item)
 
 
 @compiled
-def _next_arrival(state: State, layout: Layout) -> int:
+def _next_arrival(state: State) -> int:
     """The first cycle in which something gets to a server behind the units; NEVER if none does."""
     earliest = NEVER
     for stage in range(STAGES):
-        columns = layout.stages + stage * STAGE_COLUMNS
-        if state.shared[columns + COUNT_OF] > 0:
-            earliest = min(earliest, state.waiting[stage, state.shared[columns + FIRST], AT])
+        if state.behind[stage, COUNT_OF] > 0:
+            earliest = min(earliest, state.waiting[stage, state.behind[stage, FIRST], AT])
     return earliest
 
 
@@ -482,159 +477,125 @@ def _settle(program: Program, state: State, cycle: int) -> None:
 
 
 @compiled
-def _same_warp(
-    program: Program,
-    state: State,
-    cycle: int,
-    saved: State,
-    depth: int,
-    saved_cycle: int,
-    warp: int,
-) -> bool:
-    warps = state.warps
-    old = saved.warps
-    layout = program.layout
-    phase = warps[warp, PHASE]
-    if phase != old[depth, warp, PHASE]:
-        return False
-    if phase == RUNNING and state.next_cycle[warp] == NEVER:
-        if saved.next_cycle[depth, warp] != NEVER:
+def _same_warps(layout: Layout, now: State, cycle: int, then: State, since: int) -> bool:
+    """Whether all warps, at the same places as then, wait as long for the same."""
+    passed = cycle - since
+    for warp in range(len(now.warps)):
+        own, old = now.warps[warp], then.warps[warp]
+        eligible, was_eligible = now.next_cycle[warp], then.next_cycle[warp]
+        if eligible < NEVER:
+            if eligible - passed != was_eligible:
+                return False
+        elif own[PHASE] < ENDED:
+            column = EARLIEST if own[PHASE] == RUNNING else SINCE
+            if was_eligible < NEVER or own[AFTER] != old[AFTER]:
+                return False
+            if own[column] - passed != old[column]:
+                return False
+        if max(own[LAST_END], cycle) - passed != max(old[LAST_END], since):
             return False
-        if warps[warp, EARLIEST] - cycle != old[depth, warp, EARLIEST] - saved_cycle:
-            return False
-    elif phase == RUNNING:
-        if state.next_cycle[warp] - cycle != saved.next_cycle[depth, warp] - saved_cycle:
-            return False
-    elif phase < ENDED:
-        if warps[warp, AFTER] != old[depth, warp, AFTER]:
-            return False
-        if warps[warp, SINCE] - cycle != old[depth, warp, SINCE] - saved_cycle:
-            return False
-    if max(warps[warp, LAST_END] - cycle, 0) != max(old[depth, warp, LAST_END] - saved_cycle, 0):
-        return False
-    for register in range(layout.registers):
-        remaining = max(warps[warp, layout.ready + register] - cycle, 0)
-        if remaining != max(old[depth, warp, layout.ready + register] - saved_cycle, 0):
-            return False
-        if (
-            remaining > 0
-            and warps[warp, layout.queued + register] != old[depth, warp, layout.queued + register]
-        ):
-            return False
+        for register in range(layout.registers):
+            ready, queued = layout.ready + register, layout.queued + register
+            if max(own[ready], cycle) - passed != max(old[ready], since):
+                return False
+            if own[ready] > cycle and own[queued] != old[queued]:
+                return False
     return True
 
 
 @compiled
-def _same_servers(
-    program: Program, state: State, cycle: int, saved: State, depth: int, saved_cycle: int
-) -> bool:
+def _same_servers(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
     """Whether the servers behind the units are free at the same time, and the same is under way."""
-    layout = program.layout
-    room = state.waiting.shape[1]
+    layout, passed = program.layout, cycle - since
+    room = now.waiting.shape[1]
     for stage in range(STAGES):
-        columns = layout.stages + stage * STAGE_COLUMNS
-        now, old = state.shared[columns:], saved.shared[depth, columns:]
-        busy = max(now[FREE] - cycle, -1)
-        if now[COUNT_OF] != old[COUNT_OF] or busy != max(old[FREE] - saved_cycle, -1):
+        own, old = now.behind[stage], then.behind[stage]
+        if own[COUNT_OF] != old[COUNT_OF]:
             return False
-        if busy >= 0 and now[FREE_PART] != old[FREE_PART]:
+        if max(own[FREE], cycle - 1) - passed != max(old[FREE], since - 1):
             return False
-        for k in range(now[COUNT_OF]):
-            item = state.waiting[stage, (now[FIRST] + k) % room]
-            saved_item = saved.waiting[depth, stage, (old[FIRST] + k) % room]
-            if item[AT] - cycle != saved_item[AT] - saved_cycle:
+        if own[FREE] >= cycle and own[FREE_PART] != old[FREE_PART]:
+            return False
+        for k in range(own[COUNT_OF]):
+            item = now.waiting[stage, (own[FIRST] + k) % room]
+            before = then.waiting[stage, (old[FIRST] + k) % room]
+            if item[AT] - passed != before[AT] or item[ALONE] - passed != before[ALONE]:
                 return False
-            if item[ALONE] - cycle != saved_item[ALONE] - saved_cycle:
+            if item[OF_WARP] != before[OF_WARP] or item[OF_ROW] != before[OF_ROW]:
                 return False
-            if item[OF_WARP] != saved_item[OF_WARP] or item[OF_ROW] != saved_item[OF_ROW]:
+            if not _same_order(program, now, then, item, before):
                 return False
-            if not _same_order(program, state, saved, depth, item, saved_item):
-                return False
-    for warp in range(state.next_cycle.shape[0]):
+    for warp in range(len(now.warps)):
         for register in range(layout.registers):
-            column = layout.open + register
-            if state.warps[warp, column] != saved.warps[depth, warp, column]:
+            column, by = layout.open + register, layout.by + register
+            if now.warps[warp, column] != then.warps[warp, column]:
                 return False
-            if state.warps[warp, column] > 0:
-                by = layout.by + register
-                since = state.warps[warp, DONE] - state.warps[warp, by]
-                if since != saved.warps[depth, warp, DONE] - saved.warps[depth, warp, by]:
+            if now.warps[warp, column] > 0:
+                back = now.warps[warp, DONE] - now.warps[warp, by]
+                if back != then.warps[warp, DONE] - then.warps[warp, by]:
                     return False
     return True
 
 
 @compiled
 def _same_order(
-    program: Program, state: State, saved: State, depth: int, item: Integers, saved_item: Integers
+    program: Program, now: State, then: State, item: Integers, before: Integers
 ) -> bool:
     """Whether two items are as many instructions back, and write what nobody wrote since alike."""
     warp, pc = item[OF_WARP], item[OF_ROW]
-    now, old = state.warps[warp], saved.warps[depth, warp]
-    if now[DONE] - item[NUMBER] != old[DONE] - saved_item[NUMBER]:
+    own, old = now.warps[warp], then.warps[warp]
+    if own[DONE] - item[NUMBER] != old[DONE] - before[NUMBER]:
         return False
     for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
         since = program.layout.since + program.registers[k]
-        if (item[NUMBER] < now[since]) != (saved_item[NUMBER] < old[since]):
+        if (item[NUMBER] < own[since]) != (before[NUMBER] < old[since]):
             return False
     return True
 
 
 @compiled
-def _same(
-    program: Program, state: State, cycle: int, saved: State, depth: int, saved_cycle: int
-) -> bool:
-    """Whether the joint state equals the one saved for a depth, loop counters aside."""
+def _same(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
+    """Whether the joint state equals that of cycle ``since``, loop counters aside."""
     layout = program.layout
-    for warp in range(state.next_cycle.shape[0]):
-        if state.warps[warp, ROW] != saved.warps[depth, warp, ROW]:
+    for warp in range(len(now.warps)):
+        for column in (ROW, SECTION, PHASE):
+            if now.warps[warp, column] != then.warps[warp, column]:
+                return False
+    for column in range(layout.shared_width):
+        own, old = now.shared[column], then.shared[column]
+        if layout.free <= column < layout.arrivals:  # servers in order: misses some repeats
+            own, old = max(own, cycle) - cycle, max(old, since) - since
+        if own != old:
             return False
-        if state.warps[warp, SECTION] != saved.warps[depth, warp, SECTION]:
-            return False
-    for column in range(layout.cores):
-        if state.shared[column] != saved.shared[depth, column]:
-            return False
-    for column in range(layout.free, layout.arrivals):  # servers in order: misses some repeats
-        remaining = max(state.shared[column] - cycle, 0)
-        if remaining != max(saved.shared[depth, column] - saved_cycle, 0):
-            return False
-    for column in range(layout.arrivals, layout.stages):
-        if state.shared[column] != saved.shared[depth, column]:
-            return False
-    if layout.served and not _same_servers(program, state, cycle, saved, depth, saved_cycle):
+    if layout.served and not _same_servers(program, now, cycle, then, since):
         return False
-    for warp in range(state.next_cycle.shape[0]):
-        if not _same_warp(program, state, cycle, saved, depth, saved_cycle, warp):
-            return False
-    return True
+    return _same_warps(layout, now, cycle, then, since)
 
 
 @compiled
-def _periods_left(program: Program, state: State, saved: State, depth: int) -> int:
+def _periods_left(program: Program, now: State, then: State) -> int:
     """How many more periods are certain to run alike: every open loop must stay open throughout."""
-    warps = state.warps
-    old = saved.warps
     layout = program.layout
     periods = NEVER
-    for warp in range(state.next_cycle.shape[0]):
-        for level in range(program.code[warps[warp, ROW], DEPTH]):
-            before = old[depth, warp, layout.counters + level]
-            now = warps[warp, layout.counters + level]
-            if warps[warp, layout.entries + level] != old[depth, warp, layout.entries + level]:
-                if before != now:  # another instance of the loop, at another iteration
+    for warp in range(len(now.warps)):
+        own, old = now.warps[warp], then.warps[warp]
+        for level in range(program.code[own[ROW], DEPTH]):
+            left, before = own[layout.counters + level], old[layout.counters + level]
+            if own[layout.entries + level] != old[layout.entries + level]:
+                if before != left:  # another instance of the loop, at another iteration
                     return 0
-            elif before != now:
-                periods = min(periods, (now - 1) // (before - now))
+            elif before != left:
+                periods = min(periods, (left - 1) // (before - left))
     return periods if periods < NEVER else 0
 
 
 @compiled
-def _renumber(state: State, layout: Layout, warp: int, shift: int, issued: int) -> None:
+def _renumber(state: State, warp: int, shift: int, issued: int) -> None:
     """Puts off by ``shift`` what a warp has under way, and makes it later instructions of it."""
     for stage in range(STAGES):
-        columns = layout.stages + stage * STAGE_COLUMNS
-        for k in range(state.shared[columns + COUNT_OF]):
-            place = (state.shared[columns + FIRST] + k) % state.waiting.shape[1]
-            item = state.waiting[stage, place]
+        server = state.behind[stage]
+        for k in range(server[COUNT_OF]):
+            item = state.waiting[stage, (server[FIRST] + k) % state.waiting.shape[1]]
             if item[OF_WARP] == warp:
                 item[AT] += shift
                 item[ALONE] += shift
@@ -642,100 +603,90 @@ def _renumber(state: State, layout: Layout, warp: int, shift: int, issued: int) 
 
 
 @compiled
-def _skip(
-    program: Program,
-    state: State,
-    cycle: int,
-    saved: State,
-    depth: int,
-    saved_cycle: int,
-    times: int,
-) -> int:
-    """Repeats the period since the saved state ``times`` more; returns the cycles that takes."""
-    warps = state.warps
-    old = saved.warps
-    layout = program.layout
-    shift = times * (cycle - saved_cycle)
-    for warp in range(state.next_cycle.shape[0]):
-        if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
-            warps[warp, EARLIEST] += shift
-        elif warps[warp, PHASE] == RUNNING:
-            state.next_cycle[warp] += shift
-        elif warps[warp, PHASE] < ENDED:
-            warps[warp, SINCE] += shift
-        if warps[warp, PHASE] != ENDED and warps[warp, LAST_END] > cycle:
-            warps[warp, LAST_END] += shift
-        issued = times * (warps[warp, DONE] - old[depth, warp, DONE])
-        warps[warp, DONE] += issued
+def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times: int) -> int:
+    """Repeats the period since ``then`` ``times`` more; returns the cycles that takes."""
+    shift = times * (cycle - since)
+    for warp in range(len(now.warps)):
+        own, old = now.warps[warp], then.warps[warp]
+        if now.next_cycle[warp] < NEVER:
+            now.next_cycle[warp] += shift
+        elif own[PHASE] < ENDED:
+            own[EARLIEST if own[PHASE] == RUNNING else SINCE] += shift
+        if own[PHASE] != ENDED and own[LAST_END] > cycle:
+            own[LAST_END] += shift
+        issued = times * (own[DONE] - old[DONE])
+        own[DONE] += issued
         if layout.served:  # numbers of instructions
             for column in range(layout.since, layout.by + layout.registers):
-                warps[warp, column] += issued
-            _renumber(state, layout, warp, shift, issued)
+                own[column] += issued
+            _renumber(now, warp, shift, issued)
         for level in range(layout.depths):
-            if warps[warp, layout.entries + level] == old[depth, warp, layout.entries + level]:
-                done = (
-                    old[depth, warp, layout.counters + level] - warps[warp, layout.counters + level]
-                )
-                warps[warp, layout.counters + level] -= times * done
-        for register in range(layout.registers):
-            if warps[warp, layout.ready + register] > cycle:
-                warps[warp, layout.ready + register] += shift
+            column = layout.counters + level
+            if own[layout.entries + level] == old[layout.entries + level]:
+                own[column] -= times * (old[column] - own[column])
+        for column in range(layout.ready, layout.ready + layout.registers):
+            if own[column] > cycle:
+                own[column] += shift
         for column in range(layout.stalls, layout.open):  # and executions
-            spent = warps[warp, column] - old[depth, warp, column]
-            warps[warp, column] += times * spent
+            own[column] += times * (own[column] - old[column])
     for column in range(layout.free, layout.arrivals):
-        if state.shared[column] > cycle:
-            state.shared[column] += shift
-    if layout.served:
-        for stage in range(STAGES):
-            column = layout.stages + stage * STAGE_COLUMNS + FREE
-            if state.shared[column] >= cycle:
-                state.shared[column] += shift
+        if now.shared[column] > cycle:
+            now.shared[column] += shift
+    for stage in range(STAGES):
+        if now.behind[stage, FREE] >= cycle:
+            now.behind[stage, FREE] += shift
     return shift
 
 
 @compiled
-def _save(state: State, saved: State, layout: Layout, depth: int) -> None:
+def _save(now: State, then: State) -> None:
     """Copies the state, in loops: the compiler needs a third of the time that slices take.
 
     Of the queues to the servers behind the units only the occupied places are copied.
     """
-    for warp in range(state.next_cycle.shape[0]):
-        saved.next_cycle[depth, warp] = state.next_cycle[warp]
-        for column in range(state.warps.shape[1]):
-            saved.warps[depth, warp, column] = state.warps[warp, column]
-    for column in range(state.shared.shape[0]):
-        saved.shared[depth, column] = state.shared[column]
-    room = state.waiting.shape[1]
-    for stage in range(STAGES if layout.served else 0):
-        columns = layout.stages + stage * STAGE_COLUMNS
-        for k in range(state.shared[columns + COUNT_OF]):
-            place = (state.shared[columns + FIRST] + k) % room
-            for column in range(ITEM_COLUMNS):
-                saved.waiting[depth, stage, place, column] = state.waiting[stage, place, column]
+    for warp in range(len(now.warps)):
+        then.next_cycle[warp] = now.next_cycle[warp]
+        for column in range(now.warps.shape[1]):
+            then.warps[warp, column] = now.warps[warp, column]
+    for column in range(len(now.shared)):
+        then.shared[column] = now.shared[column]
+    for stage in range(STAGES):
+        for column in range(STAGE_COLUMNS):
+            then.behind[stage, column] = now.behind[stage, column]
+        for k in range(now.behind[stage, COUNT_OF]):
+            place = (now.behind[stage, FIRST] + k) % now.waiting.shape[1]
+            _copy(then.waiting[stage, place], now.waiting[stage, place])
 
 
 @compiled
 def _checkpoint(
-    program: Program, state: State, saved: State, cycle: int, depth: int, brent: Integers
+    program: Program, now: State, saved: State, cycle: int, depth: int, brent: Integers
 ) -> int:
     """A warp has begun another iteration of a loop at ``depth``: looks for a repeated state.
 
-    ``brent`` has a row a depth: cycle of the saved state (-1: none), checkpoints since, and after
-    how many of them the next state is saved. Returns the cycles skipped.
+    ``brent`` has a row a depth (NO_CHECKPOINTS): cycle of the saved state (-1: none), checkpoints
+    since, and after how many of them the next state is saved. Returns the cycles skipped.
     """
     for deeper in range(depth + 1, brent.shape[0]):
-        brent[deeper, 0], brent[deeper, 1], brent[deeper, 2] = -1, 0, 1
-    _settle(program, state, cycle)
+        brent[deeper, 0], brent[deeper, 1], brent[deeper, 2] = NO_CHECKPOINTS
+    _settle(program, now, cycle)
+    then = State(
+        saved.next_cycle[depth],
+        saved.warps[depth],
+        saved.shared[depth],
+        saved.behind[depth],
+        saved.waiting[depth],
+    )
+    since = brent[depth, 0]
     skipped = 0
-    if brent[depth, 0] >= 0 and _same(program, state, cycle, saved, depth, brent[depth, 0]):
-        times = _periods_left(program, state, saved, depth)
+    if since >= 0 and _same(program, now, cycle, then, since):
+        times = _periods_left(program, now, then)
         if times > 0:
-            skipped = _skip(program, state, cycle, saved, depth, brent[depth, 0], times)
+            skipped = _skip(program.layout, now, cycle, then, since, times)
             brent[depth, 1], brent[depth, 2] = 0, 1
     brent[depth, 1] += 1
     if brent[depth, 1] >= brent[depth, 2]:
-        _save(state, saved, program.layout, depth)
+        _save(now, then)
         brent[depth, 0] = cycle + skipped
         brent[depth, 1] = 0
         brent[depth, 2] *= 2
@@ -782,6 +733,7 @@ def run(
     program: Program,
     state: State,
     saved: State,
+    brent: Integers,
     options: Options,
     script: Integers,
     log: Integers,
@@ -803,11 +755,8 @@ def run(
     free, servers, cores = layout.free, layout.servers, layout.cores
     served = layout.served
     policy = options.policy
-    count, ages = len(next_cycle), np.zeros(1, np.int64)
+    count, ages = len(next_cycle), program.ages
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
-    brent = np.zeros((layout.depths, 3), np.int64)
-    for depth in range(layout.depths):
-        brent[depth, 0], brent[depth, 2] = -1, 1
     recorded = 0
     decisions = 0
     stepped = 0
@@ -895,7 +844,7 @@ def run(
         if issued == 0:
             cycle = first_eligible(next_cycle)
             if served:
-                cycle = min(cycle, _next_arrival(state, layout))
+                cycle = min(cycle, _next_arrival(state))
             if cycle == NEVER:
                 break
             continue

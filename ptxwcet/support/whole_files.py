@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -37,6 +36,9 @@ def whole_file(path: Path, code: str) -> Iterator[IO[bytes]]:
             return
         place = Path(os.path.realpath(path))
         mode = _mode(place)
+        # here: most runs write no file
+        import tempfile
+
         handle, name = tempfile.mkstemp(prefix=".ptxwcet-", dir=place.parent)
         try:
             with os.fdopen(handle, "wb") as file:

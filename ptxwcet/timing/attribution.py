@@ -20,7 +20,7 @@ from, and the cycles so far are those of the alternative that is latest: sums st
 period whose waits repeat counts as often as it is executed; the log of a run is a linked list, so
 that alternatives share what they have in common, and nothing in it is unrolled.
 
-With limited totals (timing.limits) a bound is the time of a way through the program and a price for
+With limited totals (timing.demand) a bound is the time of a way through the program and a price for
 every passing that the limits still allow: ``price * (limit - passings of the way)``. That rest goes
 to what the passings would execute, the smallest part of the program around a tally, as it does when
 it is repeated. Prices one above the best ones find a way with few passings, so that the rest is

@@ -69,7 +69,7 @@ def profile_warp(
     """The profile of a body from a clean machine; barriers count as ordinary instructions.
 
     With ``prices`` the two lengths are maxima of a way's length less what its tallies cost; the
-    limits of tallies do not count here (:mod:`ptxwcet.timing.limits`). Raises PW404 if a loop does
+    limits of tallies do not count here (:mod:`ptxwcet.timing.demand`). Raises PW404 if a loop does
     not settle within the work limit. Cost: a few executions of each loop body a loop entry,
     whatever the trip counts.
     """

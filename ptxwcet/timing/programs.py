@@ -39,7 +39,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
-from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.pairing import require_alike
 from ptxwcet.warp.program import (
     Barrier,

@@ -8,7 +8,7 @@ initiations of the instructions before it and ``own`` those of all, the *slack* 
 and the slack of the body is the largest over its ways, which is not the largest L less the largest
 ``own``: these may belong to different ways. A tally behind every stretch of instructions, with
 their initiations as its price, makes the profile engine count ``L - own`` along each way
-(timing.limits); the issues are compared as they pass. docs/methods/grid.md says what it is for.
+(timing.demand); the issues are compared as they pass. docs/methods/grid.md says what it is for.
 
 Example: ``A(1, 10) -> x; A(1, 0) reads x`` has L = 12, own = 2, the second issue at 11 with 1 cycle
 before it: slack 10.
@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from ptxwcet.timing.compilation import Straight, compile_body
-from ptxwcet.timing.demand import Prices
+from ptxwcet.timing.demand import Prices, find_limits, least_over_prices
 from ptxwcet.timing.engine import Engine, WarpState
-from ptxwcet.timing.limits import find_limits, least_over_prices
 from ptxwcet.warp.program import Node, Scoreboard, Tally
 from ptxwcet.warp.structure import issued, with_bodies
 

@@ -17,7 +17,7 @@ from ptxwcet.emulator.launch import EmulatorOptions, ObservedAccess
 from ptxwcet.emulator.layout import Layout
 from ptxwcet.emulator.memory import BASE
 from ptxwcet.flow.launch import Launch
-from ptxwcet.memory.arrays import accesses_kept
+from ptxwcet.memory.analysis import accesses_kept
 from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source

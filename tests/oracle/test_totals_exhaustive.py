@@ -17,7 +17,7 @@ from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.demand import find_limits
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from executions import distinct_steps, execute_first
@@ -19,7 +17,7 @@ from ptxwcet.emulator.launch import (
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.flow.shapes.uniformity import branch_agreement
+from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
 
@@ -48,7 +46,7 @@ def agreement(
     kernel = parse_kernel(HEAD + body + TAIL)
     flow = ControlFlow.of(kernel)
     cfg = flow.cfg
-    found = branch_agreement(flow, Launch(block), race_free=race_free)
+    found = BranchAgreements(flow, Launch(block))
     (guarded,) = [
         block.id
         for block in cfg.blocks
@@ -56,7 +54,7 @@ def agreement(
         and (guard := kernel.instructions[block.end - 1].guard) is not None
         and guard.register == "%p1"
     ]
-    return found[guarded]
+    return found.without_races(guarded) if race_free else found[guarded]
 
 
 NONE, WARP, BLOCK = Agreement.NONE, Agreement.WARP, Agreement.BLOCK
@@ -181,7 +179,7 @@ def test_inside_a_loop_that_lanes_leave_one_by_one_its_counter_is_alike() -> Non
     kernel = parse_kernel(HEAD + body + "ret;\n}\n")
     flow = ControlFlow.of(kernel)
     cfg = flow.cfg
-    found = branch_agreement(flow, Launch((128, 1, 1)))
+    found = BranchAgreements(flow, Launch((128, 1, 1)))
     assert [found[b.id] for b in cfg.blocks if len(cfg.successors[b.id]) > 1] == [BLOCK, NONE]
 
 
@@ -210,7 +208,7 @@ def test_rows_of_the_block(block: tuple[int, int, int], expected: Agreement) -> 
 # --- random kernels -------------------------------------------------------------------------------
 
 
-def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agreement]) -> list[int]:
+def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: BranchAgreements) -> list[int]:
     """Blocks whose branch some lanes of a warp took and others not, though they agree on it."""
     module = parse_module(kernel.span.source)
     execution = execute_first(module, launch, record_paths=True)
@@ -227,7 +225,7 @@ def contradictions(kernel: Kernel, launch: EmulatedLaunch, found: Sequence[Agree
 def test_random_kernels_take_branches_as_claimed(seed: int, n: int, threads: int) -> None:
     kernel = parse_kernel(DataWriter(seed).text())
     flow = ControlFlow.of(kernel)
-    found = branch_agreement(flow, Launch((threads, 1, 1)))
+    found = BranchAgreements(flow, Launch((threads, 1, 1)))
     words = np.random.default_rng(seed).integers(0, 100, WORDS).astype("u4")
     launch = EmulatedLaunch((threads, 1, 1), (1, 1, 1), (n, words))
     assert not contradictions(kernel, launch, found)

@@ -13,7 +13,7 @@ from thoroughness import drawn
 from warp_nodes import bodies, direct_steps, instructions, repeats
 
 from ptxwcet.bounds.analysis import WarpSection
-from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import (
     Choice,

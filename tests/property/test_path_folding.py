@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptxwcet.emulator.executed_paths import LONGEST_PERIOD, Entry, Folder, PathBook
 from ptxwcet.emulator.launch import PathStep
-from ptxwcet.emulator.path_recording import LONGEST_PERIOD, Entry, Folder, PathBook
 
 LEAVES = st.lists(st.integers(0, 3), min_size=1, max_size=5)
 REPEATED = st.recursive(

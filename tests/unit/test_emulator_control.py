@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from refusals import refusals_of
 from thoroughness import drawn
 
+from ptxwcet.emulator.executed_paths import BlockRecorder, PathBook
 from ptxwcet.emulator.launch import EmulatedLaunch, PathRun, PathStep
-from ptxwcet.emulator.path_recording import BlockRecorder, PathBook
 
 pytestmark = pytest.mark.fast
 

@@ -17,7 +17,7 @@ from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.formula import LaunchFormula, bound_symbolic
 from ptxwcet.flow.launch import Launch
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.memory.arrays import accesses_kept, require_accessed
+from ptxwcet.memory.analysis import accesses_kept, require_accessed
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
 

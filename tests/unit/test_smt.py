@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ptxwcet.flow.certificates.reciprocals import simplified
+from ptxwcet.flow.certificates.passage import simplified
 from ptxwcet.flow.certificates.solving import Question, all_of, laws_of
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.terms import Op, Term, const, evaluate, fold, source, term

@@ -29,7 +29,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.request import Request
 from ptxwcet.timing.cost import InstructionCosts
-from ptxwcet.timing.limits import find_limits
+from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.programs import build_workload
 from ptxwcet.warp.program import Repeat, Scoreboard, Tally, TimedInstruction

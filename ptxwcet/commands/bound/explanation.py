@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import (
@@ -27,6 +29,8 @@ from ptxwcet.report.source_lines import SourceLines, place, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing.launch_costs import kernel_accesses
 
+_Cycles = TypeVar("_Cycles", PaidCycles, LaunchCycles)
+_Row = TypeVar("_Row", PaidRow, PaidByLaunchRow)
 _END = "end of the kernel"
 _WAITING = "no barrier: waiting at the memory path and the memory, altogether"
 
@@ -80,7 +84,11 @@ def explanation_row(
 
     def by_line(part: SectionExplanation | BoundExplanation) -> tuple[PaidRow, ...]:
         return _paid_rows(
-            part.paid, lambda i: place(kernel, i), lambda i: sources.text(kernel, i), part.cycles
+            PaidRow,
+            part.paid,
+            lambda i: place(kernel, i),
+            lambda i: sources.text(kernel, i),
+            part.cycles,
         )
 
     def opcode(index: int) -> str:
@@ -93,7 +101,7 @@ def explanation_row(
     def by_kind(name: Callable[[int], str]) -> tuple[PaidRow, ...]:
         number = Counter(map(name, paid))
         counts = {one: f"{n} instruction{'s' * (n > 1)}" for one, n in number.items()}
-        return _paid_rows(paid, name, lambda i: counts[name(i)], cycles)
+        return _paid_rows(PaidRow, paid, name, lambda i: counts[name(i)], cycles)
 
     def ptx_line(index: int) -> str:
         return f"PTX line {kernel.instructions[index].span.shown_line}"
@@ -103,7 +111,7 @@ def explanation_row(
         cycles,
         by_line(explained),
         by_kind(opcode),
-        _paid_rows(paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
+        _paid_rows(PaidRow, paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
         tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
         access_rows(
             kernel,
@@ -142,42 +150,32 @@ def launch_line_rows(
     analysis: KernelAnalysis, launched: LaunchBound, sources: SourceLines
 ) -> tuple[PaidByLaunchRow, ...] | None:
     """What each line pays of the bound of a launch; None if the waits of a loop do not settle."""
-    pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+    kernel, pieces = analysis.kernel, [(one.analysis, one.count) for one in analysis.of_launch]
     try:
         paid = explain_launch(launched, pieces)
     except PtxwcetError:
         return None
-    sums: dict[str, LaunchCycles] = {}
-    texts: dict[str, str | None] = {}
-    for origin in sorted(paid):
-        where = place(analysis.kernel, origin)
-        sums[where] = sums.get(where, LaunchCycles()).plus(paid[origin])
-        texts.setdefault(where, sources.text(analysis.kernel, origin))
-    cycles = launched.claim.cycles
-    paying = [
-        PaidByLaunchRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
-        for where, pay in sums.items()
-        if pay.total
-    ]
-    return tuple(sorted(paying, key=lambda line: (-line.total, line.place)))
+    name, text = partial(place, kernel), partial(sources.text, kernel)
+    return _paid_rows(PaidByLaunchRow, paid, name, text, launched.claim.cycles)
 
 
 def _paid_rows(
-    paid: Mapping[int, PaidCycles],
+    row: Callable[..., _Row],
+    paid: Mapping[int, _Cycles],
     name: Callable[[int], str],
     text: Callable[[int], str | None],
     cycles: int,
-) -> tuple[PaidRow, ...]:
+) -> tuple[_Row, ...]:
     """A row for all instructions with the same name; none for those that pay nothing."""
-    sums: dict[str, PaidCycles] = {}
+    sums: dict[str, _Cycles] = {}
     texts: dict[str, str | None] = {}
     for origin in sorted(paid):
         where = name(origin)
-        sums[where] = sums.get(where, PaidCycles()).plus(paid[origin])
+        sums[where] = sums[where].plus(paid[origin]) if where in sums else paid[origin]
         if where not in texts:
             texts[where] = text(origin)
     paying = [
-        PaidRow(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
+        row(where, texts[where], *pay, pay.total, round(100 * pay.total / cycles, 2))
         for where, pay in sums.items()
         if pay.total
     ]

@@ -20,8 +20,7 @@ from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import Argument, EmulatedLaunch, EmulatorOptions, Execution, Progress
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile, OutputCheck
-from ptxwcet.emulator.path_lines import path_lines
-from ptxwcet.emulator.result_files import write_arrays, write_lines
+from ptxwcet.emulator.result_files import path_lines, write_arrays, write_lines
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Dim3, Launch, check_launch
 from ptxwcet.ir.kernel import Kernel, Module

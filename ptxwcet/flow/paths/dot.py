@@ -214,7 +214,10 @@ def _cluster(
     title = quote(f"loop {cfg.name(loop.header)}, depth {loop.depth}")
     note = notes.loops.get(loop.id)
     if note is not None:
-        lines = [f"loop {cfg.name(loop.header)}: {note.bound}", *_wrapped(note.reason)]
+        lines = [
+            f"loop {cfg.name(loop.header)}: {note.bound}",
+            *textwrap.wrap(note.reason, _TITLE_COLUMNS),
+        ]
         title = '"' + "".join(quote(line)[1:-1] + "\\l" for line in lines) + '"'
     yield f"{indent}subgraph cluster_loop{loop.id} {{"
     yield f'{indent}  label={title}; labeljust=l; style="rounded,filled"; fillcolor="{fill}";'
@@ -224,11 +227,6 @@ def _cluster(
     for child in loop.children:
         yield from _cluster(cfg, forest, forest.loops[child], nodes, notes)
     yield f"{indent}}}"
-
-
-def _wrapped(text: str) -> list[str]:
-    """A line in several, for a title that is not wider than its loop."""
-    return textwrap.wrap(text, _TITLE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

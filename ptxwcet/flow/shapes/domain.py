@@ -175,15 +175,6 @@ class ShapeDomain:
 
     # --- the operators ----------------------------------------------------------------------------
 
-    def _sum(self, one: Term, args: list[Shape]) -> Shape:
-        return combined(args[0], args[1], one.width)
-
-    def _difference(self, one: Term, args: list[Shape]) -> Shape:
-        return difference(args[0], args[1], one.width)
-
-    def _complement(self, one: Term, args: list[Shape]) -> Shape:
-        return difference(constant(-1), args[0], one.width)
-
     def _product(self, one: Term, args: list[Shape]) -> Shape:
         a, b = args if args[1].number is not None or args[0].number is None else args[::-1]
         if b.number is not None:
@@ -254,9 +245,6 @@ class ShapeDomain:
         is_signed = one.op is Op.SEXT
         return self._extended(args[0], one.args[0].width, one.width, is_signed=is_signed)
 
-    def _extracted(self, one: Term, args: list[Shape]) -> Shape:
-        return self._cut(args[0], one.value, one.width)
-
 
 def _power(shape: Shape) -> int | None:
     """``n`` if the value is ``2**n`` in all lanes."""
@@ -274,15 +262,15 @@ _BITWISE: Mapping[Op, Callable[[int, int], int]] = {
 
 _RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
     Op.ANY: lambda domain, one, args: VARYING,
-    Op.ADD: ShapeDomain._sum,
-    Op.SUB: ShapeDomain._difference,
+    Op.ADD: lambda domain, one, args: combined(args[0], args[1], one.width),
+    Op.SUB: lambda domain, one, args: difference(args[0], args[1], one.width),
     Op.MUL: ShapeDomain._product,
     Op.UDIV: ShapeDomain._quotient,
     Op.UREM: ShapeDomain._rest,
     Op.AND: ShapeDomain._bitwise,
     Op.OR: ShapeDomain._bitwise,
     Op.XOR: ShapeDomain._bitwise,
-    Op.NOT: ShapeDomain._complement,
+    Op.NOT: lambda domain, one, args: difference(constant(-1), args[0], one.width),
     Op.SHL: ShapeDomain._shifted_left,
     Op.LSHR: ShapeDomain._shifted_right,
     Op.ASHR: ShapeDomain._shifted_right,
@@ -292,7 +280,7 @@ _RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
     Op.ITE: ShapeDomain._chosen,
     Op.ZEXT: ShapeDomain._lengthened,
     Op.SEXT: ShapeDomain._lengthened,
-    Op.EXTRACT: ShapeDomain._extracted,
+    Op.EXTRACT: lambda domain, one, args: domain._cut(args[0], one.value, one.width),
 }
 """What these operators keep; the others are uniform if their arguments are, and no more."""
 

@@ -109,7 +109,13 @@ class OpaqueShapes:
         return Agreement.NONE
 
     def _load(self, instruction: Instruction, operation: Operation, *, is_ordered: bool) -> Shape:
-        if not all(_is_weak(word) for word in operation.words) or not operation.types:
+        if (
+            not all(
+                word in _WEAK or word.startswith(("L1::", "L2::", "const["))
+                for word in operation.words
+            )
+            or not operation.types
+        ):
             return VARYING
         address = instruction.operands[1]
         if instruction.space is Space.LOCAL or not isinstance(address, Address):
@@ -149,7 +155,3 @@ class OpaqueShapes:
             return uniform(min(lane.uniform, Agreement.WARP)) if is_there else VARYING
         is_there = self._present >> lane.number % WARP_SIZE & 1 == 1
         return uniform(Agreement.WARP) if is_there else VARYING
-
-
-def _is_weak(word: str) -> bool:
-    return word in _WEAK or word.startswith(("L1::", "L2::", "const["))

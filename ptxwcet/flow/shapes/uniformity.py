@@ -154,9 +154,11 @@ class Visits:
 
 
 class BranchAgreements:
-    """:func:`branch_agreement`, computed when the first branch is asked for.
+    """Who takes the branch at the end of a block alike; BLOCK where there is none.
 
-    ``without_races`` is the same for kernels without data races.
+    Computed when the first branch is asked for. ``without_races`` is the same for kernels without
+    data races: memory that some thread reads is not written by another between two barriers, so
+    that the warps of the block find the same at the same address.
     """
 
     def __init__(self, flow: ControlFlow, launch: Launch) -> None:
@@ -202,19 +204,7 @@ class BranchAgreements:
 
     @cached_property
     def _found_without_races(self) -> tuple[Agreement, ...]:
-        return branch_agreement(self._flow, self._launch, race_free=True)
-
-
-def branch_agreement(
-    flow: ControlFlow, launch: Launch, *, race_free: bool = False
-) -> tuple[Agreement, ...]:
-    """For each block, who takes the branch at its end alike; BLOCK where there is none.
-
-    ``race_free``: memory that some thread reads is not written by another between two barriers, so
-    that the warps of the block find the same at the same address.
-    """
-    live = Liveness(flow.kernel, flow.cfg)
-    return _settled(flow, launch, live, race_free=race_free)[0]
+        return _settled(self._flow, self._launch, self.live, race_free=True)[0]
 
 
 def _settled(

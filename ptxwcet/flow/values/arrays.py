@@ -21,8 +21,9 @@ from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.accesses import Access, access_of, variable_moves
 from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.flow.values.intervals import Interval
-from ptxwcet.flow.values.loads import MemoryState, Transfer, extended
-from ptxwcet.flow.values.operands import register_width
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.loads import extended
+from ptxwcet.flow.values.operands import Transfer, register_width
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Cause, CauseKind, Value
 from ptxwcet.ir.kernel import (
@@ -135,7 +136,7 @@ def array_transfer(
     widths = [register_width(registers[name]) for name in instruction.writes]
     whole = Interval(array_range.low, array_range.high)
 
-    def transfer(state: MemoryState) -> tuple[Value, ...]:
+    def transfer(state: LaneState) -> tuple[Value, ...]:
         return tuple(
             extended(ranges.bounded(whole, kind.bits, causes), kind, width, state.active)
             for width in widths

@@ -27,37 +27,14 @@ from ptxwcet.flow.values.integers import (
 from ptxwcet.flow.values.regions import Wavers, require_zero
 from ptxwcet.flow.values.value import Condition, Known, Mask, Number, Unknown, Value, wrap
 
-_ORDER: dict[str, tuple[bool, int]] = {
-    # comparison -> (swap operands, offset): a < b  <=>  a - b + offset < 0
-    "lt": (False, 0),
-    "lo": (False, 0),
-    "le": (False, -1),
-    "ls": (False, -1),
-    "gt": (True, 0),
-    "hi": (True, 0),
-    "ge": (True, -1),
-    "hs": (True, -1),
-}
 
+def less(a: Known, b: Known, kind: IntegerType, active: Mask) -> Value:
+    """Whether ``a < b``: 0 or 1 a lane, the same for all symbol values of the (shrunk) region.
 
-def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) -> Value | None:
-    """0 or 1 a lane; the same for all symbol values of the (shrunk) region.
-
-    Lanes in which it depends on fixed symbols are not known (not valid). None: no such operator.
-    Raises Wavers if an operand may wrap around.
+    Lanes in which it depends on fixed symbols are not known (not valid). Raises Wavers if an
+    operand may wrap around.
     """
-    if operator in ("lo", "ls", "hi", "hs"):
-        kind = IntegerType(kind.bits, signed=False)
-    if operator in ("eq", "ne"):
-        return _compare_equal(a, b, operator == "eq", kind, active)
-    order = _ORDER.get(operator)
-    if order is None:
-        return None
-    swap, offset = order
-    left, right = as_exact(a, kind, active), as_exact(b, kind, active)
-    if swap:
-        left, right = right, left
-    form = shifted(difference(left, right), offset)
+    form = difference(as_exact(a, kind, active), as_exact(b, kind, active))
     if not form.terms:
         return Known(_as_number(form.base < 0))
     low, high = extremes(form)
@@ -70,15 +47,13 @@ def compare(a: Known, b: Known, operator: str, kind: IntegerType, active: Mask) 
     return _open_outcome(holds, unsettled, active, form, (None, -1))
 
 
-def _compare_equal(a: Known, b: Known, equal: bool, kind: IntegerType, active: Mask) -> Value:
-    bits = kind.bits
-    signed = IntegerType(bits, signed=True)
+def equal(a: Known, b: Known, bits: int, active: Mask) -> Value:
+    """Whether ``a == b``, as :func:`less` says it."""
     raw = difference(Exact(wrap(a.base, bits), a.terms), Exact(wrap(b.base, bits), b.terms))
     form = from_exact(raw, bits)  # equality only matters modulo 2**bits
     if not form.terms:
-        zero = form.base == 0
-        return Known(_as_number(zero if equal else np.logical_not(zero)))
-    exact = as_exact(form, signed, active)
+        return Known(_as_number(form.base == 0))
+    exact = as_exact(form, IntegerType(bits, signed=True), active)
     low, high = extremes(exact)
     fixed_zero = _lanes((low == 0) & (high == 0), active)
     above, below = _lanes(low > 0, active), _lanes(high < 0, active)
@@ -91,8 +66,7 @@ def _compare_equal(a: Known, b: Known, equal: bool, kind: IntegerType, active: M
     if unsettled.any():
         _require_possible(exact, unsettled, 0)
         _require_possible(shifted(exact, 1), unsettled, 0)
-    outcome = _open_outcome(fixed_zero, unsettled, active, exact, (0, 0))
-    return outcome if equal else opposite(outcome)
+    return _open_outcome(fixed_zero, unsettled, active, exact, (0, 0))
 
 
 def _lanes(outcome: Any, active: Mask) -> Mask:

@@ -24,7 +24,8 @@ from ptxwcet.flow.values.floats import (
 )
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
-from ptxwcet.flow.values.operands import LaneState, Transfer, integer_of
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.operands import Transfer, integer_of
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask, Unknown, Value, wrap
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 from ptxwcet.ir.operation import NumberType, Operation, operation_of

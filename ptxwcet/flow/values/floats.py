@@ -197,14 +197,6 @@ def _sign(*numbers: float) -> float:
     return math.prod(math.copysign(1, number) for number in numbers)
 
 
-def _sum(how: _How, a: float, b: float) -> float | None:
-    return _fused(how, a, 1.0, b)
-
-
-def _difference(how: _How, a: float, b: float) -> float | None:
-    return _fused(how, a, 1.0, -b)
-
-
 def _product(how: _How, a: float, b: float) -> float | None:
     return how.ends(Fraction(a) * Fraction(b), math.copysign(0.0, _sign(a, b)))
 
@@ -223,10 +215,6 @@ def _quotient(how: _How, a: float, b: float) -> float | None:
     return how.ends(Fraction(a) / Fraction(b), math.copysign(0.0, _sign(a, b)))
 
 
-def _reciprocal(how: _How, a: float) -> float | None:
-    return _quotient(how, 1.0, a)
-
-
 def _root(how: _How, a: float) -> float | None:
     """By the integer root of a number that is scaled to more than twice the digits."""
     if a < 0:
@@ -242,13 +230,13 @@ def _root(how: _How, a: float) -> float | None:
 
 
 _EXACT: Mapping[str, Callable[..., float | None]] = {
-    "add": _sum,
-    "sub": _difference,
+    "add": lambda how, a, b: _fused(how, a, 1.0, b),
+    "sub": lambda how, a, b: _fused(how, a, 1.0, -b),
     "mul": _product,
     "fma": _fused,
     "mad": _fused,
     "div": _quotient,
-    "rcp": _reciprocal,
+    "rcp": lambda how, a: _quotient(how, 1.0, a),
     "sqrt": _root,
 }
 _MODES = frozenset(("rn", "rz", "rm", "rp"))

@@ -230,7 +230,7 @@ def _active(number: Any, active: Mask) -> Any:
 
 
 def per_lane_exact(function: Callable[..., int], *numbers: Any) -> Any:
-    """Like per_lane, on true integers (object arrays allowed); returns int or object array."""
+    """``function`` on Python ints, lane by lane: an int, or an array of them. Cost: a call each."""
     if all(isinstance(number, int) for number in numbers):
         return function(*numbers)
     arrays = np.broadcast_arrays(*[np.asarray(number, dtype=object) for number in numbers])

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
-from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.integers import IntegerType, per_lane_exact
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.ranges import bounded
 from ptxwcet.flow.values.regions import Symbol
@@ -31,7 +31,6 @@ from ptxwcet.flow.values.value import (
     Unknown,
     Value,
     merge,
-    per_lane,
     wrap,
 )
 from ptxwcet.ir.kernel import Kernel, Parameter, Space
@@ -86,10 +85,10 @@ class FixedMemory:
         offsets = address.base
         if not _all((np.asarray(offsets) >= 0) & (np.asarray(offsets) <= last), active):
             return None
-        content = data
-        return Known(
-            per_lane(lambda at: _number(content, at, kind) if 0 <= at <= last else 0, offsets)
+        words = per_lane_exact(
+            lambda at: _number(data, at, kind) if 0 <= at <= last else 0, offsets
         )
+        return Known(words if isinstance(words, int) else words.astype(np.int64))
 
 
 def _all(outcome: object, active: Mask) -> bool:

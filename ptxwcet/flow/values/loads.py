@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from ptxwcet.flow.values import integers, ranges
 from ptxwcet.flow.values.accesses import Access, access_of, slot_name, targets_of, variable_moves
 from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.regions import Wavers
 from ptxwcet.flow.values.value import (
     Cause,
@@ -31,33 +32,7 @@ from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register, Space, 
 _ADDRESS_BITS = 64
 
 
-class MemoryState(Protocol):
-    """What a load or store may read, in the lanes that are active."""
-
-    @property
-    def active(self) -> Mask:
-        """The lanes that execute the instruction."""
-        ...
-
-    def register(self, name: str) -> Value:
-        """The register's value; Unknown unless known in all active lanes."""
-        ...
-
-    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
-        """A kernel parameter, or part of one, as ``kind``; None if there is none of the name."""
-        ...
-
-    def address(self, name: str) -> Known | None:
-        """The address of a variable whose bytes are known."""
-        ...
-
-    def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
-        """What lies at an address in memory that cannot change; None if that is not known."""
-        ...
-
-
-Transfer = Callable[[MemoryState], tuple[Value, ...]]
-_Read = Callable[[MemoryState, int], Value | None]
+_Read = Callable[[LaneState, int], Value | None]
 
 
 def is_followed(instruction: Instruction) -> bool:
@@ -99,7 +74,7 @@ def _load(
     read = _reader(access, kind, frozenset(instruction.form.implicit_reads))
     unknown = Unknown(frozenset({cause}))
 
-    def transfer(state: MemoryState) -> tuple[Value, ...]:
+    def transfer(state: LaneState) -> tuple[Value, ...]:
         contents = [(read(state, offset), width) for offset, width in places]
         return tuple(
             extended(unknown if value is None else value, kind, width, state.active)
@@ -121,7 +96,7 @@ def _reader(access: Access, kind: IntegerType, slots: frozenset[str]) -> _Read:
     return lambda state, offset: _loaded(state, _address(state, base, offset), space, kind)
 
 
-def _address(state: MemoryState, base: SymbolRef | Register, offset: int) -> Value | None:
+def _address(state: LaneState, base: SymbolRef | Register, offset: int) -> Value | None:
     start = state.register(base.name) if isinstance(base, Register) else state.address(base.name)
     if isinstance(start, Known):
         return combine(start, Known(offset), 1, _ADDRESS_BITS)
@@ -129,7 +104,7 @@ def _address(state: MemoryState, base: SymbolRef | Register, offset: int) -> Val
 
 
 def _loaded(
-    state: MemoryState, address: Value | None, space: Space, kind: IntegerType
+    state: LaneState, address: Value | None, space: Space, kind: IntegerType
 ) -> Value | None:
     """A word at an address; if the address is not known, neither is the word, for that reason."""
     if not isinstance(address, Known):
@@ -149,7 +124,7 @@ def _store(instruction: Instruction, kind: IntegerType | None, cause: Cause) -> 
     unknown = Unknown(frozenset({cause}))
     written = [moves.get(name) for name in instruction.writes]
 
-    def transfer(state: MemoryState) -> tuple[Value, ...]:
+    def transfer(state: LaneState) -> tuple[Value, ...]:
         return tuple(
             unknown if source is None else _stored(state, source, bits, unknown)
             for source in written
@@ -158,7 +133,7 @@ def _store(instruction: Instruction, kind: IntegerType | None, cause: Cause) -> 
     return transfer
 
 
-def _stored(state: MemoryState, source: Operand, bits: int, unknown: Unknown) -> Value:
+def _stored(state: LaneState, source: Operand, bits: int, unknown: Unknown) -> Value:
     if isinstance(source, Immediate) and isinstance(source.value, int):
         return Known(wrap(source.value, bits))
     if not isinstance(source, Register):

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from ptxwcet.flow.values import comparison
 from ptxwcet.flow.values.integers import IntegerType
-from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask, Unknown, Value, combine, wrap
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.value import Cause, CauseKind, Known, Unknown, Value, combine, wrap
 from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
     Negated,
     Operand,
     Register,
-    Space,
     SpecialRegister,
     SymbolRef,
 )
 from ptxwcet.ir.operation import NumberKind, NumberType, operation_of
-
-
-class LaneState(Protocol):
-    """What a transfer function may read, in the lanes that are active."""
-
-    @property
-    def active(self) -> Mask:
-        """The lanes that execute the instruction."""
-        ...
-
-    def register(self, name: str) -> Value:
-        """The register's value; Unknown unless known in all active lanes."""
-        ...
-
-    def special(self, name: str) -> Value:
-        """A special register's value."""
-        ...
-
-    def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
-        """A kernel parameter, or part of one, as ``kind``; None if there is none of the name."""
-        ...
-
-    def address(self, name: str) -> Known | None:
-        """The address of a variable whose bytes are known."""
-        ...
-
-    def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:
-        """What lies at an address in memory that cannot change; None if that is not known."""
-        ...
-
 
 Transfer = Callable[[LaneState], tuple[Value, ...]]
 # No result by a rule: the cause is the instruction that asked for it.
@@ -101,11 +70,3 @@ def read_operand(state: LaneState, operand: Operand, bits: int, index: int) -> V
             return Unknown(frozenset({Cause(CauseKind.LAUNCH, f"address of {name}", index)}))
         case _:
             return Unknown(frozenset({Cause(CauseKind.OPERATION, "operand", index)}))
-
-
-def join_unknown(values: list[Unknown]) -> Unknown:
-    """An unknown value with the causes of all."""
-    causes: frozenset[Cause] = frozenset()
-    for value in values:
-        causes |= value.causes
-    return Unknown(causes)

@@ -23,7 +23,8 @@ import numpy as np
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.values import integers, ranges
 from ptxwcet.flow.values.intervals import Interval, around
-from ptxwcet.flow.values.operands import LaneState, Transfer, integer_of, read_operand
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.operands import Transfer, integer_of, read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.operation import operation_of
@@ -128,25 +129,13 @@ def _sum(values: Interval, sizes: Interval) -> Interval:
     return around(end * size for end in ends for size in (sizes.low, sizes.high))
 
 
-def _common_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(0, values.high)
-
-
-def _all_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(values.low, (1 << values.high.bit_length()) - 1)
-
-
-def _odd_bits(values: Interval, sizes: Interval) -> Interval:
-    return Interval(0, (1 << values.high.bit_length()) - 1)
-
-
 _RULES: Mapping[str, _Rule] = {
     "min": _one_of_them,
     "max": _one_of_them,
     "add": _sum,
-    "and": _common_bits,
-    "or": _all_bits,
-    "xor": _odd_bits,
+    "and": lambda values, _: Interval(0, values.high),
+    "or": lambda values, _: Interval(values.low, (1 << values.high.bit_length()) - 1),
+    "xor": lambda values, _: Interval(0, (1 << values.high.bit_length()) - 1),
 }
 """By operation: from the numbers of the lanes, and how many lanes there are, to those of the
 result. A sum may leave its type; bit strings have no sign."""

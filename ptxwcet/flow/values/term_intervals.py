@@ -9,6 +9,7 @@ are those of :mod:`ptxwcet.ir.terms`; no instruction is seen here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from ptxwcet.flow.values.intervals import Interval, around
@@ -298,14 +299,11 @@ def _quotient(signed: bool) -> _Rule:
         value, divisor = (one.read(signed=signed) for one in v)
         if divisor.low <= 0:
             return whole(term.width)
-        ends = (_truncated(x, d) for x in _ends(value) for d in _ends(divisor))
+        pairs = product(_ends(value), _ends(divisor))
+        ends = (x // d if x >= 0 else -(-x // d) for x, d in pairs)
         return numbers(term.width, around(ends))
 
     return rule
-
-
-def _truncated(x: int, d: int) -> int:
-    return x // d if x >= 0 else -(-x // d)
 
 
 def _remainder(signed: bool) -> _Rule:
@@ -336,14 +334,6 @@ def _equality(term: Term, v: list[Numbers]) -> Numbers:
     return numbers(1, Interval(int(sure), 1))
 
 
-def _zero_extended(term: Term, v: list[Numbers]) -> Numbers:
-    return numbers(term.width, v[0].unsigned)
-
-
-def _sign_extended(term: Term, v: list[Numbers]) -> Numbers:
-    return numbers(term.width, v[0].signed)
-
-
 def _part(term: Term, v: list[Numbers]) -> Numbers:
     def cut(interval: Interval) -> Interval:
         if term.value == 0:
@@ -351,10 +341,6 @@ def _part(term: Term, v: list[Numbers]) -> Numbers:
         return Interval(interval.low >> term.value, interval.high >> term.value)
 
     return _both(term.width, cut(v[0].unsigned), cut(v[0].signed))
-
-
-def _ones(term: Term, v: list[Numbers]) -> Numbers:
-    return numbers(term.width, Interval(0, v[0].unsigned.high.bit_length()))
 
 
 def _zeros(term: Term, v: list[Numbers]) -> Numbers:
@@ -380,9 +366,9 @@ _RULES: dict[Op, _Rule] = {
     Op.ULT: _less(False),
     Op.SLT: _less(True),
     Op.EQ: _equality,
-    Op.ZEXT: _zero_extended,
-    Op.SEXT: _sign_extended,
+    Op.ZEXT: lambda term, v: numbers(term.width, v[0].unsigned),
+    Op.SEXT: lambda term, v: numbers(term.width, v[0].signed),
     Op.EXTRACT: _part,
-    Op.POPC: _ones,
+    Op.POPC: lambda term, v: numbers(term.width, Interval(0, v[0].unsigned.high.bit_length())),
     Op.CLZ: _zeros,
 }

@@ -15,6 +15,7 @@ region, or return None ("not affine").
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -45,32 +46,30 @@ from ptxwcet.flow.values.value import (
 )
 from ptxwcet.ir.terms import Op, Term, apply
 
+_BITWISE: Mapping[Op, Callable[[Any, Any], Any]] = {Op.AND: and_, Op.OR: or_, Op.XOR: xor}
 
-def bitwise(a: Known, b: Known, operator: str, bits: int) -> Known | None:
+
+def bitwise(op: Op, a: Known, b: Known, bits: int) -> Known | None:
     """``and``, ``or``, ``xor``. With symbols only where the symbol part stays out of the way.
 
     ``x & low_mask`` is free of a symbol whose coefficient is a multiple of the mask's size;
     ``x | y`` and ``x ^ y`` are sums when their set bits cannot meet.
     """
     if not a.terms and not b.terms:
-        left: Any = a.base
-        right: Any = b.base
-        if operator == "and":
-            return Known(left & right)
-        return Known(left | right if operator == "or" else left ^ right)
+        return Known(_BITWISE[op](a.base, b.base))
     if b.terms:
         a, b = b, a
     if b.terms or not isinstance(b.base, int):
         return None
     number = b.base & ((1 << bits) - 1)
-    if operator == "and" and number & (number + 1) == 0 and number < 1 << (bits - 1):
+    if op is Op.AND and number & (number + 1) == 0 and number < 1 << (bits - 1):
         require_multiples(a.terms, number + 1)
     free = _free_low_bits(a)
-    if operator == "and" and number < (1 << free):
+    if op is Op.AND and number < (1 << free):
         return Known(a.base & number)
-    if operator != "and" and number < (1 << free):
+    if op is not Op.AND and number < (1 << free):
         low = a.base & ((1 << free) - 1)
-        mixed = low | number if operator == "or" else low ^ number
+        mixed = _BITWISE[op](low, number)
         return Known(wrap(a.base - low + mixed, bits), a.terms)
     return None
 
@@ -161,15 +160,15 @@ def _array_of(number: Number) -> Lanes:
     return array
 
 
-_DECISIVE = {"and": 0, "or": 1}
+_DECISIVE = {Op.AND: 0, Op.OR: 1}
 """The operand that decides the outcome whatever the other is."""
 
 
-def joined(a: Value, b: Value, name: str, active: Mask) -> Value:
+def joined(op: Op, a: Value, b: Value, active: Mask) -> Value:
     """``and``, ``or`` or ``xor`` of two predicates, lane by lane as far as they are known."""
     both_known = isinstance(a, Known) and isinstance(b, Known)
     if isinstance(a, Known) and isinstance(b, Known) and a.valid is None and b.valid is None:
-        return _combine(a.base, name, [b])
+        return Known(_BITWISE[op](a.base, b.base))
     everywhere = np.ones_like(active)
     causes: frozenset[Cause] = frozenset()
     sure = [np.zeros_like(active), np.zeros_like(active)]
@@ -182,9 +181,9 @@ def joined(a: Value, b: Value, name: str, active: Mask) -> Value:
         else:
             causes |= value.causes
     valid = sure[0] & sure[1] if both_known else np.zeros_like(active)
-    result = np.broadcast_to(_as_array(_combine(bases[0], name, [Known(bases[1])])), active.shape)
-    if name in _DECISIVE:
-        decisive = _DECISIVE[name]
+    result = np.broadcast_to(np.asarray(_BITWISE[op](*bases)), active.shape)
+    if op in _DECISIVE:
+        decisive = _DECISIVE[op]
         for sure_lanes, base in zip(sure, bases, strict=True):
             decided = sure_lanes & (np.broadcast_to(np.asarray(base), active.shape) == decisive)
             result = np.where(decided, decisive, result)
@@ -194,20 +193,6 @@ def joined(a: Value, b: Value, name: str, active: Mask) -> Value:
     if (active & ~valid).any():
         return Known(result.astype(np.int64), valid=valid, otherwise=causes)
     return Known(result.astype(np.int64))
-
-
-def _as_array(value: Value) -> np.ndarray:
-    assert isinstance(value, Known)
-    return np.asarray(value.base)
-
-
-def _combine(outcome: Number, operator: str | None, others: list[Known]) -> Value:
-    if operator is None or not others:
-        return Known(outcome)
-    other = others[0].base
-    if operator == "and":
-        return Known(outcome & other)
-    return Known(outcome | other if operator == "or" else outcome ^ other)
 
 
 _WIDEST = 64
@@ -223,8 +208,10 @@ def in_lanes(term: Term, values: list[Value], active: Mask) -> Value:
     """
     if term.op is Op.ITE:
         return _chosen(values, active)
-    if term.width == 1 and term.op in _PREDICATES:
-        return _PREDICATES[term.op](values, active)
+    if term.width == 1 and term.op in _BITWISE:  # one may decide although the other is not known
+        return joined(term.op, values[0], values[1], active)
+    if term.width == 1 and term.op is Op.NOT:
+        return comparison.opposite(values[0])
     arguments = [value for value in values if isinstance(value, Known) and value.valid is None]
     if len(arguments) < len(values):
         return NOT_AFFINE
@@ -285,15 +272,6 @@ def _chosen(values: list[Value], active: Mask) -> Value:
     return select(yes, no, condition.base.astype(bool))
 
 
-_PREDICATES: Mapping[Op, Callable[[list[Value], Mask], Value]] = {
-    Op.AND: lambda v, active: joined(v[0], v[1], "and", active),
-    Op.OR: lambda v, active: joined(v[0], v[1], "or", active),
-    Op.XOR: lambda v, active: joined(v[0], v[1], "xor", active),
-    Op.NOT: lambda v, active: comparison.opposite(v[0]),
-}
-"""Where one operand may decide although the other is not known."""
-
-
 def _kind(term: Term, *, signed: bool) -> IntegerType:
     """The type that the arguments are read as."""
     return IntegerType(term.args[0].width, signed)
@@ -309,14 +287,6 @@ def _product(term: Term, v: list[Known], active: Mask) -> Value | None:
     if a.terms and b.terms:
         return None
     return scale_by(b, a.base, term.width) if b.terms else scale_by(a, b.base, term.width)
-
-
-def _complement(term: Term, v: list[Known], active: Mask) -> Value | None:
-    return combine(Known(-1), v[0], -1, term.width)
-
-
-def _bitwise(name: str) -> Rule:
-    return lambda t, v, active: bitwise(v[0], v[1], name, t.width)
 
 
 def _amount(term: Term, value: Known, active: Mask) -> Any:
@@ -348,13 +318,7 @@ def _shift_right(signed: bool) -> Rule:
 
 
 def _ordered(signed: bool) -> Rule:
-    return lambda t, v, active: comparison.compare(
-        v[0], v[1], "lt", _kind(t, signed=signed), active
-    )
-
-
-def _equal(term: Term, v: list[Known], active: Mask) -> Value | None:
-    return comparison.compare(v[0], v[1], "eq", _kind(term, signed=True), active)
+    return lambda t, v, active: comparison.less(v[0], v[1], _kind(t, signed=signed), active)
 
 
 def _divided(signed: bool, remainder: bool) -> Rule:
@@ -389,16 +353,14 @@ _RULES: Mapping[Op, Rule] = {
     Op.ADD: _sum(1),
     Op.SUB: _sum(-1),
     Op.MUL: _product,
-    Op.NOT: _complement,
-    Op.AND: _bitwise("and"),
-    Op.OR: _bitwise("or"),
-    Op.XOR: _bitwise("xor"),
+    Op.NOT: lambda t, v, active: combine(Known(-1), v[0], -1, t.width),
+    **dict.fromkeys(_BITWISE, lambda t, v, active: bitwise(t.op, v[0], v[1], t.width)),
     Op.SHL: _shift_left,
     Op.LSHR: _shift_right(False),
     Op.ASHR: _shift_right(True),
     Op.ULT: _ordered(False),
     Op.SLT: _ordered(True),
-    Op.EQ: _equal,
+    Op.EQ: lambda t, v, active: comparison.equal(v[0], v[1], t.args[0].width, active),
     Op.UDIV: _divided(False, False),
     Op.UREM: _divided(False, True),
     Op.SDIV: _divided(True, False),

@@ -20,7 +20,8 @@ from ptxwcet.flow.values import integers, loads, ranges, term_intervals
 from ptxwcet.flow.values.float_transfer import float_transfer
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
-from ptxwcet.flow.values.operands import LaneState, Transfer, integer_of, read_operand
+from ptxwcet.flow.values.lane_state import LaneState
+from ptxwcet.flow.values.operands import Transfer, integer_of, read_operand
 from ptxwcet.flow.values.operands import register_width as register_width
 from ptxwcet.flow.values.reductions import is_reduction
 from ptxwcet.flow.values.term_intervals import Numbers, numbers_of

@@ -16,7 +16,7 @@ fields (tests/property/test_value_laws.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -33,10 +33,6 @@ Number = int | Lanes
 Terms = Mapping[Symbol, Number]
 
 _NO_TERMS: Terms = MappingProxyType({})
-
-
-def _no_terms() -> Terms:
-    return _NO_TERMS
 
 
 class CauseKind(Enum):
@@ -136,7 +132,7 @@ class Known:
     """A value known in every lane (or in the ``valid`` ones); see the module docstring."""
 
     base: Number
-    terms: Terms = field(default_factory=_no_terms)
+    terms: Terms = field(default_factory=lambda: _NO_TERMS)
     valid: Mask | None = None
     otherwise: frozenset[Cause] = frozenset()
 
@@ -267,7 +263,8 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
         return merge(old, Known(new.base, new.terms), mask & new.valid)
     if isinstance(new, Unknown):
         if isinstance(old, Unknown):
-            return Unknown(old.causes | new.causes, _merged(old.condition, new.condition, mask))
+            condition = _either(old.condition, ~mask, new.condition, mask)
+            return Unknown(old.causes | new.causes, condition)
         valid = ~mask if old.valid is None else old.valid & ~mask
         return Known(old.base, old.terms, valid, old.otherwise | new.causes)
     if isinstance(old, Unknown):
@@ -280,17 +277,17 @@ def merge(old: Value, new: Value, mask: Mask) -> Value:
     )
 
 
-def _merged(old: Condition | None, new: Condition | None, mask: Mask) -> Condition | None:
-    """The condition of a predicate that was written in the lanes of ``mask``.
+def _either(
+    one: Condition | None, ones: Mask, two: Condition | None, twos: Mask
+) -> Condition | None:
+    """The condition of a predicate that has been written twice, alone in lanes ``ones``, ``twos``.
 
     A value has one condition: what both say of all lanes, else what one says of its own.
     """
-    if old is not None and new is not None and (both := old.or_else(new)) is not None:
+    if one is not None and two is not None and (both := one.or_else(two)) is not None:
         return both
-    found = None if new is None else new.within(mask)
-    if found is None and old is not None:
-        found = old.within(~mask)
-    return found
+    alone = None if two is None else two.within(twos)
+    return one.within(ones) if alone is None and one is not None else alone
 
 
 def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
@@ -304,7 +301,9 @@ def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozense
         return first
     either = masks[0] & masks[1]
     if isinstance(first, Unknown) and isinstance(second, Unknown):
-        return Unknown(first.causes | second.causes, _met(first.condition, second.condition, masks))
+        alone = ~masks[1], masks[1] & ~masks[0]
+        condition = _either(first.condition, alone[0], second.condition, alone[1])
+        return Unknown(first.causes | second.causes, condition)
     merged = merge(first, second, masks[1])
     assert isinstance(merged, Known)
     differs = either & ~_agreement(first, second, either)
@@ -312,16 +311,6 @@ def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozense
         return merged
     valid = ~differs if merged.valid is None else merged.valid & ~differs
     return Known(merged.base, merged.terms, valid, merged.otherwise | causes)
-
-
-def _met(
-    one: Condition | None, two: Condition | None, masks: tuple[Mask, Mask]
-) -> Condition | None:
-    """The condition of a predicate behind two sides: of lanes of both masks what both sides say."""
-    if one is not None and two is not None and (both := one.or_else(two)) is not None:
-        return both
-    alone = None if two is None else two.within(masks[1] & ~masks[0])
-    return one.within(~masks[1]) if alone is None and one is not None else alone
 
 
 def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:
@@ -342,14 +331,3 @@ def _select(mask: Mask, new: Number, old: Number) -> Number:
         return new
     chosen: Lanes = np.where(mask, new, old)
     return chosen
-
-
-def per_lane(function: Callable[..., int], *numbers: Number) -> Number:
-    """``function`` on Python ints, lane by lane. Cost: one call a lane (one if uniform)."""
-    if all(isinstance(number, int) for number in numbers):
-        return function(*numbers)
-    arrays = np.broadcast_arrays(*[np.asarray(number, dtype=np.int64) for number in numbers])
-    return np.array(
-        [function(*lane) for lane in zip(*(array.tolist() for array in arrays), strict=True)],
-        dtype=np.int64,
-    )

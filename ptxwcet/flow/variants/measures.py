@@ -95,16 +95,8 @@ def measures(body: Region) -> tuple[Measure, ...]:
 def _put(measure: Measure, name: str, equal: Measure) -> Measure | None:
     """A measure with a sum in the place of a register."""
     c = dict(measure.terms).get(name, 0)
-    if c == 0 or measure.kind != equal.kind:
-        return None
-    terms = dict(measure.terms)
-    del terms[name]
-    for summand, factor in equal.terms:
-        terms[summand] = terms.get(summand, 0) + c * factor
-    kept = tuple(sorted((summand, factor) for summand, factor in terms.items() if factor))
-    if not kept or len(kept) > _MOST_TERMS:
-        return None
-    return Measure(kept, measure.constant + c * equal.constant, measure.kind)
+    rest = replace(measure, terms=tuple(row for row in measure.terms if row[0] != name))
+    return rest.plus(equal, c) if c else None
 
 
 def relations(body: Region) -> tuple[tuple[str, Measure], ...]:

@@ -214,17 +214,16 @@ def _special(attempt: _Attempt, start: Interval) -> Variant | None:
     # follows the highest bit, and stays as it is.
     done = _round(attempt, Interval(1, attempt.within[register].high))
     grown = plus(variable(_MEASURE), variable(f"lowest({_MEASURE})"))
-    if not isinstance(done, _Round) or done.after.low < 1 or not _all_hold(done, register, grown):
+    if (
+        not isinstance(done, _Round)
+        or done.after.low < 1
+        or any(one[register] != grown for one in done.ends)
+    ):
         return None
     end = max(done.after.high, start.high)
     most = done.after.high.bit_length() - 1
     why = f"the lowest bit of {register} at least doubles, below {done.after.high + 1}"
     return Variant(most, why, attempt.claim(start).doubling_lowest(end, most))
-
-
-def _all_hold(done: _Round, register: str, content: Form) -> bool:
-    """Whether a register ends as the same number in all cases, without a wrap."""
-    return all(end[register] == content for end in done.ends)
 
 
 def _round(attempt: _Attempt, values: Interval) -> _Outcome:

@@ -13,9 +13,8 @@ from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
 from ptxwcet.flow.walk.standing import Reach
-from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.state import ExitRecorder, WalkState
 from ptxwcet.flow.walk.stops import Refused
-from ptxwcet.flow.walk.trail import ExitRecorder
 
 _LONGEST = 64
 """Bits of the widest registers."""

@@ -11,7 +11,6 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
-from ptxwcet.flow.walk.narrowing import condition_of, narrow
 from ptxwcet.flow.walk.open_branch import OpenBranch
 from ptxwcet.flow.walk.open_branches import (
     choose,
@@ -25,7 +24,7 @@ from ptxwcet.flow.walk.open_branches import (
     work_before_end,
 )
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
-from ptxwcet.flow.walk.sides import walk_side
+from ptxwcet.flow.walk.sides import condition_of, narrow, walk_side
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, aborted, no_meeting
 from ptxwcet.ir.kernel import Guard

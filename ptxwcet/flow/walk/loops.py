@@ -13,10 +13,9 @@ from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
-from ptxwcet.flow.walk.narrowing import widen
 from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
-from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked
+from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided

@@ -12,7 +12,6 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask
-from ptxwcet.flow.walk.narrowing import narrow, widen
 from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
 from ptxwcet.flow.walk.path import (
     Path,
@@ -24,7 +23,15 @@ from ptxwcet.flow.walk.path import (
     PathPart,
     Visit,
 )
-from ptxwcet.flow.walk.sides import both_sides, meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk.sides import (
+    both_sides,
+    meet_registers,
+    narrow,
+    reach_behind,
+    walk_side,
+    walked,
+    widen,
+)
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, no_meeting

@@ -39,11 +39,11 @@ def file_name(text: str) -> str:
 
 
 def write_pictures(pictures: Iterable[tuple[str, str, Callable[[str], bytes]]], path: Path) -> None:
-    """Writes pictures into files whose names begin as the path says. Raises PtxwcetError (PW709).
+    """Writes pictures, whose names begin as the path says. Raises PtxwcetError (PW709).
 
     Each has its name, what it is called if that is taken (``#`` is a number from 2), and its bytes.
     """
-    folder, form = path.parent, path.suffix[1:]
+    folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -56,4 +56,5 @@ def write_pictures(pictures: Iterable[tuple[str, str, Callable[[str], bytes]]], 
             name = otherwise.replace("#", str(number))
             number += 1
         taken.add(name.casefold())
-        write_bytes(folder / f"{path.stem}-{name}.{form}", data(form), "PW709")
+        form = path.suffix
+        write_bytes(folder / f"{path.stem}-{name}{form}", data(form[1:]), "PW709")

@@ -1,8 +1,8 @@
 """Semantics of integer, logic, shift and bit-field instructions.
 
 Of extended precision ``.cc`` writes the carry flag, addc and its kin read it. Executed are the
-forms that the manual has: rows of ``ptxwcet.ir.instruction_set``; those of floating-point types have
-builders of their own.
+forms that the manual has: rows of ``ptxwcet.ir.instruction_set``; those of floating-point types
+have builders of their own.
 """
 
 from __future__ import annotations

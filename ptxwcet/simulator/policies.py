@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.jit import inlined, one_of, unsigned
+from ptxwcet.support.jit import compiled, inlined, one_of, unsigned
 
 if TYPE_CHECKING:  # names of policies are asked for where nothing runs: without numpy
     from typing import TypeAlias
@@ -105,7 +105,7 @@ def _last_or_youngest(see: Sight) -> int:
     return _youngest(see)
 
 
-@inlined
+@compiled
 def _eligible(see: Sight) -> int:
     """Number of eligible warps."""
     found = 0
@@ -115,7 +115,7 @@ def _eligible(see: Sight) -> int:
     return found
 
 
-@inlined
+@compiled
 def _nth(see: Sight, index: int) -> int:
     """The eligible warp with that index in ascending order."""
     for slot in range(see.core, len(see.upcoming), see.cores):
@@ -139,13 +139,13 @@ def drawn(seed: int, a: int, b: int, count: int) -> int:
     return int((x ^ (x >> unsigned(31))) % unsigned(count))
 
 
-@inlined
+@compiled
 def _random(see: Sight) -> int:
     count = _eligible(see)
     return _nth(see, drawn(see.seed, see.cycle, see.stream, count)) if count else -1
 
 
-@inlined
+@compiled
 def _scripted(see: Sight) -> int:
     """What is decided: ``d >= 0`` the eligible warp of that index, modulo their number; ``-w - 1``
     the first eligible warp that is not w, if there is one."""

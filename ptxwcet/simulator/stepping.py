@@ -558,14 +558,14 @@ def _same(program: Program, now: State, cycle: int, then: State, since: int) -> 
     """Whether the joint state equals that of cycle ``since``, loop counters aside."""
     layout = program.layout
     for warp in range(len(now.warps)):
-        for column in (ROW, SECTION, PHASE):
-            if now.warps[warp, column] != then.warps[warp, column]:
-                return False
+        own, old = now.warps[warp], then.warps[warp]
+        if own[ROW] != old[ROW] or own[SECTION] != old[SECTION] or own[PHASE] != old[PHASE]:
+            return False
     for column in range(layout.shared_width):
-        own, old = now.shared[column], then.shared[column]
+        ours, theirs = now.shared[column], then.shared[column]
         if layout.free <= column < layout.arrivals:  # servers in order: misses some repeats
-            own, old = max(own, cycle) - cycle, max(old, since) - since
-        if own != old:
+            ours, theirs = max(ours, cycle) - cycle, max(theirs, since) - since
+        if ours != theirs:
             return False
     if layout.served and not _same_servers(program, now, cycle, then, since):
         return False

@@ -44,6 +44,7 @@ from random_programs import KINDS, RandomKernel, random_kernel
 from ptxwcet import pipeline
 from ptxwcet.flow import flow_graph
 from ptxwcet.flow.graph.inlining import inline_calls
+from ptxwcet.flow.paths import advice
 from ptxwcet.flow.walk import state as walk_state
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ptx.parser import parse_module
@@ -180,7 +181,7 @@ def small_budgets(*, is_full: bool) -> Iterator[None]:
         (flow_graph, "MOST_SEARCH_STEPS", SEARCH_STEPS),
     ]
     if not is_full:
-        chosen += [(pipeline, "_MOST_TRIAL_VISITS", 0), (pipeline, "advised", _unadvised)]
+        chosen += [(pipeline, "_MOST_TRIAL_VISITS", 0), (advice, "advised", _unadvised)]
     before = [(module, name, getattr(module, name)) for module, name, _ in chosen]
     for module, name, value in chosen:
         setattr(module, name, value)

@@ -286,13 +286,14 @@ def test_what_ran_before_changes_nothing() -> None:
     """Random kernels have small budgets, and what comes after them has not."""
     from ptxwcet import pipeline
     from ptxwcet.flow import flow_graph
+    from ptxwcet.flow.paths import advice
     from ptxwcet.flow.walk import state
 
     attacks = {attack.name: attack for attack in read_attack_file(BENCHMARKS).attacks}
 
     def budgets() -> tuple[object, ...]:
         own = state._MOST_VISITS, flow_graph.MOST_WALK_STEPS, flow_graph.MOST_SEARCH_STEPS
-        return (*own, pipeline._MOST_TRIAL_VISITS, pipeline.advised)
+        return (*own, pipeline._MOST_TRIAL_VISITS, advice.advised)
 
     before = budgets()
     first = attacks["kernels"].unit(12)

@@ -12,6 +12,7 @@ from programs import run_program
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.emulator.launch import EmulatedLaunch
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.ir.kernel import Module
 from ptxwcet.machine.loader import load_machine
@@ -63,14 +64,16 @@ def test_right_paths_hold_and_loops_run_longer_than_on_the_own_input() -> None:
 def test_paths_of_fewer_iterations_are_left() -> None:
     """The paths of a kernel with at most 3 iterations, executed with at most 15."""
     code = module("and.b32 %r1, %r1, 15;")
-    wrong = replace(analysis("and.b32 %r1, %r1, 3;"), kernel=code.kernels[0])
+    wrong = analysis("and.b32 %r1, %r1, 3;")
+    wrong = replace(wrong, flow=ControlFlow.of(code.kernels[0]))
     found = attack_analysis(wrong, code, ZEROS, 40, 1)
     assert {row.code for row in found.diagnostics} == {"PW538"}
 
 
 def test_a_run_without_end_is_none_that_a_small_bound_allows() -> None:
     code = module("mov.b32 %r1, %r1;")
-    wrong = replace(analysis("and.b32 %r1, %r1, 3;"), kernel=code.kernels[0])
+    wrong = analysis("and.b32 %r1, %r1, 3;")
+    wrong = replace(wrong, flow=ControlFlow.of(code.kernels[0]))
     most = EmulatedLaunch((1, 1, 1), (1, 1, 1), (np.full(4, MOST_ATTACKED, np.uint32),))
     found = attack_analysis(wrong, code, most, 1, 1)
     assert [row.code for row in found.diagnostics] == ["PW538"]

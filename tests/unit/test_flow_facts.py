@@ -65,10 +65,10 @@ def test_every_kind_of_fact(tmp_path: Path) -> None:
     assert (branch.never, branch.uniform) == (True, "block")
     (pair,) = facts.exclusive
     assert pair.outcomes == ((Place("$L__BB0_2"), True), (Place(line=31), False))
-    assert [(one.name, one.text) for one in facts.parameters] == [
+    assert [(one.name, one.stated) for one in facts.parameters] == [
         ("n", "1..4096"),
-        ("m", "7"),
-        ("x", "0.5"),
+        ("m", 7),
+        ("x", 0.5),
     ]
     assert facts.parameters[1].source.name == "facts.toml:22"
 

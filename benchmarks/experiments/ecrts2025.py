@@ -87,9 +87,9 @@ def compare_all(
     """
     for kernel in answered:
         piece = kernel.worst
-        outcomes = piece.outcomes.items()
+        outcomes = ((name, piece.outcomes[name]) for name in METHODS)
         bounds = {name: out.cycles for name, out in outcomes if isinstance(out, BlockBound)}
-        if set(bounds) != set(METHODS):
+        if len(bounds) < len(METHODS):
             continue
         workload, shape = piece.analysis.workload, SmConfiguration.of(kernel.machine)
         simulator = Simulator(workload, shape)

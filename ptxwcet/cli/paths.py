@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 from ptxwcet.cli.tree import CommandTree
 from ptxwcet.machine.loader import find_machine_file, machine_names
+from ptxwcet.opened.front_ends import suffixes
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
 from ptxwcet.support.source import SourceFile
@@ -128,18 +129,18 @@ def split_kernel(text: str) -> tuple[str, str | None]:
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, each once; for a folder its ``*.ptx``, for a pattern that the shell left as it is
-    what it matches.
+    """The files, each once; for a folder those that a front end reads by the suffix, as ``*.ptx``;
+    for a pattern that the shell left as it is what it matches.
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
     paths: dict[str, None] = {}
     for name in names:
-        pattern = name
+        patterns = [name] if glob.has_magic(name) and not os.path.exists(name) else []
         if os.path.isdir(name):
-            pattern = os.path.join(glob.escape(name), "*.ptx")
-        is_pattern = pattern != name or (glob.has_magic(name) and not os.path.exists(name))
-        paths.update(dict.fromkeys((is_pattern and sorted(glob.glob(pattern))) or [name]))
+            patterns = [os.path.join(glob.escape(name), f"*{end}") for end in suffixes()]
+        found = sorted(path for pattern in patterns for path in glob.glob(pattern))
+        paths.update(dict.fromkeys(found or [name]))
     return tuple(paths)
 
 

@@ -66,6 +66,11 @@ FRONT_ENDS = [FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_table
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
 
+def suffixes() -> tuple[str, ...]:
+    """How the names of files end that a front end reads."""
+    return tuple(end for one in FRONT_ENDS for end in one.suffixes)
+
+
 def _front_end_of(name: str) -> FrontEnd:
     named = (one for one in FRONT_ENDS if name.lower().endswith(one.suffixes))
     return next(named, FRONT_ENDS[0])

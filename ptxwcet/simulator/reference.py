@@ -257,23 +257,10 @@ class _Machine:
         return instruction.reads + (instruction.writes if self.waits_for_writes else ())
 
     def pick(self, core: int, eligible: tuple[int, ...]) -> int:
-        """The policies, as :class:`Policy` defines them."""
-        last = self.last.get(core, -1)
         if self.choose is not None:
             return self.choose(self.cycle, core, eligible)
-        match self.policy:
-            case Policy.LRR:
-                return next((w for w in eligible if w > last), eligible[0])
-            case Policy.GTO:
-                return last if last in eligible else eligible[0]
-            case Policy.GTY:
-                return last if last in eligible else eligible[-1]
-            case Policy.OLDEST:
-                return eligible[0]
-            case Policy.YOUNGEST:
-                return eligible[-1]
-            case Policy.RANDOM:
-                return eligible[mix(self.seed, self.cycle, core) % len(eligible)]
+        last = self.last.get(core, -1)
+        return pick(self.policy, eligible, last, last, mix(self.seed, self.cycle, core))
 
     # --- one instruction --------------------------------------------------------------------------
 
@@ -414,6 +401,28 @@ class _Machine:
                 for request in self.log
             ),
         )
+
+
+def pick(policy: Policy, by_age: Sequence[int], turn: int, last: int, number: int) -> int:
+    """The policies, as :class:`Policy` defines them: one of the slots of eligible warps.
+
+    ``by_age`` has those of the oldest block first. ``turn`` is the slot issued last, ``last`` the
+    same while its warp is there (-1: none), ``number`` what is drawn.
+    """
+    by_slot = sorted(by_age)
+    match policy:
+        case Policy.LRR:
+            return next((slot for slot in by_slot if slot > turn), by_slot[0])
+        case Policy.GTO:
+            return last if last in by_age else by_age[0]
+        case Policy.GTY:
+            return last if last in by_age else by_age[-1]
+        case Policy.OLDEST:
+            return by_age[0]
+        case Policy.YOUNGEST:
+            return by_age[-1]
+        case Policy.RANDOM:
+            return by_slot[number % len(by_slot)]
 
 
 def _describe(warp: _Warp, cycles: int) -> WarpRun:

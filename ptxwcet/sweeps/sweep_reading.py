@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
-from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED, names_to_report
 from ptxwcet.machine.checks import MOST_CYCLES
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.launch_tables import (
@@ -62,7 +62,6 @@ NUMBER_KEYS = {**NUMBERS, "sms": 1024, "memory_latency": MOST_CYCLES}
 """Keys that hold whole numbers from 1 on, and the largest."""
 TEXT_KEYS = ("files", "kernels", "machines", "where", *PATHS)
 _RANGED = (*SIZES, *NUMBER_KEYS)
-_METHODS = (SAFE_NAME, SCHEDULED)
 _POLICIES = tuple(policy.value for policy in Policy)
 _MOST_PARAMETER = (1 << 64) - 1
 _LONGEST_AXIS_TEXT = 1_000
@@ -407,7 +406,7 @@ def _fits(key: str, value: object) -> bool:
         return is_text(value) or type(value) is int
     if key in NUMBER_KEYS:
         return is_text(value) or is_number(key, value)
-    return value in (_METHODS if key == "method" else _POLICIES)
+    return value in (names_to_report() if key == "method" else _POLICIES)
 
 
 def is_number(key: str, value: object) -> bool:
@@ -427,7 +426,7 @@ def _expected(key: str) -> str:
         return f"{number_expected(key)}, a text {{...}} that gives one, a list or a range of them"
     if key in SIZES:
         return f"{key} is a text, a whole number, or a list of them"
-    words = _METHODS if key == "method" else _POLICIES
+    words = names_to_report() if key == "method" else _POLICIES
     return f"{key} is {', '.join(map(repr, words[:-1]))} or {words[-1]!r}, or a list of them"
 
 

@@ -245,8 +245,7 @@ class SweepTable:
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
                     latency, machine, (method, policy) = taken
                     request = _request(subject, keys, sources.folder, machine, latency)
-                    if policy is not None:
-                        request = replace(request, method=method, policy=policy)
+                    request = replace(request, method=method, policy=policy)
                     yield request, values | self._named(subject[1], keys)
 
 

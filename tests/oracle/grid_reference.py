@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedProgram, TracedVisit
 from ptxwcet.simulator.policies import Jitter, Policy, mix
+from ptxwcet.simulator.reference import pick
 from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
 
 Event = tuple[int, int, int, int]
@@ -244,23 +245,11 @@ class ReferenceGrid:
         self.move_queues(sm)
 
     def pick(self, sm: Sm, core: int, by_age: list[Warp]) -> Warp:
-        by_slot = sorted(by_age, key=lambda warp: warp.slot)
-        last = sm.last_warp.get(core)
-        match self.policy:
-            case Policy.LRR:
-                after = sm.last_slot.get(core, -1)
-                return next((warp for warp in by_slot if warp.slot > after), by_slot[0])
-            case Policy.GTO:
-                return last if last in by_age else by_age[0]
-            case Policy.GTY:
-                return last if last in by_age else by_age[-1]
-            case Policy.OLDEST:
-                return by_age[0]
-            case Policy.YOUNGEST:
-                return by_age[-1]
-            case Policy.RANDOM:
-                stream = sm.number * self.shape.sm.schedulers + core
-                return by_slot[mix(self.seed, self.cycle, stream) % len(by_slot)]
+        turn, last = sm.last_slot.get(core, -1), sm.last_warp.get(core)
+        stays = turn if last in by_age else -1  # else a warp of another block may have its slot
+        number = mix(self.seed, self.cycle, sm.number * self.shape.sm.schedulers + core)
+        slots = [warp.slot for warp in by_age]
+        return by_age[slots.index(pick(self.policy, slots, turn, stays, number))]
 
     def shortened(self, warp: Warp, one: TimedInstruction) -> tuple[int, int]:
         initiation, latency = one.initiation_cycles, one.latency_cycles

@@ -153,6 +153,13 @@ def test_its_bound_is_that_of_the_same_kernel_as_ptx(files: tuple[Path, Path]) -
     assert found[0] == found[1] > 64
 
 
+def test_a_folder_has_files_of_all_languages(files: tuple[Path, Path]) -> None:
+    ended = run_program("bound", files[0].parent, "--block", "64", "-q")
+    assert ended.code == 0, ended.err
+    first, second = ended.out.splitlines()
+    assert first == second
+
+
 def test_its_graph_and_its_lines(files: tuple[Path, Path]) -> None:
     graph = run_program("cfg", files[0])
     assert graph.code == 0, graph.err

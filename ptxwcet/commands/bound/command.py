@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
+from ptxwcet.bounds.methods import METHODS, SAFE_NAME, names_to_report
 from ptxwcet.claims import Refusal
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ptxwcet.commands.bound.study import FileAnswer
     from ptxwcet.commands.bound.symbolic import SymbolicReport
     from ptxwcet.commands.bound.text import Extent, Rendered
+
+_OWN = ", ".join(one.name for one in METHODS if one.is_for_report)
 
 
 def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
@@ -49,7 +51,7 @@ def _known_method(_: click.Context, option: click.Parameter, name: str) -> str:
     callback=_known_method,
     shell_complete=options.completed(names_to_report),
     show_default=True,
-    help="What to report as the bound: safe, scheduled (needs --policy), or another package's.",
+    help=f"What to report as the bound: {_OWN}, scheduled (needs --policy), or another package's.",
 )
 @options.executed("Run the launch file's inputs and bound the paths that they take: an estimate.")
 @click.option("--details", is_flag=True, help="Print all that is known of each kernel.")

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from ptxwcet.bounds.methods import SAFE_NAME, SCHEDULED
 from ptxwcet.commands.bound.launch_text import launch_lines, rests_on
 from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
 from ptxwcet.commands.bound.report import (
@@ -209,7 +210,7 @@ _MOST_ROWS = 8
 _MOST_BLOCKS = 16
 _MOST_LOOPS = 5
 _USER = "user"
-_AUXILIARY = ("gub", "lower")  # bounds that are given beside the one that is asked for
+_ON_SCREEN = (SAFE_NAME, SCHEDULED)  # beside the bound that is asked for; the others are details
 
 
 class Extent(Enum):
@@ -284,7 +285,7 @@ def _bounded(kernel: BoundedKernel, extent: Extent) -> str:
     lines.append(bound_line(kernel))
     lines += _budget(kernel)
     for bound in kernel.bounds[1:]:
-        if is_whole or bound.method not in _AUXILIARY:
+        if is_whole or bound.method in _ON_SCREEN:
             lines.append(_bound_line(bound.method, bound.cycles, bound.guarantee, bound.note))
     if kernel.largest_pessimism_percent is None:
         lines.append("pessimism  not given: there is no lower bound")

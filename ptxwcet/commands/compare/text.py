@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ptxwcet.commands.bound.loop_text import iterations_text
 from ptxwcet.commands.compare.report import (
     Change,
     DiffReport,
@@ -52,7 +53,8 @@ def _kernel(row: KernelChange) -> list[str]:
     for kind, name in _KINDS:
         if kind == "lines" and row.paid is not None:
             continue  # what they pay is below, initiation is a part of it
-        lines += [f"  {name}{_change(one)}" for one in getattr(row, kind)]
+        number = iterations_text if kind == "loops" else _number
+        lines += [f"  {name}{_change(one, number)}" for one in getattr(row, kind)]
     return lines if row.paid is None else [*lines, *_payment(row.paid)]
 
 
@@ -92,10 +94,14 @@ def _line(one: LineChange) -> str:
     return f"{' -> '.join(places)}  {text}".rstrip()
 
 
-def _change(one: Change) -> str:
+def _change(one: Change, number: Callable[[int], str]) -> str:
     growth = "" if one.growth_percent is None else f" ({one.growth_percent:+.2f} %)"
-    return f"{one.what}: {_shown(one.old)} -> {_shown(one.new)}{growth}"
+    return f"{one.what}: {_shown(one.old, number)} -> {_shown(one.new, number)}{growth}"
 
 
-def _shown(value: int | str | None) -> str:
-    return "none" if value is None else value if isinstance(value, str) else f"{value:,}"
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _shown(value: int | str | None, number: Callable[[int], str] = _number) -> str:
+    return "none" if value is None else value if isinstance(value, str) else number(value)

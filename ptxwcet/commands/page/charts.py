@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from ptxwcet.commands.page.curves import Curve
+from ptxwcet.bounds import methods
+from ptxwcet.commands.page.curves import SCHEDULERS, Curve
 from ptxwcet.commands.page.report import WarpPhases
 from ptxwcet.commands.simulate.picture import assign_lanes, execution_spans
 from ptxwcet.commands.simulate.study import KernelSimulation
@@ -22,7 +23,7 @@ from ptxwcet.simulator.run import IssueEvent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-METHODS = ("safe", "gub", "lower", "lrr", "gto")
+METHODS = (*(method.name for method in methods.METHODS), *SCHEDULERS)
 """The lines of a curve, in the order of their colours."""
 
 _WIDTH = 1000
@@ -128,7 +129,7 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
         figure = Figure(figsize=(7.2, 3.8), layout="constrained")
         plot = figure.subplots()
         for number, name in enumerate(METHODS):
-            _line(plot, curve, name, f"#12345{number}")
+            _line(plot, curve, name, f"#12345{number % 6}")
         plot.set(xlabel=axis, ylabel="cycles", ylim=(0, None), ymargin=0.08)
         plot.yaxis.set_major_formatter("{x:,.0f}")
         plot.grid(color="#cccccc", lw=0.6)
@@ -140,7 +141,7 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
 def _line(plot: Axes, curve: Curve, name: str, colour: str) -> None:
     points = [(point.at, point.cycles[name]) for point in curve.points if name in point.cycles]
     if points:
-        style = "--" if name in ("gub", "lower") else ":" if name in ("lrr", "gto") else "-"
+        style = "--" if name in ("gub", "lower") else ":" if name in SCHEDULERS else "-"
         places, cycles = zip(*points, strict=True)
         mark = "." if name != "safe" else "o"
         plot.plot(places, cycles, style, marker=mark, ms=5, lw=1.8, color=colour, label=name)

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 FAULT = ROOT / "tests" / "data" / "faults" / "unprinted"
 PAGES = sorted([*(ROOT / "docs" / "methods").glob("*.md"), ROOT / "docs" / "sequences.md"])
 ALWAYS = re.compile(r"^\*\*Uses\*\* (.+)\.$", re.MULTILINE)
+KEY = re.compile(r"[a-z]+(-[a-z]+)+")
 SOMETIMES = re.compile(r"^\*\*Uses where they are stated or found\*\* (.+)\.$", re.MULTILINE)
 ALL_ASSUMED = "".join(f"{key} = {{ state = 'assumed', source = 'z' }}\n" for key in ASSUMPTIONS)
 _SERVED = "server_cycles_per_1024_sectors = { value = "
@@ -93,14 +94,23 @@ def test_a_known_schedule_claims_what_its_proof_uses(tmp_path: Path) -> None:
 
 
 def keys_in(tree: ast.AST) -> Iterator[str]:
-    """The keys of the assumptions that a module makes."""
+    """The keys of assumptions that a module makes: one by one, or from tables of their texts."""
+    tables: set[str] = set()
+    has_table = False
     for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            tables |= {key for key in keys if isinstance(key, str) and KEY.fullmatch(key)}
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         if node.func.id.lstrip("_") in ("Assumption", "assumed", "doubtful") and node.args:
             key = node.args[0]
             if isinstance(key, ast.Constant):
                 yield str(key.value)
+            else:
+                has_table = True
+    if has_table:
+        yield from tables
 
 
 def made_by_code() -> set[str]:

@@ -81,7 +81,7 @@ def test_ways_out_of_a_loop_that_a_certificate_bounds(when: str) -> None:
     assert caught.value.diagnostics[0].code == "PW502"
 
 
-@pytest.mark.every(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ALIKE.values(), ids=ALIKE)
 def test_ways_that_are_taken_together(when: str) -> None:
     analyse_and_hold(TEXT.replace("WHEN", when))

@@ -194,6 +194,7 @@ def end_worker(cluster: Loopback, worker: subprocess.Popen[bytes]) -> None:
     cluster.workers.remove(worker)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("has_campaigns", [True, False])
 def test_a_worker_of_another_version_joins_later(
     plan: Path, cluster: Loopback, has_campaigns: bool

@@ -86,6 +86,7 @@ def test_columns_say_what_is_asked(folder: Path) -> None:
             continue
         plans += 1
         told: dict[tuple[Any, ...], Request] = {}
+        integers = plan.integer_columns()
         for unit in plan.units():
             request = unit.request
             said = dict(zip(plan.columns, unit.values, strict=True))
@@ -98,7 +99,7 @@ def test_columns_say_what_is_asked(folder: Path) -> None:
                 ("sms", request.gpu.sms),
             ):
                 assert said.get(f"set.{key}", held) == held
-            for name in plan.integer_columns():
+            for name in integers:
                 assert said[name] is None or type(said[name]) is int
             # what no column tells apart is the same request
             own = (request.path, request.machine, request.block, request.grid, request.policy)

@@ -92,6 +92,7 @@ TOGETHER = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("body", [*APART.values(), *TOGETHER.values()], ids=[*APART, *TOGETHER])
 def test_no_run_takes_longer_than_its_bound(body: str) -> None:
     kernel = parse_kernel(KERNEL.replace("BODY", body))

@@ -44,6 +44,7 @@ def entries(kernel: str) -> list[PathLoop]:
     return [entry for warp in warps for entry in loop_entries(warp.nodes)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("kernel", "least", "most"),
     [

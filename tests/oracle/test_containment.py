@@ -35,6 +35,7 @@ def sample(path: Path) -> Case:
     raise AssertionError(f"no sample has kernel {name}")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples(path: Path) -> None:
     case = sample(path)
@@ -82,6 +83,7 @@ def test_random_kernels(kind: str) -> None:
         assert not result.wrong, (kind, seed)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_kernels_whose_lanes_are_not_told_apart(kind: str) -> None:
     with lanes_not_told_apart():

@@ -66,7 +66,7 @@ def validated(request: Request, inputs: int) -> list[InputValidation]:
     return list(validate_inputs(request, module_of(Path(request.path)), MACHINE, inputs))
 
 
-@pytest.mark.every(12)
+@pytest.mark.every(24)
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.kernel)
 def test_executions_stay_within_the_bound(entry: Entry, tmp_path: Path) -> None:
     """Bounded without a question, or with the answers to those of its template."""

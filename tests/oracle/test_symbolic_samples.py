@@ -90,7 +90,7 @@ def test_every_value_of_counted_loops(kernel: str) -> None:
     check(asked, "n", (1, 70), (*range(1, 34, 3), *range(60, 71, 2)))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kernel", COUNTED)
 def test_values_of_counted_loops_up_to_a_million(kernel: str) -> None:
     asked = request("loops", kernel, "64")

@@ -122,6 +122,7 @@ def facts_of(kernel: str, total: int) -> str:
     return loop(kernel, f"bound = 8\ntotal = {total}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kernel", [*LOOPS, "calls"])
 def test_true_totals_are_found_again(kernel: str, seed: int, tmp_path: Path) -> None:

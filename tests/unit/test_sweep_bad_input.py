@@ -194,7 +194,7 @@ def end_worker(cluster: Loopback, worker: subprocess.Popen[bytes]) -> None:
     cluster.workers.remove(worker)
 
 
-@pytest.mark.every(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("has_campaigns", [True, False])
 def test_a_worker_of_another_version_joins_later(
     plan: Path, cluster: Loopback, has_campaigns: bool
@@ -480,7 +480,7 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files")
 @pytest.mark.parametrize("most", [10, 5_000, 40_000])
 def test_a_full_disk(plan: Path, most: int) -> None:

@@ -71,6 +71,8 @@ _MEMORY: Mapping[str, tuple[int, int]] = {
     "path_line_cycles": (0, MOST_CYCLES),
     "path_pass_cycles": (0, MOST_CYCLES),
     "server_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+    "server_worst_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+    "partial_sector_fetches": (0, 1),
 }
 _SECTOR = 32
 _CARVE_OUT: Mapping[str, tuple[int, int]] = {
@@ -85,6 +87,8 @@ FIGURES = {
     "carve_out": _CARVE_OUT,
 }
 """The optional tables of figures, with their keys."""
+OPTIONAL_FIGURES = frozenset({"server_worst_cycles_per_1024_sectors", "partial_sector_fetches"})
+"""Figures that a table may do without: the worst is charged then, of what is said."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -203,10 +207,11 @@ class Checker:
             self._source(name, timing, data.get("sources", {}), ("ops", name))
         for table, known_figures in FIGURES.items():
             for name in known_figures if table in data else ():
-                if name not in data[table]:
+                if name not in data[table] and name not in OPTIONAL_FIGURES:
                     self.report("PW306", f"{table} figure {name} is missing", ("", table))
             for name, figure in data.get(table, {}).items():
                 self._source(name, figure, data.get("sources", {}), (table, name))
+        self._rates(data)
         for name, _ in _entries(data, "makespan"):
             if name not in units:
                 listed = ", ".join(units) or "none"
@@ -219,6 +224,20 @@ class Checker:
         if absent:
             self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
         self._alone(data)
+
+    def _rates(self, data: Table) -> None:
+        """The worst rate of a memory is no better than that of streams."""
+        names = "server_cycles_per_1024_sectors", "server_worst_cycles_per_1024_sectors"
+        rows = dict(_entries(data, "memory"))
+        figures = [rows[name] for name in names if isinstance(rows.get(name), dict)]
+        values = [figure["value"] for figure in figures if _has_type(figure.get("value"), int)]
+        if len(values) == 2 and values[1] < values[0]:
+            self.report(
+                "PW310",
+                f"memory figure {names[1]} is {values[1]}: the worst rate is at least that of "
+                f"streams, {values[0]}",
+                ("memory", names[1]),
+            )
 
     def _alone(self, data: Table) -> None:
         """That a block is alone is no property of a machine whose SMs hold several."""

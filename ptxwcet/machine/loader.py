@@ -187,7 +187,9 @@ def _build(data: Table, memory_latency: int) -> Machine:
         for key, text in ASSUMPTIONS.items()
     )
     figures = {
-        table: {key: _figure(data[table][key], sources) for key in keys if table in data}
+        table: {
+            key: _figure(data[table][key], sources) for key in keys if key in data.get(table, ())
+        }
         for table, keys in FIGURES.items()
     }
     return Machine(

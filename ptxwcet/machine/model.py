@@ -131,7 +131,9 @@ class MemoryRules:
     Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
     share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
     all 0 where there is no such path. 1024 sectors of 32 bytes take the memory of the GPU
-    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it.
+    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it. That is the rate of
+    streams, and not its worst, where ``server_worst_cycles_per_1024_sectors`` says the worst. A
+    sector that a store does not fill is fetched ``partial_sector_fetches`` times, 0 or 1.
     """
 
     line_cycles: Figure
@@ -142,6 +144,20 @@ class MemoryRules:
     path_line_cycles: Figure
     path_pass_cycles: Figure
     server_cycles_per_1024_sectors: Figure
+    server_worst_cycles_per_1024_sectors: Figure | None = None
+    partial_sector_fetches: Figure | None = None
+
+    @property
+    def charged_cycles_per_1024_sectors(self) -> int:
+        """What 1024 sectors take of the memory of the GPU, in its worst pattern if it is known."""
+        worst = self.server_worst_cycles_per_1024_sectors
+        return (self.server_cycles_per_1024_sectors if worst is None else worst).value
+
+    @property
+    def fetches_of_partial_sectors(self) -> int:
+        """How often a sector is fetched that a store does not fill: once, if nothing is said."""
+        said = self.partial_sector_fetches
+        return 1 if said is None else said.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +211,7 @@ class Machine:
     def cycles_per_1024_sectors(self) -> int:
         """What 1024 sectors take of the cache, if it counts, and of the GPU's memory, added up."""
         cache = 0 if self.carve_out is None else self.carve_out.cache_cycles_per_1024_sectors.value
-        return cache + (
-            0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value
-        )
+        return cache + (0 if self.memory is None else self.memory.charged_cycles_per_1024_sectors)
 
     @property
     def has_path(self) -> bool:

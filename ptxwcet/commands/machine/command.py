@@ -185,7 +185,8 @@ def _figures(
 ) -> Iterable[tuple[str, str, str, str]]:
     for field in fields(rules):
         figure = getattr(rules, field.name)
-        yield field.name, str(figure.value), figure.evidence.value, figure.source
+        if figure is not None:
+            yield field.name, str(figure.value), figure.evidence.value, figure.source
 
 
 def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str]]]:

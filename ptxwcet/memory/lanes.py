@@ -115,6 +115,14 @@ class LaneAnalysis:
             for index in graph.indices(blocks)
         }
 
+    def value(self, name: str) -> Value:
+        """What is known of a register in the lanes of a warp."""
+        return self._values.get(name)
+
+    def special(self, name: str) -> Value:
+        """What is known of a special register."""
+        return self._specials.get(name)
+
     def is_whole(self, index: int) -> bool:
         """Whether all lanes of a warp that exist execute an instruction together, if any does: one
         that changes memory.

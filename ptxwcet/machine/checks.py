@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS
+from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.model import Evidence, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
@@ -37,7 +37,15 @@ _SCALARS: Mapping[str, type] = {
     "memory_latency_cycles": int,
 }
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "carve_out", "makespan")
+_OPTIONAL_TABLES = (
+    "occupancy",
+    "dispatch",
+    "memory",
+    "carve_out",
+    "l1_cache",
+    "l2_cache",
+    "makespan",
+)
 _LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
@@ -80,11 +88,19 @@ _CARVE_OUT: Mapping[str, tuple[int, int]] = {
     "unit_bytes": (_SECTOR, 1 << 16),
     "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
 }
+_L1: Mapping[str, tuple[int, int]] = {"kept_bytes": (128, 1 << 30)}
+_L2: Mapping[str, tuple[int, int]] = {
+    "bytes": (128, 1 << 40),
+    "kept_bytes": (128, 1 << 40),
+    "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+}
 FIGURES = {
     "occupancy": _OCCUPANCY,
     "dispatch": _DISPATCH,
     "memory": _MEMORY,
     "carve_out": _CARVE_OUT,
+    "l1_cache": _L1,
+    "l2_cache": _L2,
 }
 """The optional tables of figures, with their keys."""
 OPTIONAL_FIGURES = frozenset({"server_worst_cycles_per_1024_sectors", "partial_sector_fetches"})
@@ -224,6 +240,30 @@ class Checker:
         if absent:
             self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
         self._alone(data)
+        self._cache(data)
+
+    def _cache(self, data: Table) -> None:
+        """Claims of a cache need one, and the memory behind it; none is about more than it has."""
+        for key, (table, _) in CLAIMS.items():
+            if key in data.get("satisfies", {}) and not {table, "memory"} <= data.keys():
+                message = f"assumption {key} is about the tables [{table}] and [memory]"
+                self.report("PW312", message, ("satisfies", key), "give both, or leave it out")
+        values = [
+            row["value"]
+            for name, row in _entries(data, "l2_cache")
+            if name in ("bytes", "kept_bytes") and isinstance(row, dict)
+            if _has_type(row.get("value"), int)
+        ]
+        rows = dict(_entries(data, "l2_cache"))
+        if len(values) == 2 and rows["kept_bytes"]["value"] > rows["bytes"]["value"]:
+            message = f"l2_cache figure kept_bytes is {max(values)}: the cache has {min(values)}"
+            self.report("PW310", message, ("l2_cache", "kept_bytes"))
+        key = "cache_cycles_per_1024_sectors"
+        both = [dict(_entries(data, table)).get(key) for table in ("l2_cache", "carve_out")]
+        said = {one["value"] for one in both if isinstance(one, dict) and "value" in one}
+        if len(said) > 1:
+            message = f"{key} of [l2_cache] and of [carve_out] differ: it is one cache"
+            self.report("PW310", message, ("l2_cache", key))
 
     def _rates(self, data: Table) -> None:
         """The worst rate of a memory is no better than that of streams."""
@@ -318,13 +358,13 @@ class Checker:
 
     def _assumption(self, name: str, stated: object) -> None:
         place = ("satisfies", name)
-        if name not in ASSUMPTIONS:
-            listed = ", ".join(ASSUMPTIONS)
+        if name not in ASSUMPTIONS and name not in CLAIMS:
+            listed = ", ".join((*ASSUMPTIONS, *CLAIMS))
             self.report(
                 "PW312",
                 f"unknown assumption {name}",
                 place,
-                f"{nearest(name, ASSUMPTIONS)}known: {listed}",
+                f"{nearest(name, (*ASSUMPTIONS, *CLAIMS))}known: {listed}",
             )
             return
         if not isinstance(stated, dict) or sorted(stated) != sorted(_ASSUMPTION_KEYS):

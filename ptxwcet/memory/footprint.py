@@ -67,6 +67,7 @@ class _Shape:
     """An access: what it is at most in all executions of a block, and its forms if it has any."""
 
     access: AnalysedAccess
+    times: int
     sectors: int
     lines: int
     forms: Forms
@@ -75,8 +76,9 @@ class _Shape:
 class Footprints:
     """The footprints of a kernel in a launch whose warps execute the paths of ``pieces``.
 
-    Raises ValueError (``reason``) where a count has no end. Cost: that of the analysis of accesses,
-    and sorting the places of each set, of which there are at most some 100,000.
+    Where a count of these has no end, or an opcode is not known, nothing is (``is_known``). Cost:
+    that of the analysis of accesses, and sorting the places of each set, of which there are at
+    most some 100,000.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Footprints:
         accesses: KernelAccesses,
         pieces: Sequence[BlockPaths],
     ) -> None:
+        self.kernel = graph.kernel
         lanes = LaneAnalysis(graph, launch)
         executions = Executions(pieces)
         self._there = lanes.there
@@ -103,7 +106,7 @@ class Footprints:
             times = executions.of_block(graph.block_of(one.index))
             assert times is not None
             lines = one.most.sectors if one.access.fetched_bytes > LINE else one.most.lines
-            shape = _Shape(one, times * one.most.sectors, times * lines, self._known(one))
+            shape = _Shape(one, times, times * one.most.sectors, times * lines, self._known(one))
             self._shapes.append(shape)
 
     def _known(self, one: AnalysedAccess) -> Forms:
@@ -116,6 +119,13 @@ class Footprints:
     def of(self, counts: Callable[[AnalysedAccess], bool] = lambda _: True) -> Footprint:
         """The footprint of some accesses together."""
         return sum_of(self._by_base(counts).values())
+
+    def asked(self, counts: Callable[[AnalysedAccess], bool], fetches: int) -> int:
+        """How many sectors some accesses of a block ask for in all, those among them that are not
+        filled ``fetches`` times more.
+        """
+        shapes = (one for one in self._shapes if counts(one.access))
+        return sum(one.sectors + fetches * one.times * one.access.most.partial for one in shapes)
 
     def arrays(self) -> Mapping[str, Footprint]:
         """The footprints by the parameter whose array they are of; "" stands for all others."""

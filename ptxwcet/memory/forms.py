@@ -360,6 +360,8 @@ class RunForms:
             return sources[term.value]
         if term.op is Op.CONST:
             return (Form(wrap(term.value, term.width)),)
+        if term.op is Op.ANY:
+            return None
         if term.op is Op.ITE:
             args = args[1:]
         given = [each for each in args if each is not None]

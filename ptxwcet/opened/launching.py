@@ -52,7 +52,10 @@ def with_launch_file(
     from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
-        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
+        request.launch_file,
+        module,
+        lambda kernel: cuda_parameter_names(kernel, request),
+        of_bound=True,
     )
     name = launch.kernel.name
     if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
@@ -64,6 +67,10 @@ def with_launch_file(
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    shared, written = request.gpu.dynamic_shared, launch.dynamic_shared_bytes
+    if shared not in (None, written):
+        place = launch.place("dynamic_shared_bytes")
+        raise _contradiction(f"--dynamic-shared {shared}", place, str(written))
     scalars = tuple(
         ParameterFact(key, value, FactSource(launch.argument_place(key)))
         for key, value in launch.scalars.items()
@@ -99,7 +106,10 @@ def _check_against_launch(
         if size < held:
             shown = f"an array of {held:,} bytes"
             raise _contradiction(fact.source.name, launch.argument_place(key), shown)
+    given = {argument.parameter.name for argument in launch.arguments}
     for key in (*stated.values, *stated.ranges):
+        if key not in given:
+            continue
         place = launch.argument_place(key)
         if key not in launch.scalars:
             raise _contradiction(fact.source.name, place, "an array")

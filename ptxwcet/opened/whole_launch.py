@@ -91,7 +91,9 @@ def launched_block(
         launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
-        said_by_file.dynamic_shared_bytes,
+        wishes.dynamic_shared
+        if said_by_file.dynamic_shared_bytes is None
+        else said_by_file.dynamic_shared_bytes,
         registers,
         source,
         tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),

@@ -167,6 +167,16 @@ class LaunchFile:
         source = sources.get(parameter)
         return source.build().nbytes if isinstance(source, ArraySource) else 0
 
+    @property
+    def sizes_of_arrays(self) -> dict[str, int]:
+        """The bytes of the arrays that pointers lead to, by PTX name, where no file says them."""
+        pairs = (
+            (argument.parameter.name, argument.value.size_bytes)
+            for argument in self.arguments
+            if isinstance(argument.value, ArraySource) and not argument.parameter.is_array
+        )
+        return {name: size for name, size in pairs if size is not None}
+
     def variable_bytes(self) -> dict[str, bytes]:
         """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""
         return _bytes_of(self.variables)

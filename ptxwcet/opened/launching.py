@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.parameters import resolve_arrays, resolve_parameters
@@ -24,7 +24,8 @@ class SaidByFile:
     """What a launch file says: sizes, scalars, aggregates and ``.const`` variables.
 
     Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
-    place where it does; ``dynamic_shared_bytes`` without a launch file.
+    place where it does; ``dynamic_shared_bytes`` without a launch file. ``array_bytes`` are the
+    sizes of arrays that it describes.
     """
 
     block: Dim3 | None = None
@@ -35,6 +36,7 @@ class SaidByFile:
     dynamic_shared_bytes: int | None = None
     registers: int | None = None
     registers_place: str = ""
+    array_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def with_launch_file(
@@ -87,6 +89,7 @@ def with_launch_file(
         launch.dynamic_shared_bytes,
         launch.registers_per_thread,
         launch.place("registers_per_thread"),
+        launch.sizes_of_arrays,
     )
     return replace(request, kernels=(name,), launch_file=None), said
 

@@ -34,6 +34,7 @@ from ptxwcet.machine.model import (
     MemoryRules,
     OccupancyRules,
     OpTiming,
+    Reader,
     RefusedOp,
     ResidencyLimits,
     TimingMeaning,
@@ -210,6 +211,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         memory=MemoryRules(**figures["memory"]) if "memory" in data else None,
         carve_out=CarveOutRules(**figures["carve_out"]) if "carve_out" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
+        compute_capability=data.get("compute_capability"),
     )
 
 
@@ -232,6 +234,8 @@ def _timing(
         Evidence(timing["evidence"]),
         _source_text(timing["source"], sources),
         timing.get("upper", False),
+        tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
+        timing.get("stalls", False),
     )
 
 

@@ -30,12 +30,15 @@ pytestmark = pytest.mark.fast
 
 GOLDEN = DATA / "machines"
 NAMES = (
+    "a100",
     "ampere-realistic",
+    "h100",
     "jetson-agx-orin",
     "orin-ecrts2025",
     "orin-ecrts2025-16sm",
     "orin-ecrts2025-hazard",
     "orin-ecrts2025-memory",
+    "rtx-4070",
     "rtx3070-gpgpusim",
     "titan-v",
 )
@@ -80,7 +83,7 @@ def test_evidence_is_of_the_kind_of_its_source(name: str) -> None:
     machine = load_machine(name)
     for row in machine.timings.values():
         if isinstance(row, OpTiming) and row.evidence is Evidence.SIMULATOR_CONFIG:
-            assert re.search(r"GPGPU-Sim|orin-ecrts2025-memory", row.source), row
+            assert re.search(r"GPU-Sim|orin-ecrts2025-memory", row.source), row
         if isinstance(row, OpTiming) and row.evidence is Evidence.MEASURED:
             assert "GPGPU-Sim configuration" not in row.source, row
 

@@ -72,6 +72,36 @@ def outcome(action: Callable[[], object]) -> object:
         return type(error), type(error) is TypeError or str(error)
 
 
+def about(cls: type, given: dict[str, Any], other: dict[str, Any]) -> list[object]:
+    names = [one.name for one in dataclasses.fields(cls)]
+    made, again, unlike = cls(**given), cls(*given.values()), cls(**other)
+    frozen = [
+        outcome(lambda name=name: setattr(made, name, 5))  # type: ignore[misc]
+        for name in names
+    ]
+    return [
+        [getattr(made, name) for name in names],
+        made == again,
+        made == unlike,
+        made != unlike,
+        made == 3,
+        repr(made) if "__repr__" in cls.__dict__ else None,
+        cls.__hash__ is None,
+        outcome(lambda: hash(made) == hash(again)),
+        outcome(lambda: hash(made) == hash(unlike)),
+        outcome(lambda: {made, again, unlike} and len({made, again, unlike})),
+        frozen,
+        outcome(lambda: delattr(made, names[0])) if names else None,
+        [getattr(again, name) for name in names],
+        vars(copy.copy(again)) if hasattr(again, "__dict__") else None,
+        [getattr(copy.deepcopy(again), name) for name in names],
+        outcome(lambda: cls(no_field=1)),
+        outcome(lambda: cls(*range(9))),
+        cls.__match_args__,  # type: ignore[attr-defined]
+        hasattr(again, "__dict__"),
+    ]
+
+
 def test_classes_behave_as_those_of_the_standard_library() -> None:
     for seed in range(150):
         theirs, ours = classes(seed)
@@ -79,35 +109,6 @@ def test_classes_behave_as_those_of_the_standard_library() -> None:
         assert names == [one.name for one in dataclasses.fields(ours)]
         arguments = [one.name for one in dataclasses.fields(theirs) if one.init]
         values = random.Random(seed)
-
-        def about(cls: type, given: dict[str, Any], other: dict[str, Any]) -> list[object]:
-            made, again, unlike = cls(**given), cls(*given.values()), cls(**other)
-            frozen = [
-                outcome(lambda name=name: setattr(made, name, 5))  # type: ignore[misc]
-                for name in names
-            ]
-            return [
-                [getattr(made, name) for name in names],
-                made == again,
-                made == unlike,
-                made != unlike,
-                made == 3,
-                repr(made) if "__repr__" in cls.__dict__ else None,
-                cls.__hash__ is None,
-                outcome(lambda: hash(made) == hash(again)),
-                outcome(lambda: hash(made) == hash(unlike)),
-                outcome(lambda: {made, again, unlike} and len({made, again, unlike})),
-                frozen,
-                outcome(lambda: delattr(made, names[0])) if names else None,
-                [getattr(again, name) for name in names],
-                vars(copy.copy(again)) if hasattr(again, "__dict__") else None,
-                [getattr(copy.deepcopy(again), name) for name in names],
-                outcome(lambda: cls(no_field=1)),
-                outcome(lambda: cls(*range(9))),
-                cls.__match_args__,  # type: ignore[attr-defined]
-                hasattr(again, "__dict__"),
-            ]
-
         for _ in range(3):
             given = {name: values.choice([1, 2, (3,)]) for name in arguments}
             other = {name: values.choice([1, 2, (3,)]) for name in arguments}

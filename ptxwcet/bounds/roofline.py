@@ -13,7 +13,6 @@ Example: 100 blocks with 90 cycles on their busiest sub-core and 20 at the path,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, most_of_steps
 from ptxwcet.bounds.launch_bound import LaunchBound
@@ -22,6 +21,7 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
+from ptxwcet.support.records import dataclass
 
 _POINTER_BYTES = 8
 

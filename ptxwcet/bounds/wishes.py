@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _MOST = 1024
 _RANGES = {

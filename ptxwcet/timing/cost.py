@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
@@ -67,8 +69,38 @@ def cost_instruction(
     ``taken``: some lane takes the branch that it is. ``origin`` is its index in the kernel.
     ``block_threads`` is needed to accept a barrier that names its number of threads. ``readers``
     are those of the kernel's registers, without which each result waits for the slowest. Cost:
-    constant.
+    constant; a refusal names the machines of the tool that would not refuse.
     """
+
+    def cost_on(machine: Machine) -> Cost:
+        return _cost_on(machine, instruction, taken, origin, block_threads, readers)
+
+    cost = cost_on(machine)
+    if not isinstance(cost, Diagnostic) or cost.code != "PW402":
+        return cost
+    others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
+    if not others:
+        return replace(cost, help=_NO_OTHER)
+    return replace(cost, help=_OTHERS.format(", ".join(one.name for one in others)))
+
+
+_OTHERS = "machines with a timing for it: {} (--machine), or a machine file of your own"
+_NO_OTHER = "no machine that comes with the tool has one: give it a row in a file of your own"
+
+
+@cache
+def _shipped() -> tuple[Machine, ...]:
+    return tuple(map(load_machine, shipped_machines()))
+
+
+def _cost_on(
+    machine: Machine,
+    instruction: Instruction,
+    taken: bool,
+    origin: int,
+    block_threads: int | None,
+    readers: ReadersOf,
+) -> Cost:
     op_class = instruction.op_class
     if op_class is None:
         return Diagnostic(
@@ -392,5 +424,4 @@ def _refused(
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",
         instruction.span,
         notes=(f"its op class is {op_class.value}",),
-        help="choose a machine file that has a row for it (ptxwcet machine NAME)",
     )

@@ -45,7 +45,10 @@ NO_READERS: ReadersOf = {}
 
 
 def kernel_readers(kernel: Kernel) -> ReadersOf:
-    """The readers of each register of a kernel that is read at all. Cost: linear."""
+    """The readers of each register that an operand or a guard of a kernel reads. Cost: linear.
+
+    What no operand names, the carry flag, is left out like what nobody reads.
+    """
     read: dict[str, set[Reader | None]] = {}
     written: dict[str, set[Reader | None]] = {}
     for instruction in kernel.instructions:
@@ -53,8 +56,6 @@ def kernel_readers(kernel: Kernel) -> ReadersOf:
         for slot in form.read_slots:
             own = Reader.GUARD if slot == form.guard_slot else kind
             read.setdefault(instruction.names[slot], set()).add(own)
-        for name in form.implicit_reads:
-            read.setdefault(name, set()).add(None)
         for name in instruction.writes:
             written.setdefault(name, set()).add(kind)
     return {name: frozenset(kinds | written.get(name, set())) for name, kinds in read.items()}

@@ -22,9 +22,11 @@ from ptxwcet.machine.model import (
     OccupancyRules,
     OpTiming,
     RefusedOp,
+    TimingMeaning,
 )
 from ptxwcet.machine.new_file import new_machine
 from ptxwcet.machine.results import read_results, results_template
+from ptxwcet.machine.vendor import charged_less
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
@@ -94,12 +96,19 @@ def _list_machines(form: str) -> None:
 
 @click.command("check", cls=Command, example="ptxwcet machine check my-gpu.toml")
 @click.argument("path", type=MACHINE)
-def machine_check(path: str) -> None:
-    """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
+def machine_check(path: str) -> int:
+    """Check machine file PATH (or a known machine): every problem, or what was found.
+
+    Timings are compared with those that the vendor's compiler leaves for its compute capability.
+    """
     checked = load_machine(path)
     timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
     refused = len(checked.timings) - timed
+    compared, problems = charged_less(path)
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+    echo(f"{path}: {compared}")
+    code = finish(problems)
+    return code if checked.timing_meaning is TimingMeaning.UPPER else 0
 
 
 @click.command("new", cls=Command, example="ptxwcet machine new other-gpu titan-v")

@@ -21,6 +21,7 @@ from ptxwcet.machine.model import (
     MemoryRules,
     OccupancyRules,
     OpTiming,
+    Reader,
     RefusedOp,
     TimingMeaning,
 )
@@ -62,6 +63,10 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
     timed, refused = _timing_rows(shown)
     _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
+    sooner = list(_sooner(shown))
+    if sooner:
+        echo("\nlatencies to readers that wait for less than lat")
+        _print_table(("op class", *(reader.value for reader in Reader)), sooner)
     if refused:
         echo("\nrefused")
         _print_table(("op class", "reason"), refused)
@@ -173,6 +178,8 @@ def machine_microbenchmarks(output: Path) -> int:
 def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
     limits = shown.limits
     yield "schema", str(shown.schema)
+    if shown.compute_capability is not None:
+        yield "compute capability", shown.compute_capability
     yield "timings", shown.timing_meaning.value
     yield "schedulers per SM", str(shown.schedulers_per_sm)
     yield "scoreboard", shown.scoreboard.value
@@ -208,6 +215,13 @@ def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str
             case RefusedOp(reason):
                 refused.append((op_class.value, reason))
     return timed, refused
+
+
+def _sooner(shown: Machine) -> Iterable[Sequence[str]]:
+    for op_class, row in shown.timings.items():
+        if isinstance(row, OpTiming) and row.readers:
+            known = dict(row.readers)
+            yield op_class.value, *(str(known.get(reader, "-")) for reader in Reader)
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

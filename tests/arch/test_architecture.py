@@ -127,7 +127,7 @@ MOST_LINES = {
     "commands.compare": 663,
     "commands.explain": 154,
     "commands.facts": 304,
-    "commands.machine": 252,
+    "commands.machine": 266,
     "commands.memory": 204,
     "commands.page": 1_361,
     "commands.run": 380,

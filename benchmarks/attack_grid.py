@@ -127,7 +127,7 @@ def exhaustive(seeds: range) -> Row:
     tally, given_up = Tally(), 0
     for seed in seeds:
         grid = random_grid(TINY, seed)
-        found = search_all(grid, MOST_SCHEDULES)
+        found = search_all(grid, seed, MOST_SCHEDULES)
         if found is None:
             given_up += 1
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
@@ -14,6 +13,7 @@ from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
 from ptxwcet.flow.walk.path import BlockPaths
 from ptxwcet.machine.model import Machine
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload
 
 

@@ -18,13 +18,12 @@ rounds, not a statement about times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine, OccupancyRules
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

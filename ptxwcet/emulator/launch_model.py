@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.emulator.launch_arrays import ArraySource, Difference, difference
@@ -16,6 +16,7 @@ from ptxwcet.ir.kernel import Kernel, Parameter, Variable
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import NotToml, parse_toml
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.graph import labelled_graph
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.parameters import resolve_arrays, resolve_parameters
@@ -14,6 +14,7 @@ from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile

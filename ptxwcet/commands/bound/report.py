@@ -5,13 +5,13 @@ Cycle counts come with their claim; what is not given is None with a reason besi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
 from ptxwcet.report.access_rows import AccessRow
 from ptxwcet.report.head import BlockHead, MachineHead, Refused
+from ptxwcet.support.records import dataclass
 
 READINGS = (
     *("unsigned", "signed", "magnitude", "ones"),

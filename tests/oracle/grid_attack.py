@@ -46,6 +46,7 @@ class Family:
     gap: int = 2
     oddities: bool = True  # early exits, bubbles, shared units, several servers, late exits
     strings: int = 0  # warps are strings of so many alike at most, behind a load or not
+    carried: bool = False  # strings may wait for loads of earlier sections
 
 
 FAMILIES = (
@@ -93,6 +94,23 @@ FAMILIES = (
         oddities=False,
         strings=8,
     ),
+    Family(
+        "carried",
+        "strings that wait for loads of earlier sections",
+        sms=(1, 1),
+        slots=(2, 3),
+        cores=(2, 2),
+        blocks=(2, 4),
+        kinds=(2, 3),
+        warps=(2, 2),
+        units=(1, 1),
+        sections=(2, 4),
+        delay=0,
+        gap=0,
+        oddities=False,
+        strings=16,
+        carried=True,
+    ),
     Family("latencies", "long latencies, initiations of 1", init=1, latency=20, length=(1, 3)),
     Family("initiations", "long initiations, short latencies", init=8, latency=2),
 )
@@ -127,7 +145,8 @@ def random_grid(family: Family, seed: int) -> Grid:
 
     def block() -> Block:
         if family.strings:
-            return _strings(rng, rng.randint(2, family.strings), rows, warps)
+            most = rng.randint(2, family.strings)
+            return _strings(rng, most, rows, warps, carried=family.carried)
         return tuple(warp(rng.randint(1, rows) if odd else rows) for _ in range(warps))
 
     def warp(parts: int) -> Warp:
@@ -167,20 +186,29 @@ def random_grid(family: Family, seed: int) -> Grid:
     )
 
 
-def _strings(rng: random.Random, most: int, parts: int, warps: int) -> Block:
-    """Warps of which each waits for a load, is a string of instructions, both or neither."""
+def _strings(rng: random.Random, most: int, parts: int, warps: int, *, carried: bool) -> Block:
+    """Warps of which each waits for a load, is a string of instructions, both or neither.
 
-    def part() -> list[Op]:
+    ``carried``: for a load of an earlier section, too, some of which take longer.
+    """
+
+    def part(loaded: int | None) -> list[Op]:
         load = rng.random() < 0.5
         rest = rng.choice((0, 0, 1, most))
         waits = load and rng.random() < 0.7
-        return [Op(0, 1, most)] * load + [Op(0, reads=(-1,) if waits else ())] * rest
+        late = most * rng.randint(1, 3) if carried else most
+        reads: tuple[int, ...] = (-1,) if waits else ()
+        if carried and loaded is not None and rng.random() < 0.6:
+            reads = (loaded,)
+        return [Op(0, 1, late)] * load + [Op(0, reads=reads)] * rest
 
     def warp() -> Warp:
         ops: list[Op] = []
         for number in range(parts):
             first = len(ops)
-            ops += [replace(op, reads=tuple(first for _ in op.reads)) for op in part()]
+            loads = [place for place, op in enumerate(ops) if op.lat]
+            own = part(rng.choice(loads) if loads else None)
+            ops += [replace(op, reads=tuple(first if r < 0 else r for r in op.reads)) for op in own]
             if number < parts - 1:
                 ops.append(Op(0, is_barrier=True))
         return tuple(ops)
@@ -430,14 +458,6 @@ def _all_of(of: int, **false: bool) -> Statement:
     return statement
 
 
-def without_carry(grid: Grid, demands: Demands) -> int | None:
-    """Every other section heavy, what results of the others may still take forgotten."""
-    if grid.shared:
-        return None
-    classes = tuple(tuple((LIGHT, HEAVY)[n % 2] for n in range(len(one.parts))) for one in demands)
-    return mixed(grid, demands, classes, carry=False)
-
-
 CONTROLS: dict[str, tuple[str, Statement]] = {
     "tail": ("the tail term dropped", without_tail),
     "busiest": ("busiest sub-core, then waves", busiest_in_waves),
@@ -446,9 +466,14 @@ CONTROLS: dict[str, tuple[str, Statement]] = {
     "extras": ("all X, no extras", _all_of(EXTRA, extras=False)),
     "once": ("all X, extras as if a block had no barriers", _all_of(EXTRA, once=True)),
     "slack": ("all H, without lambda", _all_of(HEAVY, slack=False)),
-    "carry": ("L and H in turn, nothing carried", without_carry),
 }
 """Statements that are false; for each the words that the page has for it."""
+
+
+CLOCKS: dict[str, tuple[str, dict[str, bool]]] = {
+    "carry": ("H without what others leave behind (the clock)", {"carry": False}),
+}
+"""Clocks that are false, looked at where loads are waited for in later sections."""
 
 
 OPEN: dict[str, tuple[str, Statement]] = {
@@ -511,7 +536,12 @@ def attack(family: Family, seeds: range, runs: int = 40) -> Tally:
     tally = Tally()
     for seed in seeds:
         grid = random_grid(family, seed)
-        tally.add(grid, *longest_by_chance(grid, seed, runs), runs)
+        found = longest_by_chance(grid, seed, runs)
+        tally.add(grid, *found, runs)
+        for name, (_, false) in CLOCKS.items() if family.carried else ():
+            row = tally.controls.setdefault(name, [0, 0])
+            row[0] += 1
+            row[1] += above_clock(found[1], runs, **false)(grid, seed) > 0
     return tally
 
 
@@ -520,8 +550,8 @@ def demands_of(grid: Grid) -> Demands:
     return tuple(demand(block, grid.cores) for block in grid.kinds)
 
 
-def clocks_of(demands: Demands, classes: Classes) -> tuple[Clock, ...]:
-    return tuple(clock_of(one, of) for one, of in zip(demands, classes, strict=True))
+def clocks_of(demands: Demands, classes: Classes, *, carry: bool = True) -> tuple[Clock, ...]:
+    return tuple(clock_of(one, of, carry=carry) for one, of in zip(demands, classes, strict=True))
 
 
 def longest_by_chance(grid: Grid, seed: int, runs: int) -> tuple[Demands, Classes, int, int]:
@@ -554,28 +584,47 @@ def search_all(
     return demands, classes, longest, excess, total
 
 
-def climb(
-    grid: Grid, seed: int, steps: int, statement: Statement = theorem, runs: int = 20
-) -> tuple[float, Grid, int]:
-    """Hill climbing on a statement's ratio: the largest found, its grid, runs that were made."""
-    rng = random.Random(seed)
+Measure = Callable[[Grid, int], float]
+"""What climbs look for, of a grid and a seed."""
 
-    def ratio(one: Grid) -> float:
-        demands, classes, longest, excess = longest_by_chance(one, rng.randrange(1 << 30), runs)
-        claimed = statement(one, demands)
+
+def ratio_to(statement: Statement, runs: int = 20) -> Measure:
+    """Longest run / claim; 2 if the clock is exceeded."""
+
+    def ratio(grid: Grid, seed: int) -> float:
+        demands, classes, longest, excess = longest_by_chance(grid, seed, runs)
+        claimed = statement(grid, demands)
         if statement is theorem:
             if excess > 0:
                 return 2.0
-            claimed = min(claimed or 0, mixed(one, demands, classes))
+            claimed = min(claimed or 0, mixed(grid, demands, classes))
         return longest / claimed if claimed else 0.0
 
-    best, found = grid, ratio(grid)
+    return ratio
+
+
+def above_clock(classes: Classes, runs: int = 20, *, carry: bool = True) -> Measure:
+    """How far the clock is exceeded, with these classes."""
+
+    def excess(grid: Grid, seed: int) -> float:
+        demands = demands_of(grid)
+        made = image(grid, order_of(grid), clocks_of(demands, classes, carry=carry))
+        cells = (made.shape, made.kind_of, made.lengths, made.ops, made.demand)
+        return float(many_runs(*cells, seed % (1 << 31), runs, 50, 60)[1])
+
+    return excess
+
+
+def climb(grid: Grid, seed: int, steps: int, measure: Measure) -> tuple[float, Grid]:
+    """Hill climbing: the largest that is found, and its grid."""
+    rng = random.Random(seed)
+    best, found = grid, measure(grid, rng.randrange(1 << 30))
     for _ in range(steps):
         other = mutated(best, rng)
-        value = ratio(other)
+        value = measure(other, rng.randrange(1 << 30))
         if value >= found:
             best, found = other, value
-    return found, best, (steps + 1) * runs
+    return found, best
 
 
 def mutated(grid: Grid, rng: random.Random) -> Grid:

@@ -231,8 +231,8 @@ class GridBound:
     """No run of the grid takes more than ``cycles``, the sum of its parts.
 
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
-    the blocks that pass through one slot, with the delays of dispatch, and of the last block.
-    ``tail``: work that may be left when the last block starts. ``launcher``: its gaps. ``memory``:
+    the blocks that pass through one slot, with the delays of dispatch, of the last block, and of
+    the heavy sections of all blocks. ``tail``: work that may be left when the last block starts. ``launcher``: its gaps. ``memory``:
     waiting at the memory of the GPU.
     """
 
@@ -328,8 +328,11 @@ class _Largest:
         self.most = self._values[0]
 
     def of(self, n: int) -> int:
-        n = min(n, self._counts[-1])
-        place = max(bisect_left(self._counts, n) - 1, 0)
+        if n >= self._counts[-1]:
+            return self.total
+        if n <= self._counts[1]:
+            return n * self.most
+        place = bisect_left(self._counts, n) - 1
         return self._sums[place] + (n - self._counts[place]) * self._values[place]
 
 
@@ -390,6 +393,7 @@ class _Classed:
 
         self.slack, self.always, self.busiest, self.summed = map(largest, (1, 2, 3, 4))
         self.sections = largest(5)
+        # slack, and extras of every section
         self.evened = _Largest([(row[1] + self.each * row[5], row[0]) for row in rows])
 
     def charged(self, blocks: int, switches: int) -> _Span:
@@ -453,7 +457,7 @@ class _Grid:
         choices: list[_Heavy] = [lambda _: False]
         if any(kind.busiest_cycles is None for kind in kinds):
             kinds = [replace(kind, busiest_cycles=None, stretches=()) for kind in kinds]
-        else:
+        elif len(kinds) > 1 or kinds[0].busiest_cycles != kinds[0].work_cycles:
             choices += [lambda _: True, *self._mixed(kinds)]
         self.ways = [_Classed(kinds, dispatch, is_heavy) for is_heavy in choices]
 

@@ -139,9 +139,9 @@ def test_what_is_false_fails() -> None:
         checked, failed = tally.controls[name]
         assert failed > least * checked, name
     carried = next(family for family in FAMILIES if family.carried)
-    tally = attack(carried, range(2_000), 20)
+    tally = attack(carried, range(800, 900), 20)
     assert tally.witnesses == []
-    for name in ("carry", "extras"):
+    for name in ("carry", "extras", "once", "busiest"):
         assert tally.controls[name][1] > 0, name
 
 

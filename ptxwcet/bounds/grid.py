@@ -232,8 +232,8 @@ class GridBound:
 
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
     the blocks that pass through one slot, with the delays of dispatch, of the last block, and of
-    the heavy sections of all blocks. ``tail``: work that may be left when the last block starts. ``launcher``: its gaps. ``memory``:
-    waiting at the memory of the GPU.
+    the heavy sections of all blocks. ``tail``: work that may be left when the last block starts.
+    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU.
     """
 
     form: GridForm
@@ -403,10 +403,21 @@ class _Classed:
         always = self.always.of(blocks)
         return _Span(least - always, always)
 
-    def without_extras(self, blocks: int) -> _Span:
-        """What so many blocks count for, light sections on all sub-cores."""
-        always = self.always.of(blocks)
-        return _Span(self.summed.of(blocks) - always, always)
+    def evenly(self, blocks: int, *, to_end: bool) -> Iterator[_Span]:
+        """The last start or the end where an SM was given ``blocks``, by the mean of its slots.
+
+        With all work of light sections, and with extras of each section of the slot, but one.
+        """
+
+        def mean(slack: _Largest, unused: int) -> int:
+            last = slack.most if to_end else 0
+            return (slack.of(blocks) - last) // self.slots + last - unused
+
+        always, waits = self.always.of(blocks), mean(self.slack, 0)
+        yield _Span(self.summed.of(blocks) - always, always + waits)
+        if self.each:
+            extras = mean(self.evened, self.each) - waits
+            yield _Span(self.busiest.of(blocks) - always + extras, always + waits)
 
     def last_start(self, blocks: int) -> _Span:
         """The last start, less its own delay, where an SM was given ``blocks`` before.
@@ -417,16 +428,14 @@ class _Classed:
         if not passed:
             return _Span(0, 0)
         one = self.charged(blocks, self.sections.of(passed) - 1).after(self.slack.of(passed))
-        mean = self.without_extras(blocks).after(self.slack.of(blocks) // self.slots)
-        return _least((one, mean))
+        return _least((one, *self.evenly(blocks, to_end=False)))
 
     def end(self, blocks: int) -> _Span:
         """When all blocks have ended on an SM that was given ``blocks``."""
-        passed, last = (blocks - 1) // self.slots, self.slack.most
+        passed = (blocks - 1) // self.slots
         switches = self.sections.of(passed) + self.sections.most - 1
-        one = self.charged(blocks, switches).after(self.slack.of(passed) + last)
-        before = (self.slack.of(blocks) - last) // self.slots
-        return _least((one, self.without_extras(blocks).after(before + last)))
+        one = self.charged(blocks, switches).after(self.slack.of(passed) + self.slack.most)
+        return _least((one, *self.evenly(blocks, to_end=True)))
 
     def tail(self, together: int) -> _Span:
         """From the last start, less its own delay, to the end of the blocks that are there."""

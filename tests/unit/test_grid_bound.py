@@ -150,6 +150,41 @@ def test_classes_differ_from_section_to_section() -> None:
     assert bound.cycles == 8 * 201
 
 
+def test_classes_on_several_sms() -> None:
+    """Some SM was given 24 blocks before the last start, 12 in a slot: 23 changes of sub-core.
+
+    Then come two residents, with one more.
+    """
+    bound = bound_grid(block_of(100, section(100, 10), section(0, 100)), Dispatch(4, 2))
+    assert bound.form is GridForm.FEWEST
+    assert bound.cycles == 24 * 110 + 23 * 10 + 12 * 100 + (100 + 2 * 110 + 10)
+    # a section that is run ten times over: as many changes, and extras for each
+    often = replace(section(100, 10), times=10)
+    bound = bound_grid(block_of(100, often), Dispatch(4, 2))
+    assert bound.cycles == 24 * 100 + 119 * 10 + 12 * 1000 + (1000 + 2 * 100 + 9 * 10)
+
+
+def test_extras_are_slack_of_slots_in_the_mean() -> None:
+    """50 blocks with 90 of work and little slack, 50 with much slack and little work.
+
+    On one SM the slots had 99 blocks before the last one, of which the mean counts, with three
+    extras of 9 a section at most, those of the last block's one section left out.
+    """
+    first, second = Stretch(1, 40, 117, 90, ((9, 3),)), Stretch(1, 900, 2, 2)
+    kinds = block_of(50, first) + block_of(50, second)
+    slack = [40 + 3 * 9] * 50 + [900 + 3 * 9] * 50
+    mean = (sum(slack) - slack[-1]) // 4 + slack[-1] - 3 * 9
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 50 * (90 + 2) + mean
+    # on four SMs with a slot each nothing runs beside: no extras
+    assert bound_grid(kinds, Dispatch(4, 1)).form is GridForm.MEAN
+    # on two with four slots: half of each, the rest of the tail, all in parts of the slots
+    bound = bound_grid(kinds, Dispatch(2, 4))
+    tail = 4 * 90 + 900
+    cycles = sum(slack) - slack[-1] + 4 * (slack[-1] - 3 * 9) + 4 * (50 * (90 + 2) + tail)
+    assert (bound.form, bound.cycles) == (GridForm.MEAN, cycles // 8)
+    assert bound.slack_cycles == (50 * (40 + 900) - 900 + 4 * (900 + 900)) // 8
+
+
 def test_one_of_several_ways() -> None:
     """The most of each figure, and the other sub-cores of all ways."""
     ways = [(section(7, 3), Stretch(2, 1, 6, 4, ((2, 1),))), (section(8, 1, 6),), ()]

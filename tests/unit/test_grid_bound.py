@@ -162,6 +162,8 @@ def test_classes_on_several_sms() -> None:
     often = replace(section(100, 10), times=10)
     bound = bound_grid(block_of(100, often), Dispatch(4, 2))
     assert bound.cycles == 24 * 100 + 119 * 10 + 12 * 1000 + (1000 + 2 * 100 + 9 * 10)
+    often = replace(section(100, 10, cores=2), times=100)  # 400 other sub-cores, of which 297 count
+    assert bound_grid(block_of(4, often), Dispatch(1, 4)).cycles == 4_000 + 99 * 3 * 10 + 10_000
 
 
 def test_extras_are_slack_of_slots_in_the_mean() -> None:

@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from grid_attack import FAMILIES, Family, order_of, random_grid
-from grid_machine import Block, Grid, Op, demand
+from grid_attack import FAMILIES, Family, kind_of, order_of, random_grid
+from grid_machine import Block, Grid, Op
 from server_machine import (
     Served,
-    ServedDemand,
     ServedGrid,
     arrays,
     at_memory,
     cache_of,
-    latency_of,
     longest_run,
     memory_of,
     path_of,
@@ -26,7 +24,6 @@ from server_machine import (
 
 from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.grid import (
-    BlockKind,
     CoRunner,
     Dispatch,
     MemoryServer,
@@ -92,19 +89,9 @@ def claimed(served: ServedGrid, *, path: bool = True, memory: bool = True) -> in
     grid = served.grid
     kinds = []
     for block, count in zip(grid.kinds, grid.counts, strict=True):
-        one: ServedDemand = served_demand(block)
-        on_path = one.path if path else 0
-        busiest = demand(block, grid.cores)
-        kinds.append(
-            BlockKind(
-                count,
-                one.slack,
-                one.work + on_path,
-                busiest.busiest + on_path,
-                busiest.meets,
-                one.memory if memory else 0,
-            )
-        )
+        one = served_demand(block, grid.cores)
+        kind = kind_of(count, one.units, path=one.path if path else 0)
+        kinds.append(replace(kind, sectors=one.memory if memory else 0))
     server = MemoryServer(1024, co_runner(served) if memory else None)
     dispatch = Dispatch(grid.sms, grid.slots, memory=server)
     return bound_grid(kinds, dispatch).cycles
@@ -172,12 +159,11 @@ def claimed_kept(kept: Kept, *, cache: int = 1, moves: int = 3) -> int:
     grid = kept.served.grid
     kinds = []
     for block, count in zip(grid.kinds, grid.counts, strict=True):
-        said, plain = served_demand(block), demand(block, grid.cores)
+        said = served_demand(block, grid.cores)
         ops = [op for warp in block for op in warp]
         outside = sum(cache_of(op) for op in ops if at_memory(op)[2] < 0)
-        work, busiest = said.work + said.path, plain.busiest + said.path
-        sectors = sum(map(cache_of, ops))
-        kinds.append(BlockKind(count, said.slack, work, busiest, plain.meets, sectors, outside))
+        kind = kind_of(count, said.units, path=said.path)
+        kinds.append(replace(kind, sectors=sum(map(cache_of, ops)), outside_sectors=outside))
     moved = moves * kept.served.kept * kept.unit_sectors
     aside = SetAside(1024 * cache, moved)
     server = MemoryServer(1024 * (kept.each + cache), co_runner(kept.served), aside)
@@ -207,7 +193,7 @@ def workload_of(block: Block) -> BlockWorkload:
         timed = TimedInstruction(
             f"u{op.unit}",
             op.init,
-            latency_of(op),
+            op.takes,
             tuple(f"r{read}" for read in op.reads),
             (f"r{place}",),
             bubble_cycles=op.bubble,

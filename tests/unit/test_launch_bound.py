@@ -361,11 +361,11 @@ def test_blocks_that_nobody_counts_have_the_largest_of_each_figure(tmp_path: Pat
     pieces = [piece.analysis for piece in row.pieces]
     assert len(pieces) == 2
     apart = [block_kind(one, 1) for one in pieces]
-    assert sorted(one.meets_barriers for one in apart) == [False, True]
+    assert sorted(len(one.stretches) for one in apart) == [1, 2]
     for order in (pieces, pieces[::-1]):
         (kind,) = kinds_of_blocks([(one, None) for one in order], (9, 1, 1))
         assert kind.count == 9
-        assert kind.meets_barriers
+        assert [one.sections for one in kind.stretches] == [2]
         assert kind.slack_cycles == max(one.slack_cycles for one in apart)
         assert kind.work_cycles == max(one.work_cycles for one in apart)
         assert kind.busiest_cycles == max(one.busiest_cycles or 0 for one in apart)

@@ -8,12 +8,12 @@ share (docs/methods/safe.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import add
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.attribution import (
     WarpAttribution,
     above,

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from math import ceil, gcd
+
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

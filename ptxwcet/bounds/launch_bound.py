@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -51,6 +51,7 @@ from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 METHOD = "grid"
 """Name of the method that bounds launches."""

@@ -8,11 +8,11 @@ values; docs/machine-files.md describes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Scoreboard
 
 WARP_SIZE = 32

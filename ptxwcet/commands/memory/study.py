@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.flow.launch import Launch
@@ -23,6 +22,7 @@ from ptxwcet.opened.opening import Answer, Opened, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
@@ -26,6 +26,7 @@ from ptxwcet.opened.opening import Answer, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _CHANGE = re.compile(
     r"(\w+)\.(latency|initiation)=(\d{1,9})(?:\.\.(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII

@@ -99,12 +99,14 @@ LEFT: dict[str, dict[str, int]] = {
     "7.5": {
         **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 8),
         **dict.fromkeys(("int_mul", "int_mad"), 10),
-        **{**dict.fromkeys(PREDICATES, 12), "compare": 15},
+        **dict.fromkeys(PREDICATES, 12),
+        "compare": 15,
     },
     "8.6": {
         **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 5),
         **dict.fromkeys(("int_mul", "int_mad"), 6),
-        **{**dict.fromkeys(PREDICATES, 13), "compare": 14},
+        **dict.fromkeys(PREDICATES, 13),
+        "compare": 14,
         "mma": 24,
     },
     "12.0": {

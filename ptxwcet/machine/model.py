@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from ptxwcet.claims import Assumption
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Scoreboard
@@ -210,6 +210,11 @@ class Machine:
     memory: MemoryRules | None = None
     carve_out: CarveOutRules | None = None
     compute_capability: str | None = None
+
+    @property
+    def is_idealised(self) -> bool:
+        """Whether nothing of it is doubtful: it is what the assumptions say, and no real GPU."""
+        return all(one.state is not AssumptionState.DOUBTFUL for one in self.satisfies)
 
     @property
     def cycles_per_1024_sectors(self) -> int:

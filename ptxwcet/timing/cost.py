@@ -81,7 +81,8 @@ def cost_instruction(
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
     if not others:
         return replace(cost, help=_NO_OTHER)
-    return replace(cost, help=_OTHERS.format(", ".join(one.name for one in others)))
+    names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
+    return replace(cost, help=_OTHERS.format(", ".join(names)))
 
 
 _OTHERS = "machines with a timing for it: {} (--machine), or a machine file of your own"

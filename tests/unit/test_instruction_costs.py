@@ -165,7 +165,10 @@ def test_a_refusal_names_the_machines_that_have_a_row() -> None:
         problem = cost_instruction(instruction, titan)
         assert isinstance(problem, Diagnostic)
         assert problem.help is not None
-        named = problem.help.partition(": ")[2].partition(" (--machine)")[0].split(", ")
+        listed = problem.help.partition(": ")[2].partition(" (--machine)")[0]
+        assert "orin-ecrts2025 (idealised), orin-ecrts2025-16sm (idealised)" in listed
+        assert "rtx3070-gpgpusim (idealised)" not in listed
+        named = listed.replace(" (idealised)", "").split(", ")
         assert named == [
             name
             for name in shipped_machines()

@@ -100,11 +100,13 @@ LEFT: dict[str, dict[str, int]] = {
         **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 8),
         **dict.fromkeys(("int_mul", "int_mad"), 10),
         **dict.fromkeys(PREDICATES, 12),
+        "compare": 15,
     },
     "8.6": {
         **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 5),
         **dict.fromkeys(("int_mul", "int_mad"), 6),
         **dict.fromkeys(PREDICATES, 13),
+        "compare": 14,
         "mma": 24,
     },
     "12.0": {
@@ -115,7 +117,7 @@ LEFT: dict[str, dict[str, int]] = {
 }
 F64 = dict.fromkeys(("fp64_add", "fp64_mul", "fp64_fma"), 8)
 LEFT |= {
-    "7.0": LEFT["7.5"],
+    "7.0": LEFT["7.5"] | dict.fromkeys(F64, 9),
     "8.0": {**LEFT["8.6"], "fp16_arith": 10},
     "8.7": {**LEFT["8.6"], "fp16_arith": 10},
     "8.9": LEFT["8.6"],
@@ -164,7 +166,7 @@ def test_what_is_charged_less_is_an_error_of_upper_files(
         "evidence = 'assumed', source = 'machine' }\n"
     )
     others = "".join(
-        f"{op} = {{ unit = 'INT', initiation_cycles = 1, latency_cycles = 12, evidence = "
+        f"{op} = {{ unit = 'INT', initiation_cycles = 1, latency_cycles = 13, evidence = "
         "'assumed', source = 'machine' }\n"
         for op in (*PREDICATES, "bitfield", "sign")
     )

@@ -252,7 +252,7 @@ def pieces_of(kind: BlockKind, bubble: int = 0) -> list[tuple[Stretch, list[int]
     """The stretches; those of sections may wait for a bubble."""
     out = []
     for one in kind.stretches:
-        others = sorted(work for work, n in one.others for _ in range(n) if work)
+        others = sorted(work for work, n in one.others for _ in range(n))
         late = max(bubble * one.sections, one.carried_cycles)
         out.append((replace(one, others=(), carried_cycles=late), others))
     return out

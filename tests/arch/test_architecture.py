@@ -117,7 +117,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 3_505,
+    "bounds": 3_715,
     "cli": 1_803,
     "commands.annotate": 564,
     "commands.bound": 2_876,

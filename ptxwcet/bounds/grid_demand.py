@@ -9,7 +9,6 @@ registers that it waits for and that they write, the longest latency; for bubble
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
@@ -44,9 +43,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
             for core in cores
         ]
         busiest, *others = sorted(on, reverse=True)
-        counts = Counter(cycles for cycles in others if cycles)
-        left = tuple(counts.items())
-        return Stretch(step.multiplicity, slack, sum(on), busiest, left, next(carried))
+        rest = tuple((cycles, 1) for cycles in others)
+        return Stretch(step.multiplicity, slack, sum(on), busiest, rest, next(carried))
 
     stretches = tuple(map(stretch, analysis.steps))
     if alone:

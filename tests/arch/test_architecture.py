@@ -117,7 +117,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 3_651,
+    "bounds": 3_873,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,

@@ -252,7 +252,7 @@ def pieces_of(kind: BlockKind, bubble: int = 0) -> list[tuple[Stretch, list[int]
     """The stretches; those of sections may wait for a bubble."""
     out = []
     for one in kind.stretches:
-        others = sorted(work for work, n in one.others for _ in range(n) if work)
+        others = sorted(work for work, n in one.others for _ in range(n))
         late = max(bubble * one.sections, one.carried_cycles)
         out.append((replace(one, others=(), carried_cycles=late), others))
     return out
@@ -341,8 +341,11 @@ def mixed(
     slack: bool = True,
     extras: bool = True,
     once: bool = False,
+    paths: tuple[int, ...] = (),
 ) -> int:
     """Theorem M, from its words and from nothing of the product; or something false.
+
+    ``paths``: the cycles of each kind at the memory path of its SM.
 
     Without what is carried, without the slack of heavy sections, without extras, or with as many as
     if a block were one section.
@@ -351,6 +354,8 @@ def mixed(
         _classed(grid, one, of, carry=carry, slack=slack, once=once)
         for one, of in zip(demands, classes, strict=True)
     ]
+    if paths:
+        kinds = [replace(k, work=k.work + n) for k, n in zip(kinds, paths, strict=True)]
     blocks = [kind for kind, n in zip(kinds, grid.counts, strict=True) for _ in range(n)]
     total, sms, slots = len(blocks), grid.sms, grid.slots
     together = min(slots, total)

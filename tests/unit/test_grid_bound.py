@@ -187,6 +187,15 @@ def test_extras_are_slack_of_slots_in_the_mean() -> None:
     assert bound.slack_cycles == (50 * (40 + 900) - 900 + 4 * (900 + 900)) // 8
 
 
+def test_blocks_of_which_only_sums_are_known() -> None:
+    """All work on all sub-cores, or slack of each block; where sub-cores share units the former."""
+    kinds = [BlockKind(8, 1_000, 400, 100)]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 8 * 400 + 2 * 1_000
+    assert bound_grid([BlockKind(8, 10, 400, 100)], Dispatch(1, 4)).cycles == 8 * 110
+    kinds = [BlockKind(1, 0, 400), *block_of(8, section(10, 100))]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 9 * 400 + (80 - 10) // 4 + 10
+
+
 def test_one_of_several_ways() -> None:
     """The most of each figure, and the other sub-cores of all ways."""
     ways = [(section(7, 3), Stretch(2, 1, 6, 4, ((2, 1),))), (section(8, 1, 6),), ()]
@@ -283,13 +292,17 @@ def test_sections_of_a_block() -> None:
     """Six warps on four sub-cores: two of them have two warps."""
     one_core, four = MACHINE, replace(MACHINE, schedulers_per_sm=4)
     (one,) = kind(((LOAD, USE), 6), machine=four).stretches
-    assert (one.work_cycles, one.busiest_cycles, one.others) == (12, 4, ((4, 1), (2, 2)))
+    assert (one.work_cycles, one.busiest_cycles, one.others) == (12, 4, ((4, 1), (2, 1), (2, 1)))
     (one,) = kind(((LOAD, USE), 6), machine=one_core).stretches
     assert (one.work_cycles, one.busiest_cycles, one.others) == (12, 12, ())
     first, again, last = kind(((Repeat(10, (LOAD, BARRIER)), USE), 2)).stretches
     assert [part.times for part in (first, again, last)] == [1, 9, 1]
     # the last waits for a load of the others, they for none
     assert [part.carried_cycles for part in (first, again, last)] == [0, 0, 100]
+    # of two that leave the same register the other one counts
+    late = TimedInstruction("M", 1, 300, (), ("x",))
+    first, second = kind(((LOAD, BARRIER, late, USE), 2)).stretches
+    assert (first.carried_cycles, second.carried_cycles) == (0, 100)
     choice, last = kind(((BlockChoice(1, ((BARRIER, BARRIER), (USE, BARRIER))),), 2)).stretches
     assert (choice.sections, last.sections) == (2, 1)
     # one warp waits for no other

@@ -6,8 +6,9 @@ Guarantees are ordered; composing claims weakens, never strengthens (``Guarantee
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from ptxwcet.support.records import dataclass
 
 
 class Guarantee(Enum):

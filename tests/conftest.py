@@ -20,6 +20,8 @@ from ptxwcet.cli import progress
 
 # The IR verifier runs after lowering and after each pass, in processes that tests start as well.
 os.environ["PTXWCET_VERIFY"] = "1"
+# Hundreds of processes are started: each would compile the package anew where nothing is kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 FAST = "pytestmark = pytest.mark.fast"
 
 

@@ -17,7 +17,6 @@ Example: 4,096 blocks of 53 lines and 55 sectors that are loaded, 8 on an SM who
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ptxwcet.bounds.carve_out import JOINED_MISSES
 from ptxwcet.bounds.grid import Dispatch, SetAside
@@ -30,6 +29,7 @@ from ptxwcet.memory.analysis import AnalysedAccess
 from ptxwcet.memory.counting import LINE, SECTOR
 from ptxwcet.memory.footprint import Footprint, Footprints
 from ptxwcet.memory.instructions import Purpose
+from ptxwcet.support.records import dataclass
 
 _SECTORS = LINE // SECTOR
 _NOTHING = Footprint()

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, SubCore, WarpSection
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.attribution import spread
 from ptxwcet.timing.demand import initiations_by_instruction, served_by_instruction
 

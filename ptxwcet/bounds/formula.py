@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd, lcm
 
 from ptxwcet.bounds.parametric import Progression, Range, Unsettled
+from ptxwcet.support.records import dataclass
 
 # Remainders of the common period that are looked at one by one.
 _MOST_REMAINDERS = 20_000

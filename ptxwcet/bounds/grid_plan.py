@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedLoop, TracedNode, TracedVisit
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import timed_visit
 from ptxwcet.warp.program import Scoreboard

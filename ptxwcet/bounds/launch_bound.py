@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysis import BlockAnalysis
-from ptxwcet.bounds.caches import behind_caches
 from ptxwcet.bounds.carve_out import assumptions_of_arrays, set_aside_in
 from ptxwcet.bounds.grid import (
     BlockKind,
@@ -25,6 +25,7 @@ from ptxwcet.bounds.grid import (
     MemoryServer,
     affine_bound,
     bounds_by_residency,
+    chosen_stretch,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.memory_servers import LAUNCH_ALONE, memory_alone
@@ -51,8 +52,11 @@ from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, CLAIMS, OF_LAUNCHE
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
-from ptxwcet.memory.footprint import Footprints
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
+
+if TYPE_CHECKING:
+    from ptxwcet.memory.footprint import Footprints
 
 METHOD = "grid"
 """Name of the method that bounds launches."""
@@ -116,13 +120,14 @@ def kinds_of_blocks(
         return kinds
     busiest = [kind.busiest_cycles for kind in kinds]
     alone = [cycles for cycles in busiest if cycles is not None]
+    ways = [kind.stretches for kind in kinds]
     return (
         BlockKind(
             blocks,
             max(kind.slack_cycles for kind in kinds),
             max(kind.work_cycles for kind in kinds),
             max(alone) if len(alone) == len(kinds) else None,
-            any(kind.meets_barriers for kind in kinds),
+            (chosen_stretch(1, ways),) if all(ways) else (),
             max(kind.sectors for kind in kinds),
             max(kind.not_set_aside for kind in kinds),
         ),
@@ -227,6 +232,9 @@ def bound_launch(
     residency, overhead = rules.residency, rules.overhead_cycles
     dispatch, assumptions = rules.dispatch, [one for row, _ in pieces for one in row.assumptions]
     if footprints is not None and any(map(machine.states, CLAIMS)):
+        # here: few machine files claim anything
+        from ptxwcet.bounds.caches import behind_caches
+
         asked = sum(kind.count * kind.sectors for kind in kinds)
         blocks = sum(kind.count for kind in kinds)
         reserved = machine.occupancy is not None and (

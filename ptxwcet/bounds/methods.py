@@ -7,11 +7,12 @@ Who only asks for names, as the command line does at its start, loads no method.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.claims import Assumption, AssumptionState, Refusal
 from ptxwcet.support.plugins import BOUND_METHODS, Plugin, plugins
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.bounds.analysis import BlockAnalysis

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.claims import Citation, Guarantee, Refusal, TimingClaim
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine, TimingMeaning
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ has to come twice and a whole period is always executed; the rest, up to 10^9, i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from ptxwcet.support.affine import CutRange, CutResidues, NotAffine, parts, variable
+from ptxwcet.support.records import dataclass
 
 # Evaluations of the bound for one kind of paths: one for each remainder of the loops' periods, each
 # step of their transients and each cut. The samples need at most 5, random programs some hundreds.

@@ -14,12 +14,12 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.printable import printable_line
+from ptxwcet.support.records import dataclass
 
 MOST_SECONDS = 120
 """After so long ptxas is given up."""

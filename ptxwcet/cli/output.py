@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from threading import RLock
@@ -20,6 +20,7 @@ import click
 
 from ptxwcet.support.diagnostics import Diagnostic, Severity, exit_code, render_all
 from ptxwcet.support.printable import printable, printable_line
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.seals import sealed
 
 _STYLES: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = (

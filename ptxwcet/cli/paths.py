@@ -12,7 +12,6 @@ import glob
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ptxwcet.machine.loader import find_machine_file, machine_names
 from ptxwcet.opened.front_ends import suffixes
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TOML_BYTES, open_input, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from enum import Enum
 from importlib import metadata
@@ -24,6 +24,7 @@ from ptxwcet.opened.opening import ReadFile
 from ptxwcet.report.head import MachineHead, Refused, as_people_know, launch_text
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.installation import describe_sources
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.version import VERSION
 from ptxwcet.validate.attack_rows import AttackRow, attack_rows
 from ptxwcet.validate.selftest import SelfTestReport

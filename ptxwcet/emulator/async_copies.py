@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +38,7 @@ from ptxwcet.emulator.registers import (
 from ptxwcet.emulator.rows import nothing, restricted
 from ptxwcet.ir.kernel import Instruction, Operand, Register
 from ptxwcet.ir.operands import Immediate, Negated
+from ptxwcet.support.records import dataclass
 
 _WORDS = frozenset({"ca", "cg", "shared", "shared::cta", "global"})
 

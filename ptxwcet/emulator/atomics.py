@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from ptxwcet.emulator.races import STRONG
 from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_of, reader, writer
 from ptxwcet.emulator.rows import elements_of, types_of
 from ptxwcet.ir.kernel import Instruction, Operand
+from ptxwcet.support.records import dataclass
 
 Combine = Callable[..., Array]
 """From bits in memory and bits given, of some lanes, to the bits that memory gets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 import numpy as np
@@ -14,6 +14,7 @@ from ptxwcet.emulator.nodes import Barrier, Node, Reduction, Table
 from ptxwcet.emulator.registers import Frame, Place
 from ptxwcet.emulator.stack import EXIT, Stack
 from ptxwcet.ir.kernel import Guard
+from ptxwcet.support.records import dataclass
 
 _FAIR = 64  # rounds after which the warp that waited longest goes first
 _BETWEEN_REPORTS = 1024  # rounds

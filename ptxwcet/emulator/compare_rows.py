@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from ptxwcet.emulator.registers import (
 )
 from ptxwcet.emulator.rows import FLOATS, Operation, Rows, apply, restricted, types_of
 from ptxwcet.ir.kernel import Instruction, Operand, Pair
+from ptxwcet.support.records import dataclass
 
 _EQUAL: dict[str, Operation] = {"eq": operator.eq, "ne": operator.ne}
 _SIGNED: dict[str, Operation] = _EQUAL | {

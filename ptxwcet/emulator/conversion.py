@@ -6,11 +6,10 @@ bits, which holds every integer and every float that PTX converts; so a result i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

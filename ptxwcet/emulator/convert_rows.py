@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptxwcet.emulator import conversion
@@ -14,6 +12,7 @@ from ptxwcet.emulator.registers import Context, Frame, Step, Unsupported, dtype_
 from ptxwcet.emulator.rows import Operation, Rows, apply
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.words import is_type
+from ptxwcet.support.records import dataclass
 
 _ROUNDINGS = frozenset({"rn", "rna", "rz", "rm", "rp"})
 _WORDS = frozenset({"sat", "ftz", "relu", "satfinite"})

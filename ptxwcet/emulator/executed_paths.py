@@ -7,7 +7,6 @@ recorder, so that recording costs little more for a block of equal warps than fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from ptxwcet.flow.walk.path import (
     WarpPath,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.records import dataclass
 
 LONGEST_PERIOD = 48
 """The longest sequence, in steps and runs, whose repetitions are counted."""

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.support.records import dataclass
 
 _SPLITTER = float(2**27 + 1)
 

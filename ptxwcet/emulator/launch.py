@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import Span
 
 Array = NDArray[Any]

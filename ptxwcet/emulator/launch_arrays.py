@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from ptxwcet.support.array_files import Array, load_array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import Span
 
 DTYPES = (
@@ -63,6 +64,13 @@ class ArraySource:
     settings: Mapping[str, int | float] = field(default_factory=dict)
     values: tuple[int | float, ...] = ()
     file: Path | None = None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The bytes of the array, None of a file, which is read for that."""
+        if self.file is not None:
+            return None
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def build(self) -> Array:
         """The array: C-contiguous, native byte order, newly allocated. Cost: linear in its size.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -19,6 +18,7 @@ from ptxwcet.emulator.registers import Unsupported
 from ptxwcet.emulator.rows import elements_of
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.operands import Operand
+from ptxwcet.support.records import dataclass
 
 BITS = {
     "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16,

@@ -18,7 +18,6 @@ Integers wrap, or are clamped with ``.satfinite``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -49,6 +48,7 @@ from ptxwcet.emulator.races import READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, reader, writer
 from ptxwcet.emulator.warp_masks import report
 from ptxwcet.ir.kernel import Instruction, Operand
+from ptxwcet.support.records import dataclass
 
 
 def unpacked(registers: list[Array], name: str) -> Array:

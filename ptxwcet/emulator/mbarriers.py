@@ -11,7 +11,6 @@ complement), parity of the phase in 61, and 62 set.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from ptxwcet.emulator.races import STRONG, STRONG_READ, WRITE
 from ptxwcet.emulator.registers import Context, Frame, Read, Step, Unsupported, reader, writer
 from ptxwcet.ir.kernel import Instruction, Operand
 from ptxwcet.ir.operands import Address, Element
+from ptxwcet.support.records import dataclass
 
 MOST = (1 << 20) - 1
 """The largest count of arrivals, and of bytes that transactions owe (PTX ISA, mbarrier)."""

@@ -5,7 +5,6 @@ uninitialised bytes, asynchronous copies in flight, races.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from ptxwcet.emulator.rows import elements_of, types_of
 from ptxwcet.ir.kernel import Address, Instruction, Operand, Register, SymbolRef
 from ptxwcet.ir.operands import Element, Immediate
 from ptxwcet.ir.words import is_type
+from ptxwcet.support.records import dataclass
 
 Locate = Callable[[Frame], Array]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ptxwcet.flow.graph.inlining import ASSERTION
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _ENDINGS = (ControlEffect.RETURN, ControlEffect.EXIT)
 _FAMILIES = ("bar", "bar.cta", "barrier", "barrier.cta")

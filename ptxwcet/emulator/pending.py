@@ -9,11 +9,12 @@ committed ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ptxwcet.emulator.launch import Array
+from ptxwcet.support.records import dataclass
 
 INCOMING, OUTGOING = 4, 8
 _THREADS = 1024

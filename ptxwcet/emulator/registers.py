@@ -8,7 +8,7 @@ is extended by its sign if its type is signed, else by zeros.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ptxwcet.emulator.memory import Arena
 from ptxwcet.emulator.observation import Observation
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Negated, Operand, Register
 from ptxwcet.ir.operands import SpecialRegister, SymbolRef
+from ptxwcet.support.records import dataclass
 
 Mask = Array | None
 Read = Callable[["Frame"], Array]

@@ -6,7 +6,7 @@ given for; a kernel is then refused, and the refusal names the loop and the fact
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ptxwcet.support.records import dataclass
 
 
 class TooMuchEffort(Exception):

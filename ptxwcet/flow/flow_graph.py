@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ptxwcet.flow.effort import Effort
@@ -17,6 +17,7 @@ from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.graph import reachable
+from ptxwcet.support.records import dataclass
 
 _Kind = TypeVar("_Kind")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 Dim3 = tuple[int, int, int]
 Outcome = tuple[int, bool]
@@ -21,6 +22,8 @@ Outcome = tuple[int, bool]
 
 WARP_SIZE = 32
 MAX_BLOCK_THREADS = 1024
+MOST_DYNAMIC_SHARED = 1 << 20
+"""Most bytes of shared memory that a launch is asked for: above any device."""
 _MAX_BLOCK: Dim3 = (1024, 1024, 64)
 _MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 

@@ -9,7 +9,7 @@ and its creation cheap.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import NamedTuple, NoReturn
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
@@ -31,6 +31,7 @@ from ptxwcet.ir.operands import SymbolRef as SymbolRef
 from ptxwcet.ir.operands import Vector as Vector
 from ptxwcet.ir.operands import WholeVector as WholeVector
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 Template = Callable[[tuple[str, ...], tuple[Immediate, ...]], Operand]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operation import NumberKind, NumberType, Operation
 from ptxwcet.ir.permitted import Form
 from ptxwcet.ir.terms import Term, const, source
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.permitted import Form, operand_counts
 from ptxwcet.ir.words import count_types, state_space, type_kind
+from ptxwcet.support.records import dataclass
 
 CARRY = "CC.CF"
 """Pseudo register of the carry flag, written by ``.cc`` and read by addc, subc and madc."""

@@ -9,11 +9,11 @@ a rule that accepts the words it knows refuses what this module does not know.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
 from ptxwcet.ir.kernel import InstructionForm
+from ptxwcet.support.records import dataclass
 
 
 class NumberKind(Enum):

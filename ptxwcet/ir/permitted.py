@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
 from ptxwcet.ir.words import count_spaces, is_type
+from ptxwcet.support.records import dataclass
 
 _TYPE, _LEADING, _WORDS = range(3)
 

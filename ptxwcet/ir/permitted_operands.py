@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from ptxwcet.ir.kernel import Instruction
@@ -32,6 +31,7 @@ from ptxwcet.ir.operands import (
 from ptxwcet.ir.operation import NumberKind, NumberType, number_type
 from ptxwcet.ir.permitted import Form, Mark, Specification, specifications
 from ptxwcet.ir.words import count_spaces, is_type
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

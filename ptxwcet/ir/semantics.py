@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptxwcet.ir.instruction_set import ROWS
@@ -35,6 +34,7 @@ from ptxwcet.ir.operands import (
 )
 from ptxwcet.ir.operation import Operation, operation_of
 from ptxwcet.ir.terms import Term
+from ptxwcet.support.records import dataclass
 
 _CARRY = Register(CARRY)
 

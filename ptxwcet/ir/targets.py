@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.support.records import dataclass
 
 SPECIFIC = 1000
 """Added to the number of an architecture whose ``a`` or ``f`` variant is needed."""

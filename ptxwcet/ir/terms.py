@@ -13,10 +13,11 @@ once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 from weakref import WeakValueDictionary
+
+from ptxwcet.support.records import dataclass
 
 Meaning = TypeVar("Meaning")
 

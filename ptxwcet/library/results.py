@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.text import render_text
@@ -21,6 +22,7 @@ from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.graph import labelled_graph
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class Bound:
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
     ``launch_cycles`` are those of the whole launch, ``launch_guarantee`` and ``launch_assumptions``
-    what they are worth.
+    what they are worth, and ``roofline`` is an estimate beside them.
     """
 
     analysis: KernelAnalysis
@@ -134,6 +136,11 @@ class Bound:
         """The keys of what the bound of the launch rests on."""
         claim = self._launch_claim
         return () if claim is None else tuple(one.key for one in claim.assumptions)
+
+    @property
+    def roofline(self) -> Roofline | None:
+        """What the busiest resource takes for the launch: an estimate, no bound; None without."""
+        return self.analysis.roofline
 
     @property
     def _launch_claim(self) -> TimingClaim | None:

@@ -9,12 +9,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ptxwcet.opened.nvcc import compiled_ptx
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _CAPABILITY = (8, 0)
 _LONGEST = 300

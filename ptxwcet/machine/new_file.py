@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.claims import Assumption, AssumptionState
@@ -22,6 +21,7 @@ from ptxwcet.machine.loader import load_machine, load_tables, machine_names
 from ptxwcet.machine.model import Evidence, Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.machine.results import MeasuredOp, Results
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.records import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NOTHING = Results("", {}, {})

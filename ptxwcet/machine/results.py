@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +17,7 @@ from ptxwcet.machine.checks import MOST_CYCLES
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.trace.text_table import TextTable, open_table, shortened
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.memory.pattern import KNOWN, PHASES, Lanes, Pattern, rows
+from ptxwcet.support.records import dataclass
 
 SECTOR, LINE = 32, 128
 _BANKS, _WORD = 32, 4

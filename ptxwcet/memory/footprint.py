@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -26,6 +25,7 @@ from ptxwcet.memory.executions import Executions
 from ptxwcet.memory.forms import Form, Forms, RunForms
 from ptxwcet.memory.lanes import LaneAnalysis
 from ptxwcet.memory.pattern import KNOWN, trailing_zeros
+from ptxwcet.support.records import dataclass
 
 _MOST_PLACES = 1 << 18
 """Places that are told apart in one set; what more there are of is estimated from its ends."""

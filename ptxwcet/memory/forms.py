@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 
@@ -41,6 +41,7 @@ from ptxwcet.ir.terms import Op, Term, fold
 from ptxwcet.memory.executions import Executions
 from ptxwcet.memory.lanes import POINTER_ALIGN, LaneAnalysis
 from ptxwcet.memory.pattern import KNOWN, Value, trailing_zeros
+from ptxwcet.support.records import dataclass
 
 _MOST_FORMS, _MOST_COUNTS, _MOST_QUESTIONS = 16, 8, 2000
 _MOST_NUMBER = 1 << 61

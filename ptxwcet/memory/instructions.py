@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -12,6 +11,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.words import state_space
 from ptxwcet.memory.counting import LINE, SECTOR
+from ptxwcet.support.records import dataclass
 
 WIDEST = 16
 """Bytes of a lane that one access moves at most where the instruction does not say."""

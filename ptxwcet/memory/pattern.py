@@ -17,7 +17,7 @@ read with sign, where that is known: what stays in between does not go round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.flow.values.value import Number, wrap
+from ptxwcet.support.records import dataclass
 
 KNOWN = 64
 """The alignment of a shared part that is 0."""

@@ -8,13 +8,13 @@ in words of its own, and fails unless estimates are asked for (``Checks.required
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
 from ptxwcet.ptx.reading import read_source as read_ptx
 from ptxwcet.ptx.reading import read_stream as read_ptx_stream
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ from ptxwcet.support.input_files import (
 )
 from ptxwcet.support.installation import describe_installation, describe_sources
 from ptxwcet.support.plugins import GROUPS, Plugin, plugins
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.version import VERSION
 
 UNREADABLE = "unreadable"

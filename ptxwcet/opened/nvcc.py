@@ -20,13 +20,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.records import dataclass
 
 COMPILER = "nvcc"
 MOST_SECONDS = 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -41,6 +41,7 @@ from ptxwcet.support.input_files import (
     read_bytes,
 )
 from ptxwcet.support.printable import printable_line
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:

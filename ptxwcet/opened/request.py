@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
+from ptxwcet.support.records import dataclass
 
 SOURCE = ".cu"
 _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library

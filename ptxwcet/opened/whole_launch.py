@@ -11,11 +11,11 @@ from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
 from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
+from ptxwcet.bounds.roofline import bytes_of_arrays, launch_roofline
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.memory.footprint import Footprints
 from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.opening import sources_of
 from ptxwcet.opened.request import Request
@@ -23,6 +23,7 @@ from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 if TYPE_CHECKING:
     from ptxwcet.bounds.register_use import RegisterUse
+    from ptxwcet.memory.footprint import Footprints
 
 
 class Wishes:
@@ -54,7 +55,7 @@ class Wishes:
 def with_launch_bound(
     analysis: KernelAnalysis, module: Module, said_by_file: SaidByFile, wishes: Wishes
 ) -> KernelAnalysis:
-    """The analysis with the bound of its launch, if there is a grid.
+    """The analysis with the bound of its launch and the roofline beside it, if there is a grid.
 
     The least of those under the choices of facts that were tried: the one that is best for a block
     need not be best for a launch, as facts that are left out leave open how many blocks execute
@@ -74,11 +75,19 @@ def with_launch_bound(
         found = bound_launch(counted, grid, block, analysis.machine, said, touched)
         if best is None or _is_less(found, best):
             best, analysis = found, replace(analysis, launch_bound=found, of_launch=pieces)
-    return analysis
+    if not isinstance(best, LaunchBound):
+        return analysis
+    counted = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+    known = said_by_file.array_bytes
+    arrays = bytes_of_arrays(analysis.kernel, module, analysis.launch, known)
+    return replace(analysis, roofline=launch_roofline(counted, best, analysis.machine, arrays))
 
 
 def _footprints(analysis: KernelAnalysis, pieces: Sequence[AnalysedPiece]) -> Footprints:
     """What the launch touches of memory."""
+    # here: few machine files claim anything of caches
+    from ptxwcet.memory.footprint import Footprints
+
     kernel, launch = analysis.kernel, analysis.launch
     paths = [piece.paths for piece in pieces]
     return Footprints(graph_of(kernel, launch), launch, kernel_accesses(kernel, launch), paths)
@@ -102,7 +111,9 @@ def launched_block(
         launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
-        said_by_file.dynamic_shared_bytes,
+        wishes.dynamic_shared
+        if said_by_file.dynamic_shared_bytes is None
+        else said_by_file.dynamic_shared_bytes,
         registers,
         source,
         tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),

@@ -5,7 +5,7 @@ Branch targets are resolved at the end of a function, when all of its labels are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lark import Token, Tree
 
@@ -33,6 +33,7 @@ from ptxwcet.ptx.literals import integer_value
 from ptxwcet.ptx.problems import Problems, TooManyProblemsError
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.statements import canonical
+from ptxwcet.support.records import dataclass
 
 DEEPEST_NESTING = 1000
 """Blocks inside blocks; compilers stay below 20."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lark import Token, Tree, UnexpectedInput
 
@@ -29,6 +29,7 @@ from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import FunctionNames, Scope
 from ptxwcet.ptx.shapes import NAME, ShapeCache, StatementText
 from ptxwcet.ptx.statements import STATEMENT
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 _new = tuple.__new__

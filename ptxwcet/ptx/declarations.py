@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lark import Token, Tree
 
@@ -15,6 +15,7 @@ from ptxwcet.ptx.grammar import tokens
 from ptxwcet.ptx.initialisers import initial_bytes
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.statements import canonical
+from ptxwcet.support.records import dataclass
 
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""

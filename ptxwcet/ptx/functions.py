@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from lark import Token, Tree
 
@@ -35,6 +34,7 @@ from ptxwcet.ptx.grammar import tokens
 from ptxwcet.ptx.scopes import FunctionNames
 from ptxwcet.ptx.statements import SKIP, canonical
 from ptxwcet.support.comments import COMMENT, blank_comments
+from ptxwcet.support.records import dataclass
 
 _ARGUMENTS = (SymbolRef, Register, Immediate, SpecialRegister, Sink)
 _TOGETHER = (

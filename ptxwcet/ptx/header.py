@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lark import Token, UnexpectedInput
 
@@ -13,6 +12,7 @@ from ptxwcet.ptx.grammar import parse_rule, tokens
 from ptxwcet.ptx.literals import LiteralError, integer_value
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.statements import SKIP
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 _HEADER = re.compile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, permutations
 
 from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, UnreadKernel, Variable
@@ -21,6 +21,7 @@ from ptxwcet.ptx.functions import shape_of
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 _NAME = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*", re.ASCII)

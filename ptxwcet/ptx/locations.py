@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.ir.kernel import Directive, Origin, SourceLocation
 from ptxwcet.ptx.grammar import parse_rule, tokens
 from ptxwcet.ptx.literals import integer_value
 from ptxwcet.ptx.statements import canonical
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 _NUMBER = "(0|[1-9][0-9]{0,17})"

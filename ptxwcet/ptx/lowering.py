@@ -9,7 +9,6 @@ shape alone is refused here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptxwcet.ir.building import form_of
@@ -24,6 +23,7 @@ from ptxwcet.ir.targets import SPECIFIC, Target, needed
 from ptxwcet.ir.words import count_spaces, is_impossible_type
 from ptxwcet.ptx.grammar import Node, is_tree
 from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from lark import Token, Tree
@@ -39,6 +39,7 @@ from ptxwcet.ptx.literals import (
     negated,
     signed,
 )
+from ptxwcet.support.records import dataclass
 
 _SAME_MEMBER = {"r": "x", "g": "y", "b": "z", "a": "w"}
 _VECTOR_KINDS = frozenset("248")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from ptxwcet.ptx.grammar import directive_words, terminal_text
 from ptxwcet.ptx.literals import LITERAL, LiteralError
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 MOST_PROBLEMS = 20

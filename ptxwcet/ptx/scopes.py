@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ptxwcet.support.records import dataclass
 
 VARIABLE, FUNCTION, TABLE, PROTOTYPE = "y", "f", "t", "o"
 REGISTER, SPECIAL, SINK, CONSTANT, UNKNOWN = "r", "s", "_", "c", "u"

@@ -15,7 +15,7 @@ with constant expressions share nothing: their values are folded into the form.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lark import UnexpectedInput
 
@@ -27,6 +27,7 @@ from ptxwcet.ptx.literals import LITERAL, LiteralError, immediate
 from ptxwcet.ptx.lowering import LoweredForm, Statement, lower
 from ptxwcet.ptx.operand_builder import LoweringError
 from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK
+from ptxwcet.support.records import dataclass
 
 NAME = re.compile(r"(?<![\w.$])([%$A-Za-z_][\w$]*+)", re.ASCII)
 """A name in the text of operands; must agree with the grammar's NAME and SINK."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.ir.kernel import Kernel, Space
 from ptxwcet.memory.analysis import KernelAccesses, Transactions
 from ptxwcet.report.source_lines import SourceLines, place, ptx_text
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import Enum
 from functools import partial
 from math import isfinite
@@ -14,6 +14,7 @@ from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, internal_error
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.version import VERSION
 
 SCHEMA: Final = 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
 _MOST_LINES = 20_000

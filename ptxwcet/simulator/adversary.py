@@ -10,13 +10,12 @@ only the exhaustive search knows it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.parts import Integers
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.support.records import dataclass
 
 # Starving each warp in turn is tried for so many warps, spread over the block.
 _MOST_STARVED = 8

@@ -12,10 +12,11 @@ of the SM and the memory of the GPU (docs/methods/memory-servers.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import TimedInstruction
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -36,6 +35,7 @@ from ptxwcet.simulator.stepping import (
     run,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000

@@ -7,7 +7,7 @@ on any transition. It knows the model's machine and nothing of the bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from ptxwcet.simulator.parts import (
     Integers,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

@@ -16,13 +16,13 @@ share nothing else. The warps of the block in slot ``s`` hold the warp slots ``s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
 
 IntColumn = npt.NDArray[np.int64]

@@ -12,7 +12,6 @@ Registers are numbered over all visits, as the kernel names them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,6 +50,7 @@ from ptxwcet.simulator.parts import (
 )
 from ptxwcet.simulator.stepping import COLUMNS, DEPTH, MEMORY_PARTS, ORIGIN, PATH_PARTS
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

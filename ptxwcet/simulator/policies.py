@@ -16,12 +16,12 @@ warp's execution).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.jit import compiled, inlined, one_of, unsigned
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:  # names of policies are asked for where nothing runs: without numpy
     from typing import TypeAlias

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 
 from ptxwcet.simulator.configuration import PARTS, SmConfiguration, Way
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy, mix
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

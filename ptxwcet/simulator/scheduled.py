@@ -9,7 +9,6 @@ the test of this page reproduces such an anomaly). docs/methods/scheduled.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ptxwcet.claims import (
     Assumption,
@@ -26,6 +25,7 @@ from ptxwcet.simulator.engine import DEFAULT_LIMIT, Simulator
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.run import SimulatedRun
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload
 
 _CITATIONS = (

@@ -13,11 +13,11 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 STORE = "answers.sqlite"
 _WAIT_SECONDS = 60.0

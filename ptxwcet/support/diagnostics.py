@@ -17,10 +17,10 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.support.printable import printable_line, printable_picture
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import Span
 
 _TAB_WIDTH = 8

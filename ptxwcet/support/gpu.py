@@ -10,13 +10,13 @@ import ctypes
 import importlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 Array = npt.NDArray[Any]
 Dim3 = tuple[int, int, int]

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ptxwcet.support.extras import require_extra
+from ptxwcet.support.records import dataclass
 
 
 class SolverStatus(Enum):

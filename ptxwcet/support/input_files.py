@@ -19,8 +19,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import IO
+
+from ptxwcet.support.records import dataclass
 
 MOST_TEXT_BYTES = 64 << 20
 """Largest text that is parsed: PTX, CUDA source, sidecar. A kernel of 100,000 instructions, 2.4 MB,

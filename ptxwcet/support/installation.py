@@ -6,10 +6,10 @@ import contextlib
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.version import VERSION
 
 _LIBRARIES = ("numpy", "numba")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -6,9 +6,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.support.input_files import working_folder
+from ptxwcet.support.records import dataclass
 
 WHOLE_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
 """What begins a path that leads to the same file from everywhere."""

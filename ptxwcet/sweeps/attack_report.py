@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ptxwcet.report.head import ReportHead
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.attack_rows import ControlRow
 
 

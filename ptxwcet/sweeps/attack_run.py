@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ptxwcet.opened.inputs import describe_here
 from ptxwcet.report.head import report_head
 from ptxwcet.support.answer_store import AnswerStore, KeptEntry, KeptFailure, pack
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import write_text
 from ptxwcet.sweeps.attack_report import (
     AttackReport,

@@ -14,13 +14,14 @@ import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.toml_places import nearest
 from ptxwcet.validate.attack import attack as check_blocks
 from ptxwcet.validate.checks import Bounds

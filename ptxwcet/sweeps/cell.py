@@ -17,12 +17,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
 from queue import Empty, LifoQueue
 from threading import Lock, Thread
 from typing import Any
+
+from ptxwcet.support.records import dataclass
 
 IDLE_SECONDS = 120.0
 """After so long without a unit a cell ends."""

@@ -15,12 +15,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.opened.inputs import describe_here
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.sweeps.cell import Ending, Limits, Result, Unit, close_cells, run_units
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from ptxwcet.support.records import dataclass
 
 Values = Mapping[str, int | str]
 """The values of axes by name: what a template is rendered with."""

@@ -16,7 +16,7 @@ are two units, and whoever keeps answers by their content analyses them once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from ptxwcet.opened.launch_tables import LINK, PATHS
 from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan
 from ptxwcet.opened.request import Request
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.toml_places import locate_key, nearest
 from ptxwcet.sweeps.cell import Limits
 from ptxwcet.sweeps.expressions import LEAST, MOST, NoValueError, Values

@@ -11,12 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.opened.inputs import ChangedFile, Inputs, KeyedRequest
 from ptxwcet.support.answer_store import STORE, AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import write_text
 from ptxwcet.sweeps.cell import Result, Unit
 from ptxwcet.sweeps.engine import Cluster, results_of

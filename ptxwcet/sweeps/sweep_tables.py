@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from ptxwcet.opened.opening import read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value, Values

@@ -8,13 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from ptxwcet.opened.inputs import KeyedRequest, describe_here
 from ptxwcet.support.csv_cells import spelled
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.sweeps.sweep_plan import PlannedUnit, SweepPlan
 from ptxwcet.sweeps.sweep_reading import RESULT_COLUMNS

@@ -30,9 +30,10 @@ seldom negative.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Self
 
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.compilation import Loop, Straight, compile_body
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.engine import Engine, Snapshot, WarpState

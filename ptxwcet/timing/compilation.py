@@ -13,8 +13,8 @@ possible (docs/methods/phases.md):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.warp.program import (
     BlockChoice,

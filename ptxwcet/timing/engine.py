@@ -17,10 +17,11 @@ written. Where alternatives meet, the smaller credit is kept and the times of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Self, TypeVar
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.compilation import BothOrders, Compiled, Credit, Loop, OneOf, Straight
 
 # Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few

@@ -11,9 +11,9 @@ exec [0, 7), idle [7, 8), exec [8, 10), idle [10, 14): E = 9, L = 14.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.compilation import compile_body
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState

@@ -23,13 +23,14 @@ docs/tracing.md says what each line means. A file without its last line was cut.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import whole_file
 from ptxwcet.trace.events import IntColumn, Ipoint, TimedTrace, TraceOrigin, line_span
 

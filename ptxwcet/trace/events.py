@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 IntColumn: TypeAlias = npt.NDArray[np.int64]

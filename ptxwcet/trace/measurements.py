@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import NoReturn, TypeAlias
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from ptxwcet.support.array_files import load_array
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.trace.text_table import (
     TextTable,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import plural
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
 
 _MUCH_LIKE = 0.8

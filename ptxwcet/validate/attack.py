@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.simulator.policies import Policy
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, Plan, standard_plan
 from ptxwcet.validate.checks import Bounds, Findings, Violation, check_case
 from ptxwcet.validate.generator import FAMILIES, mixed_case

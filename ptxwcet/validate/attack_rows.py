@@ -6,10 +6,10 @@ It is made from the results in the project's docs/experiments (benchmarks/attack
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import resources
 
 from ptxwcet.report.reading import read_as
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -20,6 +20,7 @@ from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.simulator.scheduled import claim_schedule
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import DETERMINISTIC, Case, Plan, Run
 from ptxwcet.validate.checks import Check, Violation, run_alone
 from ptxwcet.validate.witness import Witness, find_witness

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -13,6 +13,7 @@ from ptxwcet.machine.model import FunctionalUnit, Machine, MemoryRules
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import DEFAULT_LIMIT, Simulator
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy, mix
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.demand import issue_count, used_units
 from ptxwcet.warp.program import (
     Barrier,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from ptxwcet.bounds.analysis import BlockAnalysis
@@ -25,6 +25,7 @@ from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.validate.cases import DETERMINISTIC, Case, Plan, Run, shortened, unrolled
 from ptxwcet.warp.program import BlockWorkload, Repeat, Scoreboard, WarpClass, WarpProgram

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -22,6 +21,7 @@ from ptxwcet.flow.walk.path import (
     PathUnordered,
     Visit,
 )
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ another reason, which its name states.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.warp.program import (
     Barrier,

@@ -9,11 +9,12 @@ exhaustive search; the others are for policies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
 from ptxwcet.simulator.policies import mix
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, deal
 from ptxwcet.warp.program import Barrier, Node, Repeat, Scoreboard, TimedInstruction
 

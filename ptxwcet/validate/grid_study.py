@@ -7,7 +7,7 @@ resident blocks for which it holds, under several policies. No run may be longer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.grid_plan import TracedKernel, build_grid_workload
@@ -21,6 +21,7 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.validate.cases import Run
 

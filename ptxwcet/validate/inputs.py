@@ -12,7 +12,7 @@ type. Random numbers come from NumPy's ``RandomState``, so that a seed means the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Run
 from ptxwcet.validate.containment import Departure, find_departure, length
 from ptxwcet.validate.grid_study import GridValidation, validate_grid

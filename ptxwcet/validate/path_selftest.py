@@ -8,7 +8,6 @@ times within the bounds. The long form is in the project's benchmarks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -19,6 +18,7 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.opened.front_ends import read_program
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.inputs import attack_analysis
 from ptxwcet.validate.shrink import shrink_text

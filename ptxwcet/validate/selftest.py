@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ptxwcet.report.head import ReportHead, report_head
 from ptxwcet.support.installation import (
@@ -18,6 +17,7 @@ from ptxwcet.support.installation import (
     installed_digests,
     installed_versions,
 )
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.attack import MOST_STATES, Tally, attack, quantile
 from ptxwcet.validate.cases import Case, Plan, standard_plan
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.run import SimulatedRun
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, Plan, shortened
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
 from ptxwcet.validate.shrink import shrink

@@ -8,10 +8,10 @@ warps against ``(c|d|) * 4, (e|f|) * 6`` in another becomes four and six common 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import lcm
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.segments import Section, SectionChoice, SectionNode, SectionRepeat
 
 # Aligned sections before the alignment is refused. Warps of one kernel run the same loops, so a few

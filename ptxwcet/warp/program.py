@@ -13,9 +13,10 @@ known path*.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+
+from ptxwcet.support.records import dataclass
 
 
 class Scoreboard(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -18,6 +17,7 @@ from ptxwcet.commands.bound.report import WITHOUT_WAITING
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.opening import refuse
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.phases import Phase, PhaseRepeat
 
 

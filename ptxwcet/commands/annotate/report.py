@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Annotated, Literal
@@ -23,6 +22,7 @@ from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
 from ptxwcet.report.listing import CodeFile, build_listing
 from ptxwcet.report.source_lines import SourceLines, place
+from ptxwcet.support.records import dataclass
 
 SOURCE: Literal["source"] = "source"
 PTX: Literal["ptx"] = "ptx"

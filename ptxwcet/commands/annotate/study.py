@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, LaunchCycles, explain_launch, explain_safe
@@ -22,6 +21,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import Answer, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from ptxwcet.claims import Guarantee
@@ -20,6 +20,7 @@ from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.answer_store import KeptEntry, pack
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import seconds_of
 
 _MOST_CYCLES = (1 << 63) - 1

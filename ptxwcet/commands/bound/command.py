@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +20,7 @@ from ptxwcet.opened.budgets import Budget, Checks, required_guarantee
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.extras import require_extra
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.commands.bound.report import Report

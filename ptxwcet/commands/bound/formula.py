@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 
 from ptxwcet.bounds.analysed import KernelAnalysis
@@ -56,6 +56,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, launched_block
 from ptxwcet.pipeline import analyse_kernel, build_flow, require_known_opcodes
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 
@@ -243,7 +244,7 @@ class _Job:
 
                 def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
                     slack, work, busiest, *served = (base + slope * s for base, slope in lines)
-                    kind = BlockKind(blocks, slack, work, busiest, True, *served)
+                    kind = BlockKind(blocks, slack, work, busiest, (), *served)
                     return rules.of_blocks_alike(kind)
 
                 values += carried(solve(parts, numbers.count), numbers)

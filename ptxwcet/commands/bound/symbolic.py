@@ -8,7 +8,6 @@ remainder. What is divided and rounded up keeps its whole part outside: ``1,234 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import gcd
 from typing import Annotated, Literal
@@ -30,6 +29,7 @@ from ptxwcet.report.head import (
     kernel_rows,
     machine_head,
 )
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.commands.bound.certificate_rows import block_named, proof_from
@@ -20,6 +19,7 @@ from ptxwcet.flow.walk.iterations import is_rotated
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.pipeline import build_flow
 from ptxwcet.report.reading import read_as
+from ptxwcet.support.records import dataclass
 
 
 class NoReport(Exception):

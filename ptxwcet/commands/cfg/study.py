@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ptxwcet.commands.bound.loop_text import bound_text, reason_text, total_texts
 from ptxwcet.flow.facts.placing import place_facts
@@ -29,6 +28,7 @@ from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

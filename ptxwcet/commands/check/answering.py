@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
@@ -39,6 +38,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import NotAReport
 from ptxwcet.support.answer_store import AnswerStore
 from ptxwcet.support.input_files import noted_inputs, supplied_inputs
+from ptxwcet.support.records import dataclass
 
 _SECONDS = 1.0  # between two words of progress, if no job ends
 _Job = TypeVar("_Job")

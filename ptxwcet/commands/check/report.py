@@ -7,7 +7,7 @@ Schema number 1. A row is a function of its job and of the answer to its request
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +26,7 @@ from ptxwcet.report.head import (
     report_head,
 )
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 
 
 class Outcome(Enum):

@@ -11,7 +11,6 @@ the plan: its jobs are refused, the others are not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.claims import Guarantee
@@ -30,6 +29,7 @@ from ptxwcet.opened.opening import file_digest, recent_module
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import locate_table
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +15,7 @@ from ptxwcet.report.head import Refused, ReportHead, report_head
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.seals import Changed
 
 

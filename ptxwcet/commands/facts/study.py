@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource
@@ -39,6 +39,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow, refusals_behind
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
+from ptxwcet.support.records import dataclass
 
 _WHATEVER = frozenset(("PW401", "PW402", "PW403"))
 """Refusals that no other answers to open questions would change: of what instructions cost."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ptxwcet.commands.memory.study import StudiedAccesses
@@ -19,6 +18,7 @@ from ptxwcet.report.head import (
     machine_head,
 )
 from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.support.records import dataclass
 
 _MOST_ROWS = 40
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.flow.launch import Launch
@@ -24,6 +24,7 @@ from ptxwcet.opened.opening import Answer, Opened, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 

@@ -6,7 +6,6 @@ Colours are the page's own (``var(--c0)``), so that a picture is dark where the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.page.parts import themed
 from ptxwcet.report.page.pictures import picture_bytes
 from ptxwcet.simulator.run import IssueEvent
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

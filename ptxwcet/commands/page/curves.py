@@ -7,7 +7,7 @@ again: warps execute what they execute in the block that was analysed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
@@ -20,6 +20,7 @@ from ptxwcet.memory.analysis import KernelAccesses
 from ptxwcet.pipeline import analyse_prepared, on_machine
 from ptxwcet.simulator.policies import Jitter, find_policy
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload, WarpClass
 
 SCHEDULERS = ("lrr", "gto")

@@ -8,7 +8,6 @@ lead to its header; back edges run beside the layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from ptxwcet.commands.bound.explanation import source_range
@@ -17,6 +16,7 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.records import dataclass
 
 Arc = tuple[int, int]
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import count
 from typing import Any
 
@@ -17,6 +17,7 @@ from ptxwcet.commands.page.report import LAUNCH_PARTS, PARTS, KernelPage, Page, 
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.head import launch_text
 from ptxwcet.report.page.parts import fill, page_file
+from ptxwcet.support.records import dataclass
 
 _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (

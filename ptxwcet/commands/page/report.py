@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from ptxwcet.bounds.analysed import KernelAnalysis
@@ -25,6 +24,7 @@ from ptxwcet.report.listing import Listing, build_listing
 from ptxwcet.report.page.parts import Made
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
 
 PARTS = ("issue", "waits for results", "waits for units", "other warps")

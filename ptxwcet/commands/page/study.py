@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -39,6 +38,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, with_launch_bound
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import kernel_accesses
 
 _GANTT_EVENTS = 160

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
@@ -30,6 +29,7 @@ from ptxwcet.opened.opening import digest_of, open_request, read_module, refuse
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.array_files import Array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
@@ -12,6 +11,7 @@ from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.head import MachineHead, head_text, machine_head
 from ptxwcet.support.printable import aligned, plural
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
 
 _MOST_ROWS = 40

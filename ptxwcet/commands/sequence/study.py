@@ -9,7 +9,6 @@ places; a launch without a bound has its own diagnostics.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +29,7 @@ from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, locate_key, locate_table, nearest, parse_toml
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
@@ -21,6 +20,7 @@ from ptxwcet.report.head import (
 )
 from ptxwcet.report.source_lines import place
 from ptxwcet.simulator.run import Stalls, WarpRun
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

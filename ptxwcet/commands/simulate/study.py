@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.bounds.carve_out import require_no_sizes
@@ -33,6 +33,7 @@ from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.simulator.run import SimulatedRun
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from ptxwcet.pipeline import build_flow
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head, row_like
 from ptxwcet.support.printable import aligned
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

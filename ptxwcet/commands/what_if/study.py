@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
@@ -26,6 +26,7 @@ from ptxwcet.opened.opening import Answer, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _CHANGE = re.compile(
     r"(\w+)\.(latency|initiation)=(\d{1,9})(?:\.\.(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII
@@ -132,7 +133,7 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
         timing = timings[one]
         assert isinstance(timing, OpTiming)
         timings[one] = (
-            replace(timing, latency_cycles=number)
+            replace(timing, latency_cycles=number, readers=())
             if figure == "latency"
             else replace(timing, initiation_cycles=number)
         )

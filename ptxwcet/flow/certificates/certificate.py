@@ -9,9 +9,10 @@ as many bits as that takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from ptxwcet.support.records import dataclass
 
 MOST_STEPS = 4_096
 

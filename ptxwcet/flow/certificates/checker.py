@@ -11,7 +11,6 @@ is not true, as far as anyone may say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.flow.certificates.certificate import (
@@ -30,6 +29,7 @@ from ptxwcet.flow.certificates.passage import NotFollowed, Passage
 from ptxwcet.flow.certificates.solving import Question, State, all_of, arithmetic_width
 from ptxwcet.flow.effort import Effort
 from ptxwcet.ir.terms import Op, Term, const, term
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.smt import Answer
 
 EFFORT = 12_000

@@ -27,7 +27,7 @@ b < d``, ``x * m = a * 2**k + a * e + b * m``, so that ``floor(x * m / 2**k)`` i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, Term, const, fold, source, term
 from ptxwcet.support.graph import reachable
+from ptxwcet.support.records import dataclass
 
 
 class _Product(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.flow.certificates.behind import Result, check_result
 from ptxwcet.flow.certificates.certificate import Bound, Certificate
@@ -26,6 +26,7 @@ from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heappop, heappush
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, loops_around
@@ -28,6 +28,7 @@ from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.comments import COMMENT, blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 
 _COMMENT = re.compile(rf'"[^"\n]*+"|{COMMENT}')

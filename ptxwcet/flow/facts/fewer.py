@@ -8,11 +8,12 @@ another way, find another closed form, or analyse many parts where it has analys
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.support.records import dataclass
 
 Stated = tuple[Launch, PlacedFacts]
 """What is stated of a kernel: of its launch, and at places of its graph."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
 from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

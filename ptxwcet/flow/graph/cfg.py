@@ -20,11 +20,12 @@ are, it has all edges.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, NewType
 
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.records import dataclass
 
 BlockId = NewType("BlockId", int)
 Edge = tuple[BlockId, BlockId]

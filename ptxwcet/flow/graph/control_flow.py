@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import DominatorTree, compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import IrreducibleRegion, LoopForest, find_loops
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

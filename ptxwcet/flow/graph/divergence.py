@@ -18,7 +18,6 @@ gives exactly the transfers of a warp that reconverges at immediate post-dominat
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
@@ -27,6 +26,7 @@ from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.graph import reachable
+from ptxwcet.support.records import dataclass
 
 MAX_DIVERGENT_EDGES = 200_000
 """Most edges that are enumerated. Their number can be quadratic in the branches that share a

@@ -10,9 +10,9 @@ O(edges log blocks) holds for every graph, however contrived.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

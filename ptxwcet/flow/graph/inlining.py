@@ -14,7 +14,7 @@ long as a text is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.ir.building import instruction_of
@@ -38,6 +38,7 @@ from ptxwcet.ir.operands import Arguments, Sink
 from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 ASSERTION = "__assertfail"
 """The function that a failed assertion calls. It never returns, though nvcc does not declare so."""

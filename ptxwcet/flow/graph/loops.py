@@ -12,13 +12,13 @@ them, they are named and refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NewType
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, transpose
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.graph import cyclic_components
+from ptxwcet.support.records import dataclass
 
 LoopId = NewType("LoopId", int)
 

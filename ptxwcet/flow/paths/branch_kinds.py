@@ -8,7 +8,6 @@ known.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -25,6 +24,7 @@ from ptxwcet.flow.walk.path import (
     loop_entries,
     nodes_in,
 )
+from ptxwcet.support.records import dataclass
 
 
 class BranchClass(Enum):

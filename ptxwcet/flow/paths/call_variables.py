@@ -14,12 +14,13 @@ timing must not: on the machine of the model, memory makes no one wait for a sto
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.values.accesses import Access, access_of, slot_name
 from ptxwcet.ir.kernel import Instruction, Kernel, Space, SymbolRef
 from ptxwcet.ir.verifier import rewritten
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from html import escape
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from ptxwcet.flow.paths.branch_kinds import BranchClass, BranchKind
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, Severity
+from ptxwcet.support.records import dataclass
 
 BACK_EDGE = 'color="#1f5fa8", penwidth=1.6'
 """Attributes of a back edge."""

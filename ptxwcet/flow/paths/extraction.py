@@ -8,7 +8,7 @@ with a diagnostic that names the branch, what it depends on and the option that 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from ptxwcet.flow.graph.control_flow import ControlFlow
@@ -46,6 +46,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.flow.walk.walk import FlowGraph, Refused, SplitWarps, Undecided, Walk
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 # Ranges of block indices analysed apart: a kernel that tests its index against a size needs two or
 # three an axis; more means that every block is different, and the user should name the grid.

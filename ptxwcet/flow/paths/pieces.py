@@ -6,7 +6,7 @@ Indices start as whole ranges and are cut where a decision is not the same for a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import Dim3, Launch
@@ -15,6 +15,7 @@ from ptxwcet.flow.values.regions import SplitRequest, Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.ir.operands import SpecialRegister, leaves
+from ptxwcet.support.records import dataclass
 
 _MOST_NAMED = 4
 _UNLIMITED: Dim3 = (2**31 - 1, 65535, 65535)

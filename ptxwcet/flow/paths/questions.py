@@ -8,7 +8,7 @@ answers only find the next questions: nothing is bounded with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ptxwcet.flow.flow_graph import Work
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
@@ -24,6 +24,7 @@ from ptxwcet.flow.walk.path import BlockPaths, loop_entries
 from ptxwcet.ir.kernel import Address, Kernel, Parameter, Space, SymbolRef
 from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _MOST_WALKS = 200
 ASSUMED_BOUNDS = (10**6, 10**12)

@@ -8,8 +8,9 @@ warp (``Agreement.WARP``) or in all threads of the block (``Agreement.BLOCK``) a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from ptxwcet.support.records import dataclass
 
 
 class Agreement(IntEnum):

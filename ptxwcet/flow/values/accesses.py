@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ptxwcet.flow.values.integers import IntegerType, integer_type
 from ptxwcet.ir.kernel import (
@@ -18,6 +17,7 @@ from ptxwcet.ir.kernel import (
     Vector,
     WholeVector,
 )
+from ptxwcet.support.records import dataclass
 
 _TYPE = re.compile(r"[busf](8|16|32|64|128)")
 

@@ -10,7 +10,6 @@ program says. (Terms say what that means: a minimum is a comparison and a choice
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ptxwcet.ir.kernel import (
     Address,
@@ -25,6 +24,7 @@ from ptxwcet.ir.kernel import (
     SymbolRef,
 )
 from ptxwcet.ir.operation import NumberKind, Operation, operation_of
+from ptxwcet.support.records import dataclass
 
 _DEEPEST = 8
 _LONGEST = 72  # characters of a part; a longer one is cut down to its register

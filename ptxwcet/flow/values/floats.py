@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.ir.operation import NumberKind, NumberType, Operation
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.values.regions import Symbol, require_negative, require_nonnegative
 from ptxwcet.flow.values.value import Cause, Known, Mask, Number, clean_terms, wrap
+from ptxwcet.support.records import dataclass
 
 Rows = Iterator[tuple[int, dict[Symbol, int]]]
 

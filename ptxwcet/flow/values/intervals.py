@@ -7,7 +7,8 @@ and who asks says what that means. Nothing is ever concluded from bounds that ha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

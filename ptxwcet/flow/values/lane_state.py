@@ -12,7 +12,6 @@ import contextlib
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -34,6 +33,7 @@ from ptxwcet.flow.values.value import (
     wrap,
 )
 from ptxwcet.ir.kernel import Kernel, Parameter, Space
+from ptxwcet.support.records import dataclass
 
 # More values than any type has: no operation but a sum or a difference is known of an address.
 _ADDRESSES = 1 << 65

@@ -20,8 +20,10 @@ value of its own for (``is_own``): lanes would leave the loop one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
+
+from ptxwcet.support.records import dataclass
 
 Terms = Mapping["Symbol", int]
 

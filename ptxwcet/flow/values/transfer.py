@@ -14,7 +14,6 @@ another one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ptxwcet.flow.values import integers, loads, ranges, term_intervals
 from ptxwcet.flow.values.float_transfer import float_transfer
@@ -32,6 +31,7 @@ from ptxwcet.ir.operands import Operand
 from ptxwcet.ir.operation import operation_of
 from ptxwcet.ir.semantics import Meaning, meaning_of
 from ptxwcet.ir.terms import Op, Term, fold
+from ptxwcet.support.records import dataclass
 
 _WIDEST = 64
 _ANYTHING = Unknown(frozenset())

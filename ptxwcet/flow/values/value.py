@@ -17,7 +17,7 @@ fields (tests/property/test_value_laws.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.support.records import dataclass
 
 Lanes = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -9,7 +9,7 @@ remainder of a division, splits a case; the cases together cover all states that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from ptxwcet.flow.variants.linear_forms import (
     times,
     variable,
 )
+from ptxwcet.support.records import dataclass
 
 # Remainders that a division splits a case into; more become an interval.
 _MOST_REMAINDERS = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 from ptxwcet.flow.certificates.certificate import (
@@ -20,6 +20,7 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
+from ptxwcet.support.records import dataclass
 
 _MOST_FACTOR = 1 << 20
 _MOST_SETTLED = 8

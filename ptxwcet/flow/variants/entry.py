@@ -8,7 +8,6 @@ multiple of 4, and at least 4 if the loop is entered only then.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
+from ptxwcet.support.records import dataclass
 
 
 class Known(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from ptxwcet.flow.values.integers import IntegerType
@@ -10,6 +10,7 @@ from ptxwcet.flow.values.operands import PREDICATE, instruction_type
 from ptxwcet.flow.values.value import wrap
 from ptxwcet.flow.variants.regions import Region
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
+from ptxwcet.support.records import dataclass
 
 _DEEPEST = 6
 _MOST_MEASURES = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ptxwcet.flow.values.operands import register_width
 from ptxwcet.flow.variants.cases import Case, Content, Open, Opposite, Predicate, Raw
@@ -11,6 +11,7 @@ from ptxwcet.flow.variants.linear_forms import Form
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.operands import Immediate, Negated, Operand, Register
 from ptxwcet.ir.semantics import Meaning, meaning_of
+from ptxwcet.support.records import dataclass
 
 Meanings = dict[int, "Meaning | None"]
 

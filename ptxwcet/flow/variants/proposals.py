@@ -11,7 +11,6 @@ entry than is known: what leads to the loop may say so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import permutations, product
 
 from ptxwcet.flow.certificates.certificate import (
@@ -32,6 +31,7 @@ from ptxwcet.flow.variants.claims import bound_of, integer_registers, settled, s
 from ptxwcet.flow.variants.entry import Entry
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
+from ptxwcet.support.records import dataclass
 
 _MOST_REGISTERS = 6
 _MOST_LIMITS = 4

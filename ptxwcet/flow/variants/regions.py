@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from ptxwcet.flow.certificates.passage import NotFollowed, blocks_before
@@ -14,6 +14,7 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.variants.operands import Meanings, Stepping
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.support.graph import reachable
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

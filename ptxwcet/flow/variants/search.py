@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 
 from ptxwcet.flow.certificates.certificate import Certificate
@@ -29,6 +28,7 @@ from ptxwcet.flow.variants.entry import Entry, content_of
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variants.measures import Measure, gap, relations
 from ptxwcet.flow.variants.regions import Region
+from ptxwcet.support.records import dataclass
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
 MOST_BACK_EDGES = 1 << 20

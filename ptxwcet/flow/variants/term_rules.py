@@ -12,7 +12,7 @@ there, too. A choice splits a case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.flow.values import term_intervals
 from ptxwcet.flow.values.integers import IntegerType
@@ -39,6 +39,7 @@ from ptxwcet.ir.operands import Operand, Register
 from ptxwcet.ir.semantics import Meaning
 from ptxwcet.ir.terms import Op, Term
 from ptxwcet.ir.terms import signed as read_signed
+from ptxwcet.support.records import dataclass
 
 _BIT = Interval(0, 1)
 

@@ -13,7 +13,6 @@ decisions are all known never ends, and one that data may leave is left by data 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.support.records import dataclass
 
 # States that are compared with: a round has a closed form for each wrap of its counters.
 _MOST_STATES = 16

@@ -10,7 +10,7 @@ of iterations this is the least, so that a bound that is meant otherwise holds a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from ptxwcet.flow.walk.path import (
     grows,
     loop_entries,
 )
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.flow.certificates.proof import Proof

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
@@ -20,6 +19,7 @@ from ptxwcet.flow.walk.path import (
     visited_blocks,
 )
 from ptxwcet.flow.walk.standing import Reach, Standing
+from ptxwcet.support.records import dataclass
 
 # A loop is followed iteration by iteration if a value with so few possibilities decides its end.
 _FEW_VALUES = 256

@@ -11,12 +11,13 @@ unrolled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin, Dim3
 from ptxwcet.flow.values.regions import Symbol
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.flow.certificates.proof import Proof

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from ptxwcet.flow.values.value import Cause
+from ptxwcet.support.records import dataclass
 
 Partings = tuple[tuple[int, frozenset[Cause]], ...]
 """Blocks whose branches are open, each with the reasons."""

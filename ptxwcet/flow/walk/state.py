@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar, TypeGuard
 
 from ptxwcet.flow.effort import TooMuchEffort
@@ -24,6 +23,7 @@ from ptxwcet.flow.walk.path import Departure, Path, PathNode, Visit
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided
+from ptxwcet.support.records import dataclass
 
 
 class ExitRecorder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.values.arrays import array_transfer
 from ptxwcet.flow.values.float_transfer import float_operation
@@ -14,6 +12,7 @@ from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import Path, visited_blocks
 from ptxwcet.ir.kernel import Guard, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from ptxwcet.flow.variants.regions import Region, body_of, ways_to
 from ptxwcet.flow.variants.results import results_of
 from ptxwcet.flow.variants.search import MOST_BACK_EDGES, find_variants
 from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.support.records import dataclass
 
 # Dominators of a loop that are looked at for what leads to it; fewer if that is too much.
 _STEPS_BEFORE = (10, 5, 3, 1)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.support.records import dataclass
 
 SHORT = 24
 """Statements of the short section; the long one has twice as many."""

@@ -5,12 +5,11 @@ Times of a run count from the first event of any multiprocessor in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.methods.hybrid.slicing import WarpTraces, group_starts
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import IntColumn
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import starmap
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, Refusal, TimingClaim
@@ -41,6 +40,7 @@ from ptxwcet.methods.hybrid.observations import (
 from ptxwcet.methods.hybrid.slicing import slice_trace
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import plural
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import TimedTrace
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ptxwcet.claims import Refusal
@@ -21,6 +20,7 @@ from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.methods.hybrid.observations import LoopCounts, WarpKinds
 from ptxwcet.support.graph import reachable, topological_order
 from ptxwcet.support.ilp import IntegerProgram, SolverError, SolverStatus
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

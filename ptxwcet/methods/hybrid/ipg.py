@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.divergence import find_deferred_transfers
@@ -24,6 +23,7 @@ from ptxwcet.flow.graph.loops import Loop, LoopForest, LoopId
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.graph import reachable
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import END, Ipoint, TimedTrace
 
 

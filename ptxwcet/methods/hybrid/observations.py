@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopId
 from ptxwcet.methods.hybrid.ipg import Ipg, IpgLoop
 from ptxwcet.methods.hybrid.slicing import WarpTraces, group_starts, stable_order
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import IntColumn
 
 

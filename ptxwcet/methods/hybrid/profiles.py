@@ -9,12 +9,12 @@ repeated squaring. [B] VI-D leaves this for later; the idea is that of execution
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.methods.hybrid.observations import TransitionTimes
+from ptxwcet.support.records import dataclass
 
 MOST_CELLS = 1 << 15
 """Cells of a distribution; a longer one is coarsened, its times rounded up."""

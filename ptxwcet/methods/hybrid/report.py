@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -18,6 +17,7 @@ from ptxwcet.methods.hybrid.observations import LoopCounts, TransitionTimes
 from ptxwcet.methods.hybrid.study import HybridAnswer
 from ptxwcet.report.head import DiagnosticRow, FileHead, diagnostic_row, report_head, row_like
 from ptxwcet.report.source_lines import place
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ instrumentation point graph. Whatever does not fit is reported with its event; n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import IntColumn, TimedTrace, event_error
 
 _LARGE_TABLE = 1 << 24

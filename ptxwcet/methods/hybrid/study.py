@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_no_sizes
@@ -46,6 +46,7 @@ from ptxwcet.opened.opening import digest_of, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import TimedTrace
 from ptxwcet.trace.files import read_trace
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 
 MAGIC = b"PTXWCET\0"
 VERSION = 1

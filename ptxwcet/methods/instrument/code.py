@@ -9,7 +9,6 @@ takes a chunk.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ptxwcet.methods.instrument.buffers import (
     HEAD,
@@ -18,6 +17,7 @@ from ptxwcet.methods.instrument.buffers import (
     RECORDS_A_CHUNK,
     USED_OFFSET,
 )
+from ptxwcet.support.records import dataclass
 
 _SHIFT = RECORDS_A_CHUNK.bit_length() - 1
 

@@ -8,7 +8,7 @@ lanes end at different times, the last end of a warp counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from ptxwcet.methods.instrument.buffers import (
 )
 from ptxwcet.methods.instrument.rewriting import Sidecar, SidecarKernel
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import TimedTrace, TraceOrigin
 
 _RECORD = np.dtype([("code", "<u4"), ("warp", "<u4"), ("clock", "<u8")])

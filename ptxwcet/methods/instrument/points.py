@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
@@ -12,6 +11,7 @@ from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.events import END, Ipoint
 
 _GUARD = re.compile(r"@\s*(!?)\s*([\w$%]+)")

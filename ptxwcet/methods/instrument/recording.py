@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +43,7 @@ from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.gpu import GpuLaunch, launch_on_gpu, load_bindings
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import whole_file, write_text
 from ptxwcet.trace.events import TimedTrace
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ptxwcet.ir.kernel import Kernel, Module
@@ -37,6 +36,7 @@ from ptxwcet.ptx.functions import IS_FUNCTION, head_end
 from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.seals import Changed, require_seal, sealed
 from ptxwcet.trace.events import Ipoint
 

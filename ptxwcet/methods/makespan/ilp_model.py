@@ -8,13 +8,13 @@ does not wait at instruction i in slot t. Slots are numbered from 1, as in the p
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.methods.makespan.closed_form import waiting_makespan
 from ptxwcet.methods.makespan.schedule import Schedule, Slot
 from ptxwcet.methods.makespan.strings import shape_of
 from ptxwcet.support.ilp import IntegerProgram, Solution
+from ptxwcet.support.records import dataclass
 
 
 class Constraints(Enum):

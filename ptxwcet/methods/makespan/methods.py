@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from threading import Thread
 
 from ptxwcet.claims import Guarantee
@@ -45,6 +44,7 @@ from ptxwcet.methods.makespan.solve import (
 from ptxwcet.methods.makespan.states import fill_table, is_in_reach
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.ilp import Solution, SolverStatus
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, TimingClaim
@@ -24,6 +24,7 @@ from ptxwcet.methods.makespan.strings import (
     unrolled,
 )
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 
 MOST_LETTERS = 10_000
 """Longest string that a method writes out letter for letter."""

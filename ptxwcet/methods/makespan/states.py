@@ -14,7 +14,6 @@ from different positions, the number of the next state is the sum of both picks'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from ptxwcet.methods.makespan.schedule import Schedule, Slot
 from ptxwcet.support.jit import compiled
+from ptxwcet.support.records import dataclass
 
 Integers = NDArray[np.int64]
 Table = NDArray[np.int32]

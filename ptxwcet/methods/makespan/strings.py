@@ -9,10 +9,10 @@ A string may hold loops (:class:`Loop`); what the methods with a formula need of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.warp.alignment import AlignedSection, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 from ptxwcet.warp.segments import cut_at_barriers

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
@@ -25,6 +24,7 @@ from ptxwcet.methods.makespan.strings import StringSection, StringTree, parse_st
 from ptxwcet.opened.opening import Answer, open_request, prepared_kernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, is_charged
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.methods.pwcet.distributions import Family
@@ -12,6 +11,7 @@ from ptxwcet.methods.pwcet.extraction import LEAST_EXTREMES
 from ptxwcet.methods.pwcet.hypotheses import GateOutcome, GateState
 from ptxwcet.methods.pwcet.settings import Extraction, Settings, Shape
 from ptxwcet.methods.pwcet.tail import CurvePoint, Fit, Sample, Tail
+from ptxwcet.support.records import dataclass
 
 COARSE = 0.5
 """Grid of the times, in scales of the law, from which on a continuous law is doubtful."""

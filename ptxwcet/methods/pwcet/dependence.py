@@ -6,12 +6,11 @@ extremes come alone ([E] Equation 7).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ptxwcet.methods.pwcet.distributions import Floats
+from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,13 @@ one below 0 ends at ``m - s / xi``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from ptxwcet.support.records import dataclass
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers; the shape is said where it matters."""

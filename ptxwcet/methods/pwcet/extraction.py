@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptxwcet.methods.pwcet.dependence import cluster_maxima
 from ptxwcet.methods.pwcet.distributions import Floats
 from ptxwcet.methods.pwcet.tail import Extremes, Fit
+from ptxwcet.support.records import dataclass
 
 LEAST_EXTREMES = 40
 """Maxima or excesses below which no law is fitted."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -23,6 +22,7 @@ from ptxwcet.methods.pwcet.dependence import (
 )
 from ptxwcet.methods.pwcet.distributions import Floats
 from ptxwcet.methods.pwcet.tail import Fit
+from ptxwcet.support.records import dataclass
 
 
 class Verdict(Enum):

@@ -10,7 +10,6 @@ fitted to samples of the fitted law.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -29,6 +28,7 @@ from ptxwcet.methods.pwcet.estimation import (
     total_rows,
 )
 from ptxwcet.methods.pwcet.tail import Tail
+from ptxwcet.support.records import dataclass
 
 _CHUNK = 1 << 20
 Laws: TypeAlias = tuple[Floats, Floats]

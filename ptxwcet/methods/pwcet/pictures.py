@@ -6,7 +6,6 @@ Each picture is drawn once and kept as SVG or PNG bytes; the same study gives th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from ptxwcet.methods.pwcet.report import PwcetReport
 from ptxwcet.methods.pwcet.sample_study import Study
 from ptxwcet.methods.pwcet.tail import Fit
 from ptxwcet.report.page.pictures import file_name, picture_bytes, write_pictures
+from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,6 @@ Figures that are not finite are null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ptxwcet.claims import Assumption, Guarantee
@@ -16,6 +15,7 @@ from ptxwcet.methods.pwcet.settings import Extraction
 from ptxwcet.methods.pwcet.study import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
 from ptxwcet.methods.pwcet.tail import Fit
 from ptxwcet.report.head import DiagnosticRow, ReportHead, diagnostic_row, report_head, row_like
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.measurements import TimeUnit
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from ptxwcet.opened.opening import RefusedKernel, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy, mix
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.measurements import ClockPairs, Condition, times_of_pairs
 
 RunProgress = Callable[[int, int], None]

@@ -6,7 +6,7 @@ Definition 1). Its curve says with which probability one run takes longer than a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from ptxwcet.methods.pwcet.hypotheses import (
 from ptxwcet.methods.pwcet.intervals import level_intervals
 from ptxwcet.methods.pwcet.settings import Extraction, Settings
 from ptxwcet.methods.pwcet.tail import CurvePoint, Fit, Sample, Tail, fit_tail, likelihood_ratio
+from ptxwcet.support.records import dataclass
 
 _TRIED_REPLICATES = 99
 _PICTURE_LEVELS = (1e-3, 1e-4, 1e-5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from ptxwcet.methods.pwcet.distributions import Family
 from ptxwcet.methods.pwcet.estimation import Estimator
 from ptxwcet.methods.pwcet.intervals import Interval
+from ptxwcet.support.records import dataclass
 
 
 class Extraction(Enum):

@@ -18,7 +18,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -36,6 +36,7 @@ from ptxwcet.methods.pwcet.sample_study import Study, least_times, make_sample, 
 from ptxwcet.methods.pwcet.settings import Settings
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.records import dataclass
 from ptxwcet.trace.measurements import Measurements, ReadOptions, TimeUnit, read_measurements
 
 

@@ -8,8 +8,6 @@ with the observed rate, and x beyond it with the rate times the survival of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ptxwcet.methods.pwcet.distributions import Family, Floats, Law, cdf_of, reduced_variate, sample
@@ -20,6 +18,7 @@ from ptxwcet.methods.pwcet.estimation import (
     log_likelihood,
     parameter_errors,
 )
+from ptxwcet.support.records import dataclass
 
 REPLICATES = 499
 _MOST_VALUES = 2000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from typing import Any
 
 from ptxwcet.opened.opening import ReadFile
 from ptxwcet.support.printable import printable_picture
+from ptxwcet.support.records import dataclass
 
 # what matplotlib draws in these colours takes those of the page
 _THEME = {

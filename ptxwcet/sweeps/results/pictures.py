@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from ptxwcet.report.page.parts import Made, fill, page_file, themed
 from ptxwcet.report.page.pictures import file_name, picture_bytes
 from ptxwcet.report.page.pictures import write_pictures as write_files
 from ptxwcet.support.printable import printable_line
+from ptxwcet.support.records import dataclass
 from ptxwcet.sweeps.results import sweep_text
 from ptxwcet.sweeps.results.sweep_model import (
     ColumnShares,

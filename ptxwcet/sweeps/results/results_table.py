@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from pyarrow import parquet, types
 from ptxwcet.claims import Guarantee
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, read_bytes
+from ptxwcet.support.records import dataclass
 
 _VARIANT_COLUMNS = ("file", "kernel", "block", "grid", "memory_latency", "method", "policy")
 """What tells variants apart, besides the columns of the plan; the machine does not, nor a memory

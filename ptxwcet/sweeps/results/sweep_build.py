@@ -6,12 +6,12 @@ Cost: some seconds for a million rows, linear but for sorting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.head import report_head
+from ptxwcet.support.records import dataclass
 from ptxwcet.support.toml_places import nearest
 from ptxwcet.sweeps.results.results_table import ResultsTable
 from ptxwcet.sweeps.results.sweep_model import (

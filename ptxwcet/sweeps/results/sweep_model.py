@@ -8,11 +8,11 @@ scheduler or for one policy alone. On different machines times are compared, nev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ptxwcet.claims import Guarantee
 from ptxwcet.report.head import FileHead
+from ptxwcet.support.records import dataclass
 
 Value = int | str | None
 Scope = Literal["launch", "block"]

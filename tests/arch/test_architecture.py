@@ -117,7 +117,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_149,
+    "bounds": 4_154,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,
@@ -153,7 +153,7 @@ MOST_LINES = {
     "methods.instrument": 1_578,
     "methods.makespan": 2_152,
     "methods.pwcet": 4_242,
-    "opened": 2_003,
+    "opened": 2_006,
     "ptx": 4_101,
     "report": 931,
     "simulator": 4_475,

@@ -233,12 +233,20 @@ class _Function:
         if counts is None:
             self.refuse(line, f"how many registers {line.mnemonic} has")
         written = _written(row.writes, texts)
-        wide, place, made = has_wide_addresses(words), 0, []
+        wide, place, made = has_wide_addresses(words), 0, list[Operand]()
+        is_copy = words[0] == "LDGSTS"  # its first address is of shared memory
+        masked = int(texts[-1], 0) if "PR" in texts and texts[-1].startswith("0x") else 0x7F
         for number, text in enumerate(texts):
             count = counts[min(place, len(counts) - 1)]
             try:
                 made.append(
-                    operand_of(text, count, written=number < written, wide_addresses=wide)
+                    operand_of(
+                        text,
+                        count,
+                        written=number < written,
+                        wide_addresses=wide and not (is_copy and number == 0),
+                        masked=masked,
+                    )
                 )
             except UnknownOperandError as error:
                 self.refuse(line, f"{line.mnemonic} with the operand {error}")

@@ -25,6 +25,7 @@ class Pipe(Enum):
     MATRIX = "matrix"
     UNIFORM = "uniform"
     UNIFORM_MOVE = "uniform_move"  # quick: ULDC, UMOV, VOTEU
+    TO_UNIFORM = "to_uniform"  # with a scoreboard before sm_90
     ADDRESS = "address"  # with a scoreboard: memory, shuffles, barriers
     VARIABLE = "variable"  # with a scoreboard: conversions, special functions, constants
     CONTROL = "control"
@@ -97,7 +98,7 @@ def _add_integers(rows: Rows) -> None:
     alu, fma, variable = Pipe.ALU, Pipe.FMA, Pipe.VARIABLE
     one, two = Writes.ONE, Writes.TWO
     rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
-    rows.add("VIADD", OpClass.INT_ADD, alu)
+    rows.add("VIADD", OpClass.INT_ADD, fma)
     rows.add("IABS", OpClass.SIGN, alu)
     rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32")
     rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
@@ -123,7 +124,7 @@ def _add_integers(rows: Rows) -> None:
     rows.add("S2R", OpClass.MOVE, variable, one)
     rows.add("B2R", OpClass.MOVE, Pipe.ADDRESS, Writes.ALL, "RESULT")
     rows.add("VOTE", OpClass.VOTE, alu, Writes.BUT_LAST, "ANY ALL EQ")
-    rows.add("MATCH", OpClass.VOTE, Pipe.ADDRESS, Writes.BUT_LAST, "ANY ALL U64")
+    rows.add("MATCH", OpClass.VOTE, variable, Writes.BUT_LAST, "ANY ALL U64")
     rows.add("I2I", OpClass.MOVE, alu, one, f"{_INTEGERS} SAT")
     rows.add("I2IP", OpClass.MOVE, alu, one, f"{_INTEGERS} SAT")
 
@@ -176,7 +177,7 @@ def _add_uniform(rows: Rows) -> None:
     rows.add("UMOV", OpClass.MOVE, quick, one)
     rows.add("ULDC", OpClass.LOAD_CONST, quick, one, _WIDTHS)
     rows.add("VOTEU", OpClass.VOTE, quick, Writes.BUT_LAST, "ANY ALL EQ")
-    rows.add("R2UR", OpClass.MOVE, Pipe.VARIABLE, Writes.BUT_LAST)
+    rows.add("R2UR", OpClass.MOVE, Pipe.TO_UNIFORM, Writes.BUT_LAST)
     rows.add("S2UR", OpClass.MOVE, Pipe.VARIABLE, one)
     rows.add("REDUX", OpClass.VOTE, Pipe.VARIABLE, one, "SUM MIN MAX AND OR XOR S32")
     rows.add("ELECT", OpClass.VOTE, quick, Writes.BUT_LAST)

@@ -35,7 +35,6 @@ _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|INF|[QS]NAN)")
 _LABEL = re.compile(r"`\(([\w.$@]+)\)")
 _BARRIER = re.compile(r"B\d{1,2}|SB\d")
 _SET = re.compile(r"\{\d(?:,\d)*\}")
-_PREDICATES = tuple(Register(f"P{number}") for number in range(7))
 _MOST = {"R": 255, "UR": 63}
 
 
@@ -53,11 +52,13 @@ def is_predicate(text: str) -> bool:
     return _PREDICATE.fullmatch(text) is not None or text == "PR"
 
 
-def operand_of(text: str, count: int, *, written: bool, wide_addresses: bool = False) -> Operand:
+def operand_of(
+    text: str, count: int, *, written: bool, wide_addresses: bool = False, masked: int = 0x7F
+) -> Operand:
     """The operand, of ``count`` registers if it is one; ``written`` says what the zero register is.
 
     ``wide_addresses``: registers in brackets hold addresses of 64 bits where nothing else is said.
-    Raises UnknownOperandError.
+    ``masked``: which predicates are meant by ``PR``. Raises UnknownOperandError.
     """
     if found := _PREDICATE.fullmatch(text):
         return _predicate(found, written=written)
@@ -80,7 +81,7 @@ def operand_of(text: str, count: int, *, written: bool, wide_addresses: bool = F
     if _SET.fullmatch(text):
         return Arguments(tuple(Immediate(int(one), one) for one in text[1:-1].split(",")))
     if text == "PR":
-        return Vector(_PREDICATES)
+        return Vector(tuple(Register(f"P{number}") for number in range(7) if masked >> number & 1))
     raise UnknownOperandError(text)
 
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -46,14 +47,9 @@ def disassembled(name: str, data: bytes) -> tuple[str, str]:
 
 def _found(name: str) -> str:
     """The program: that of the installed wheel, else that of the PATH."""
-    try:
-        import nvidia  # a folder of many wheels, without a module of its own
-
-        roots = [Path(one) for one in nvidia.__path__]
-    except ImportError:
-        roots = []
-    for root in roots:
-        for found in sorted(root.glob(f"*/bin/{DISASSEMBLER}*"), reverse=True):
+    wheels = find_spec("nvidia")  # a folder that many wheels share, without a module of its own
+    for root in (wheels.submodule_search_locations or ()) if wheels else ():
+        for found in sorted(Path(root).glob(f"*/bin/{DISASSEMBLER}*"), reverse=True):
             if os.access(found, os.X_OK):
                 return str(found)
     on_path = shutil.which(DISASSEMBLER)

@@ -161,9 +161,9 @@ class _Reader:
         of_file = list(self.attributes(by_name.get(".nv.info")))
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
-        for number, (name, kind, other, section, value) in enumerate(symbols):
+        for number, (name, kind, other, place, value) in enumerate(symbols):
             if kind == _FUNCTION and name:
-                inside.setdefault(section, []).append(Function(name, value, bool(other & _KERNEL)))
+                inside.setdefault(place, []).append(Function(name, value, bool(other & _KERNEL)))
                 numbers[name] = number
         for number, section in enumerate(sections):
             kernel = section.name.removeprefix(".text.")

@@ -32,12 +32,15 @@ _MOST_TOLD = 8
 
 
 class Read(NamedTuple):
-    """A read of what ``producer`` wrote: how many cycles after it, None where nothing waits."""
+    """A read of what ``producer`` wrote: how many cycles after it, None where nothing waits.
 
-    index: int
+    ``reader`` is the number of the instruction, ``role`` what it reads the register as.
+    """
+
+    reader: int
     register: str
     producer: str
-    reader: str
+    role: str
     cycles: int | None
 
 
@@ -46,7 +49,7 @@ def hazards_of(kernel: Kernel, architecture: int) -> tuple[Diagnostic, ...]:
     told = []
     for read in reads_of(kernel, architecture):
         if read.cycles is not None:
-            wanted = least_cycles(architecture, read.register, read.producer, read.reader)
+            wanted = least_cycles(architecture, read.register, read.producer, read.role)
             if wanted is None or read.cycles >= wanted:
                 continue
         told.append(_told(kernel, read))
@@ -57,8 +60,8 @@ def hazards_of(kernel: Kernel, architecture: int) -> tuple[Diagnostic, ...]:
 
 def _told(kernel: Kernel, read: Read) -> Diagnostic:
     assert kernel.code is not None
-    instruction = kernel.instructions[read.index]
-    address = kernel.code.encoded[read.index].address
+    instruction = kernel.instructions[read.reader]
+    address = kernel.code.encoded[read.reader].address
     why = "and waits for no scoreboard of what writes it"
     if read.cycles is not None:
         why = f"{read.cycles} cycles after the {read.producer} instruction that writes it"

@@ -37,7 +37,7 @@ from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.sass.hazards import hazards_of
-from ptxwcet.sass.listing import Line, ListedFunction, ListedSection, Listing, Places, parse_listing
+from ptxwcet.sass.listing import Line, ListedSection, Listing, Places, parse_listing
 from ptxwcet.sass.opcodes import ROWS, Row, Writes
 from ptxwcet.sass.operands import UnknownOperandError, is_predicate, operand_of, split_operands
 from ptxwcet.sass.widths import has_wide_addresses, register_counts
@@ -56,7 +56,7 @@ _NEVER = ("!PT", "!UPT")  # guards of what no thread executes
 
 
 def read_program(main: SourceFile, *linked: SourceFile) -> Module:
-    """The module of a listing. Raises PtxwcetError: PW123 (no listing), PW125 (architecture, links).
+    """The module of a listing. Raises PtxwcetError: PW123 (no listing), PW125.
 
     Its warnings are reads that machine code does not wait for (PW126). Cost: about linear.
     """
@@ -129,9 +129,7 @@ class _Function:
     def __init__(self, module: _Module, section: ListedSection, number: int, span: Span) -> None:
         self.module, self.section, self.span = module, section, span
         self.part = section.functions[number]
-        self.entries = {
-            name: one for one in section.functions for name in one.names
-        }
+        self.entries = {name: one for one in section.functions for name in one.names}
         self.lines = _without_padding(self.part.lines, section.labels)
         self.first = self.part.lines[0].address if self.part.lines else 0
         self.end = self.first + _STEP * len(self.lines)
@@ -289,9 +287,10 @@ class _Function:
     def branch(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
         """A branch; more than a guard may decide whether it is taken: a predicate, convergence."""
         operands = self.operands(line, row, texts)
-        if not operands or not isinstance(operands[-1], SymbolRef):
+        label = operands[-1] if operands else None
+        if not isinstance(label, SymbolRef):
             self.refuse(line, f"{line.mnemonic} to {line.operands or 'nothing'}")
-        *others, label = operands
+        others = operands[:-1]
         guards = [line.guard] if line.guard else []
         words = line.mnemonic.split(".")
         named = [text for text in texts[:-1] if is_predicate(text)]

@@ -19,9 +19,7 @@ from ptxwcet.support.source import SourceFile
 _SECTION = re.compile(r"//-+ \.text\.(\S+)\s+-+")
 _LINE = re.compile(r"\s*//## File \".*\", line \d+")
 _LABEL = re.compile(r"(\.L_\w+):")
-_INSTRUCTION = re.compile(
-    r"\s*/\*([0-9a-f]{4,16})\*/\s+(\S.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*"
-)
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/\s+(\S.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "LEPC"))
-_MEMORY = frozenset(("LDG LD LDS LDL LDC ULDC STG ST STS STL ATOMS ATOMG ATOM RED REDG").split())
+_LOADS = ("LDG", "LD", "LDS", "LDL", "LDC", "ULDC")
+_OTHERS = ("STG", "ST", "STS", "STL", "ATOMS", "ATOMG", "ATOM", "RED", "REDG")
 _DOUBLES = frozenset(("64", "F64", "S64", "U64"))
 # result, two factors, addend, of matrix products, by the first modifier
 _HALVES = {"16816": (4, 4, 2, 4), "1688": (4, 2, 1, 4)}
@@ -23,7 +24,7 @@ def register_counts(name: str, words: list[str]) -> tuple[int, ...] | None:
         return counts if len(counts) == 2 else None
     if name in ("HMMA", "IMMA", "BMMA", "DMMA"):
         return _matrix(name, modifiers)
-    if name in _MEMORY:
+    if name in _LOADS or name in _OTHERS:
         count = 4 if "128" in modifiers else 2 if modifiers & _DOUBLES else 1
         return (count, 1) if name in ("LDC", "ULDC") else (count,)
     if name in ("LDSM", "STSM"):

@@ -51,6 +51,7 @@ ARCHITECTURES = (75, 80, 86, 87, 89, 90)
 _STEP = 16  # bytes of an instruction
 _INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
 _RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
+_NAMED = re.compile(r"`\(([\w.$@]+)\)")
 _FEW = 6
 _NEVER = ("!PT", "!UPT")  # guards of what no thread executes
 
@@ -139,6 +140,8 @@ class _Function:
             for label, address in section.labels.items()
             if self.first <= address < self.end
         }
+        self.reached = self.places_reached()
+        self.label_of = {index: label for label, index in reversed(self.labels.items())}
 
     def kernel(self) -> Kernel:
         """Raises PtxwcetError (PW125)."""
@@ -321,13 +324,24 @@ class _Function:
         operands = [operand_of(found[1], 2, written=False), SymbolRef(table)]
         return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
 
+    def places_reached(self) -> set[int]:
+        """The indices of instructions that another one than that before leads to."""
+        found = {
+            self.labels[label]
+            for line in self.lines
+            for label in _NAMED.findall(line.operands)
+            if label in self.labels and line.mnemonic != "BSSY"
+        }
+        listed = (one for targets in self.section.branches().values() for one in targets)
+        return found | {(one - self.first) // _STEP for one in listed}
+
     def label_at(self, address: int) -> str:
+        """The first label of an address, made where there is none."""
         index = (address - self.first) // _STEP
-        for label, place in self.labels.items():
-            if place == index:
-                return label
-        self.labels[f"at_{address:#x}"] = index
-        return f"at_{address:#x}"
+        if index not in self.label_of:
+            self.label_of[index] = f"at_{address:#x}"
+            self.labels[self.label_of[index]] = index
+        return self.label_of[index]
 
     def returning(self, line: Line, row: Row) -> _Lowered:
         found = _RETURN.fullmatch(line.operands)
@@ -336,9 +350,11 @@ class _Function:
         return _Lowered(self.made(line, row, [operand_of(found[1], 2, written=False)]))
 
     def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
+        if _RETURN.fullmatch(line.operands):
+            self.refuse(line, f"{line.mnemonic} of what a register holds")
         operands = self.operands(line, row, texts)
         if len(operands) != 1 or not isinstance(operands[0], SymbolRef):
-            self.refuse(line, f"{line.mnemonic} of what a register holds")
+            self.refuse(line, f"{line.mnemonic} {line.operands}")
         name = operands[0].name
         if name in self.labels:
             return self.branch(line, row, texts)
@@ -354,12 +370,12 @@ class _Function:
     def has_next(self, line: Line) -> bool:
         """Whether a register holds the address of the next instruction at a call.
 
-        A constant, moved there since the last label and not overwritten.
+        A constant, moved there since the last place that something leads to, and not overwritten.
         """
-        labelled, overwritten = set(self.labels.values()), set[str]()
+        overwritten = set[str]()
         wanted = f"{line.address + _STEP:#x}"
         index = (line.address - self.first) // _STEP
-        while index > 0 and index not in labelled:
+        while index > 0 and index not in self.reached:
             index -= 1
             before = self.lines[index]
             row = _row(before)

@@ -100,7 +100,7 @@ def _add_integers(rows: Rows) -> None:
     rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
     rows.add("VIADD", OpClass.INT_ADD, fma)
     rows.add("IABS", OpClass.SIGN, alu)
-    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32")
+    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
     rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
     rows.add("IMAD", OpClass.INT_MAD, fma, modifiers="MOV IADD SHL WIDE HI X U32")
     rows.add("IDP", OpClass.INT_DOT, fma, one, "4A 2A LO HI S8 U8 S16 U16")
@@ -143,7 +143,8 @@ def _add_floats(rows: Rows) -> None:
     rows.add("FCHK", OpClass.COMPARE, variable, one)
     functions = "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H"
     rows.add("MUFU", OpClass.FP32_SFU, variable, one, functions)
-    rows.add("F2FP", OpClass.MOVE, alu, one, f"{_FLOATS} {_ROUNDINGS} PACK_AB RELU")
+    packing = "PACK_AB PACK_AB_MERGE_C UNPACK_B E4M3 E5M2 SATFINITE RELU"
+    rows.add("F2FP", OpClass.MOVE, alu, one, f"{_FLOATS} {_ROUNDINGS} {packing}")
     rows.add("I2FP", OpClass.MOVE, alu, one, f"F32 S32 U32 {_ROUNDINGS}")
     converted = f"{_FLOATS} {_ROUNDINGS} {_INTEGERS} TRUNC FLOOR CEIL NTZ RND"
     rows.add("F2F F2I I2F FRND", OpClass.MOVE, variable, one, converted)
@@ -170,6 +171,7 @@ def _add_uniform(rows: Rows) -> None:
     rows.add("USHF", OpClass.SHIFT, uniform, modifiers="L R W HI U32 S32 U64 S64")
     rows.add("UPRMT UBREV UPOPC", OpClass.BITFIELD, uniform)
     rows.add("UFLO", OpClass.BITFIELD, uniform, modifiers="U32 SH")
+    rows.add("UBMSK", OpClass.BITFIELD, uniform, modifiers="W C")
     rows.add("USGXT", OpClass.BITFIELD, uniform, modifiers="U32 W")
     rows.add("USEL", OpClass.MOVE, uniform, one)
     rows.add("UISETP", OpClass.COMPARE, uniform, Writes.TWO, f"{_COMPARISONS} U32 EX")
@@ -185,7 +187,7 @@ def _add_uniform(rows: Rows) -> None:
 
 def _add_memory(rows: Rows) -> None:
     address, none, first = Pipe.ADDRESS, Writes.NONE, Writes.BEFORE_MEMORY
-    accessed = f"E {_WIDTHS} {_SCOPES} {_CACHES}"
+    accessed = f"E U {_WIDTHS} {_SCOPES} {_CACHES}"
     rows.add("LDG", OpClass.LOAD_GLOBAL, address, first, accessed)
     rows.add("LD", OpClass.LOAD_GENERIC, address, first, accessed)
     rows.add("LDS", OpClass.LOAD_SHARED, address, first, f"U {_WIDTHS}")

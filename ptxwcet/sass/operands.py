@@ -27,7 +27,7 @@ from ptxwcet.ir.operands import (
 
 _PREDICATE = re.compile(r"(!?)(U?P)([0-6T])")
 _REGISTER = re.compile(r"([-~]{0,2}\|?)(U?R)(\d{1,3}|Z)(\|?)((?:\.\w+)*)")
-_CONSTANT = re.compile(r"([-~]?\|?)c\[(0x[0-9a-f]+)\]\[([^]]+)\](\|?)((?:\.\w+)*)")
+_CONSTANT = re.compile(r"([-~]?\|?)c\[(0x[0-9a-f]+)\] ?\[([^]]+)\](\|?)((?:\.\w+)*)")
 _MEMORY = re.compile(r"(?:desc\[(UR\d+)\])?\[([^][]+)\]")
 _SPECIAL = re.compile(r"SR_[\w.]+|SRZ")
 _INTEGER = re.compile(r"-?0x[0-9a-f]{1,16}")

@@ -34,12 +34,18 @@ from ptxwcet.ir.kernel import (
     Variable,
 )
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ir.operands import Operand, Register, SymbolRef, leaves
+from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.sass.hazards import hazards_of
 from ptxwcet.sass.listing import Line, ListedSection, Listing, Places, parse_listing
 from ptxwcet.sass.opcodes import ROWS, Row, Writes
-from ptxwcet.sass.operands import UnknownOperandError, is_predicate, operand_of, split_operands
+from ptxwcet.sass.operands import (
+    UnknownOperandError,
+    is_predicate,
+    operand_of,
+    registers,
+    split_operands,
+)
 from ptxwcet.sass.widths import has_wide_addresses, register_counts
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -86,7 +92,7 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
 
 class _Module:
     def __init__(self, listing: Listing, readable: Mapping[str, str]) -> None:
-        self.source = listing.source
+        self.source, self.architecture = listing.source, listing.architecture
         self.readable = readable
         lines = (line for s in listing.sections for part in s.functions for line in part.lines)
         self.files = readable_paths(path for line in lines for path, _ in line.places)
@@ -252,7 +258,19 @@ class _Function:
             except UnknownOperandError as error:
                 self.refuse(line, f"{line.mnemonic} with the operand {error}")
             place += not is_predicate(text)
-        return made
+        return made + self.descriptor(line, words)
+
+    def descriptor(self, line: Line, words: list[str]) -> list[Operand]:
+        """The uniform registers with the descriptor of memory, which sm_8x reads and does not show.
+
+        Newer code shows them, as ``desc[UR4][R2.64]``.
+        """
+        shown = "desc[" in line.operands or ".64" not in line.operands
+        # where other instructions have a register of data
+        number = line.word >> (32 if words[0] in ("LD", "LDG") else 64) & 0x3F
+        if not has_wide_addresses(words) or shown or self.module.architecture < 80 or number > 61:
+            return []
+        return [Decorated(registers("UR", number, 2), "desc")]
 
     def made(
         self,

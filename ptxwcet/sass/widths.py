@@ -29,8 +29,8 @@ def register_counts(name: str, words: list[str]) -> tuple[int, ...] | None:
         return (count, 1) if name in ("LDC", "ULDC") else (count,)
     if name in ("LDSM", "STSM"):
         return (4 if "4" in modifiers else 2 if "2" in modifiers else 1,)
-    if name in ("IMAD", "UIMAD") and "WIDE" in modifiers:
-        return 2, 1, 1, 2
+    if name in ("IMAD", "UIMAD") and modifiers & {"WIDE", "HI"}:
+        return 1 + ("WIDE" in modifiers), 1, 1, 2
     if name in _PAIRS or (name == "UIADD3" and "64" in modifiers):
         return (2,)
     if name == "MATCH":

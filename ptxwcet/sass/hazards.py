@@ -277,7 +277,8 @@ def _read(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tupl
     guard = instruction.guard
     if guard is not None:
         yield guard.register, "guard"
-    wide = dict(_wide(instruction)) if "WIDE" in words and row.pipe is Pipe.FMA else {}
+    is_wide = row.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
+    wide = dict(_wide(instruction)) if is_wide else {}
     late = row.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
     for register in instruction.reads:
         if register[0] == "B" or (guard is not None and register == guard.register):
@@ -289,7 +290,7 @@ def _read(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tupl
 
 
 def _wide(instruction: Instruction) -> Iterator[tuple[str, str]]:
-    """IMAD.WIDE reads its factors earlier than the high half of what it adds."""
+    """IMAD.WIDE and IMAD.HI read their factors earlier than the high half of what they add."""
     sources = [one for one in instruction.operands[1:] if not _is_predicate(one)]
     for register in _registers(sources[2:3])[1:]:
         yield register, "high"

@@ -252,7 +252,7 @@ def test_registers_are_those_that_the_hardware_reads_and_writes() -> None:
         (0x060, "ISETP.GE.AND", {"P0"}, {"R2"}),
         (0x0D0, "IMAD.WIDE", {"R22", "R23"}, {"R3", "R22"}),
         (0x0E0, "BRA", set(), {"P0"}),
-        (0x1F0, "LDG.E", {"R17"}, {"R16", "R17"}),
+        (0x1F0, "LDG.E", {"R17"}, {"R16", "R17", "UR4", "UR5"}),
         (0x210, "IADD3", {"R4", "P1"}, {"R4"}),
         (0x240, "IADD3.X", {"R3"}, {"R3", "P1"}),
         (0x250, "STS", set(), {"R6", "R19"}),
@@ -446,6 +446,8 @@ HAZARDS = {
         "0",
         {0x20},
     ),
+    "what is added": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "2", {0x10}),
+    "added in time": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "3", set()),
     "the high half": (
         ("IMAD.WIDE R2, R0, R1, R4 | {}", "IADD3 R6, R3, R3, RZ | 5", "EXIT | 5"),
         "4",

@@ -15,3 +15,6 @@ done
 for file in *.cubin; do
   python3 -c 'import sys; from ptxwcet.sass.reading import read_source; print(end=read_source(sys.argv[1]).text)' "$file" >"${file%.cubin}.sass"
 done
+for file in control_86.cubin sgemm_naive_90.cubin; do
+  python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
+done

@@ -7,7 +7,7 @@ share (docs/methods/safe.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import add
 
@@ -37,7 +37,7 @@ from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
 from ptxwcet.warp.segments import Section, cut_at_barriers
-from ptxwcet.warp.structure import Structures
+from ptxwcet.warp.structure import Structures, entered, issued
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,28 @@ class WarpSection:
     def units(self) -> frozenset[str]:
         """Units that the section uses on some allowed path."""
         return used_units(self.body)
+
+    @cached_property
+    def waited_registers(self) -> frozenset[str]:
+        """The registers that some instruction waits for before it issues."""
+        own = list(self._issued)
+        written = own if self.scoreboard is Scoreboard.RAW_WAW else []
+        return frozenset(name for one in own for name in one.reads) | frozenset(
+            name for one in written for name in one.writes
+        )
+
+    @cached_property
+    def left_cycles(self) -> dict[str, int]:
+        """For each register that is written, the longest latency of what writes it."""
+        left: dict[str, int] = {}
+        for one in self._issued:
+            for name in one.writes:
+                left[name] = max(one.latency_cycles, left.get(name, 0))
+        return left
+
+    @property
+    def _issued(self) -> Iterator[TimedInstruction]:
+        return filter(None, map(issued, entered(self.body)))
 
     @cached_property
     def issues(self) -> int:

@@ -10,9 +10,10 @@ treat it) and its work ``Y`` (all its initiations). Several forms are proved, an
     split      the SM of the last block got n blocks, the others share the rest: worst n
     mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
 
-Work counts on all sub-cores together. Two more bounds of an SM count the work of a block on its
-busiest sub-core alone: one lets its blocks run one after another, the other, for blocks without
-barriers, counts a block again for each block of a slot that it runs beside. The least is taken.
+What a section of a block counts for depends on its class (Theorem M): *light*, all its work or that
+of the busiest sub-core and extras, and slack in its slot alone; *heavy*, the work of the busiest
+sub-core and its slack, always. Any choice of classes gives a bound; a few are tried, for each part
+of a form. The least counts.
 
 Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once; and
 fewer where arrays are set aside in a cache.
@@ -24,6 +25,7 @@ the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -36,21 +38,62 @@ from ptxwcet.support.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a block executes ``times`` over: a section, or sections of which it chooses.
+
+    ``slack_cycles`` is lambda there, ``work_cycles`` the work on all sub-cores, ``busiest_cycles``
+    that of the busiest in each of its ``sections``, ``others`` that of other sub-cores with how
+    many there are of each. ``carried_cycles``: how long its sections may wait for what others have
+    left behind. Of sections of which the block chooses these are the largest of any choice, and
+    ``others`` those of all.
+    """
+
+    times: int
+    slack_cycles: int
+    work_cycles: int
+    busiest_cycles: int
+    others: tuple[tuple[int, int], ...] = ()
+    carried_cycles: int = 0
+    sections: int = 1
+
+
+def sums_of(way: Iterable[Stretch]) -> tuple[int, int, int, int, int]:
+    """Slack, work, that of busiest sub-cores, what is carried, sections of all stretches."""
+    slack = work = busiest = carried = sections = 0
+    for one in way:
+        slack += one.times * one.slack_cycles
+        work += one.times * one.work_cycles
+        busiest += one.times * one.busiest_cycles
+        carried += one.times * one.carried_cycles
+        sections += one.times * one.sections
+    return slack, work, busiest, carried, sections
+
+
+def chosen_stretch(times: int, ways: Sequence[Sequence[Stretch]]) -> Stretch:
+    """As one: what a block executes ``times`` over where it takes one of the ``ways`` each time."""
+    slack, work, busiest, carried, sections = map(max, zip(*map(sums_of, ways), strict=True))
+    others = tuple(
+        (cycles, n * one.times) for way in ways for one in way for cycles, n in one.others
+    )
+    return Stretch(times, slack, work, busiest, others, carried, sections)
+
+
+@dataclass(frozen=True, slots=True)
 class BlockKind:
     """``count`` blocks of a grid with the same bounds.
 
     ``slack_cycles`` is lambda, ``work_cycles`` Y. ``busiest_cycles`` is the work of the busiest
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
-    ``meets_barriers``: its warps wait for each other. ``sectors`` are those of 32 bytes that it has
-    the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is set aside in a
-    cache (None: all).
+    ``stretches``: all three piece by piece, where that is known. ``sectors`` are those of 32 bytes
+    that it has the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is
+    set aside in a cache (None: all).
     """
 
     count: int
     slack_cycles: int
     work_cycles: int
     busiest_cycles: int | None = None
-    meets_barriers: bool = True
+    stretches: tuple[Stretch, ...] = ()
     sectors: int = 0
     outside_sectors: int | None = None
 
@@ -188,9 +231,9 @@ class GridBound:
     """No run of the grid takes more than ``cycles``, the sum of its parts.
 
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
-    the blocks that pass through one slot, with the delays of dispatch, and of the last block.
-    ``tail``: work that may be left when the last block starts. ``launcher``: its gaps. ``memory``:
-    waiting at the memory of the GPU.
+    the blocks that pass through one slot, with the delays of dispatch, of the last block, and of
+    the heavy sections of all blocks. ``tail``: work that may be left when the last block starts.
+    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU.
     """
 
     form: GridForm
@@ -211,7 +254,7 @@ class GridBound:
 def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
     """The least of the forms. Raises ValueError for a grid without blocks.
 
-    Cost: sorting the kinds, and about 30 look-ups for each doubling of the blocks.
+    Cost: sorting kinds and stretches, and about 50 look-ups for each doubling of the blocks.
     """
     grid = _Grid(kinds, dispatch)
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
@@ -241,8 +284,9 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overh
 
     In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
     holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
-    that of the forms ``one SM`` and ``fewest`` if these are the same. ``split``, ``mean`` and
-    blocks side by side may give less. Cost: constant.
+    that of the forms ``one SM`` and ``fewest`` with all sections of one class, light without extras
+    or heavy, if these are the same. ``split``, ``mean`` and other classes may give less. Cost:
+    constant.
     """
     memory = dispatch.memory
     cycles = _alike(kind, dispatch, least_resident)
@@ -252,21 +296,23 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overh
 
 def _alike(kind: BlockKind, dispatch: Dispatch, least_resident: int) -> int:
     """The form that :func:`affine_bound` takes, without what the memory adds."""
-    blocks, work = kind.count, kind.work_cycles
-    slack = kind.slack_cycles + dispatch.delay_cycles
+    blocks, delay = kind.count, dispatch.delay_cycles
+    slack = kind.slack_cycles + delay
+    alone = kind.slack_cycles
+    alone += kind.work_cycles if kind.busiest_cycles is None else kind.busiest_cycles
+
+    def least(passed: int, charged: int) -> int:
+        return min(passed * slack + charged * kind.work_cycles, passed * delay + charged * alone)
+
     launcher = dispatch.gap_cycles * (blocks - 1)
-    alone = slack + (work if kind.busiest_cycles is None else kind.busiest_cycles)
     if dispatch.sms == 1:
-        passed = (blocks - 1) // least_resident
-        return min(blocks * work + passed * slack + slack, blocks * alone) + launcher
+        return least((blocks - 1) // least_resident + 1, blocks) + launcher
     before = (blocks - 1) // dispatch.sms
     together = min(dispatch.resident_blocks, blocks)
     if dispatch.breadth_first:
         together = min(together, before + 1)
-    start = 0
-    if before >= least_resident:
-        start = min((before // least_resident) * slack + before * work, before * alone)
-    return start + min(slack + together * work, together * alone) + launcher
+    start = least(before // least_resident, before) if before >= least_resident else 0
+    return start + least(1, together) + launcher
 
 
 class _Largest:
@@ -282,8 +328,11 @@ class _Largest:
         self.most = self._values[0]
 
     def of(self, n: int) -> int:
-        n = min(n, self._counts[-1])
-        place = max(bisect_left(self._counts, n) - 1, 0)
+        if n >= self._counts[-1]:
+            return self.total
+        if n <= self._counts[1]:
+            return n * self.most
+        place = bisect_left(self._counts, n) - 1
         return self._sums[place] + (n - self._counts[place]) * self._values[place]
 
 
@@ -298,56 +347,89 @@ class _Span:
     def cycles(self) -> int:
         return self.work + self.slack
 
+    def after(self, slack: int) -> _Span:
+        return _Span(self.work, self.slack + slack)
+
 
 def _least(spans: Iterable[_Span]) -> _Span:
     return min(spans, key=lambda span: span.cycles)
 
 
-class _Grid:
-    """A grid's blocks as the forms need them; slack always includes the delay of dispatch."""
+_Heavy = Callable[[Stretch], bool]
+"""Which stretches of blocks are heavy."""
 
-    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch) -> None:
-        kinds = [kind for kind in kinds if kind.count]
-        if not kinds:
-            raise ValueError("a grid has a block")
-        delay = dispatch.delay_cycles
-        self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
-        self.blocks = sum(kind.count for kind in kinds)
-        self.slack = _Largest([(kind.slack_cycles + delay, kind.count) for kind in kinds])
-        self.work = _Largest([(kind.work_cycles, kind.count) for kind in kinds])
-        alone = [
-            (kind.slack_cycles + delay + kind.busiest_cycles, kind.count)
-            for kind in kinds
-            if kind.busiest_cycles is not None
-        ]
-        self.alone = _Largest(alone) if len(alone) == len(kinds) else None
-        busiest = [(kind.busiest_cycles or 0, kind.count) for kind in kinds]
-        is_free = self.alone is not None and not any(kind.meets_barriers for kind in kinds)
-        self.busiest = _Largest(busiest) if is_free else None
-        together = min(self.slots, self.blocks)
-        if dispatch.breadth_first:
-            together = min(together, -(-self.blocks // self.sms))
-        self.together = together  # on an SM, at most, when the last one starts
+_UNKNOWN = 1 << 62  # sections of a block of which only the sums are known: all extras count
+_MOST_PRICES = 8
 
-    def before(self, blocks: int) -> _Span:
-        """When some slot of an SM that was given ``blocks`` is free again, at the latest."""
-        slack = min(self.slack.of(blocks // self.slots), self.slack.of(blocks) // self.slots)
-        return _Span(self.work.of(blocks), slack)
 
-    def in_series(self, blocks: int) -> Iterator[_Span]:
-        """When an SM has ended ``blocks`` one after another; empty if single times are unknown."""
-        if self.alone is not None:
-            slack = self.slack.of(blocks)
-            yield _Span(self.alone.of(blocks) - slack, slack)
+class _Classed:
+    """A grid's blocks with classes of their sections; slack always has the delay of dispatch.
 
-    def side_by_side(self, blocks: int, passed: int, slack: int) -> Iterator[_Span]:
-        """The time of an SM that was given ``blocks``; in one slot ``passed`` of them gave way.
+    What light sections are charged is bounded in two ways: by their work on all sub-cores, and by
+    that on the busiest with extras: one of the others for each block beside, each time that the
+    clock of a slot goes over to another sub-core, which is once a section.
+    """
 
-        Each time that one does, the blocks of the other slots may delay one more sub-core.
+    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch, is_heavy: _Heavy) -> None:
+        self.slots = dispatch.resident_blocks
+        rows = []
+        others: list[tuple[int, int, int]] = []
+        for kind in kinds:
+            pieces = kind.stretches or (_as_one(kind),)
+            light = [one for one in pieces if not is_heavy(one)]
+            slack, work, busiest, _, sections = sums_of(light)
+            waits, _, least, carried, more = sums_of(one for one in pieces if is_heavy(one))
+            always = waits + (carried if sections else 0)
+            x, least = slack + dispatch.delay_cycles, least + always
+            rows.append((kind.count, x, always, busiest + least, work + least, sections + more))
+            for one in light:
+                others += [(cycles, n * one.times, kind.count) for cycles, n in one.others]
+        blocks = sum(kind.count for kind in kinds)
+        self.others = sorted(others, reverse=True)
+        most = max((cycles for cycles, _, _ in others), default=0)
+        self.each = most * (min(self.slots, blocks) - 1)  # extras of a section, at most
+
+        def largest(place: int) -> _Largest:
+            return _Largest([(row[place], row[0]) for row in rows])
+
+        self.slack, self.always, self.busiest, self.summed = map(largest, (1, 2, 3, 4))
+        self.sections = largest(5)
+        # slack, and extras of every section
+        self.evened = _Largest([(row[1] + self.each * row[5], row[0]) for row in rows])
+
+    def extras(self, blocks: int, numbers: int) -> int:
+        """The sum of so many of the others of ``blocks`` blocks, the largest of any."""
+        total = 0
+        for cycles, n, count in self.others:
+            taken = min(n * min(count, blocks), numbers)
+            total += taken * cycles
+            numbers -= taken
+            if not numbers:
+                break
+        return total
+
+    def charged(self, blocks: int, switches: int) -> _Span:
+        """What so many blocks count for, in whatever slots, with so many changes of sub-core."""
+        extras = self.extras(blocks, switches * (min(self.slots, blocks) - 1))
+        least = min(self.summed.of(blocks), self.busiest.of(blocks) + extras)
+        always = self.always.of(blocks)
+        return _Span(least - always, always)
+
+    def evenly(self, blocks: int, *, to_end: bool) -> Iterator[_Span]:
+        """The last start or the end where an SM was given ``blocks``, by the mean of its slots.
+
+        With all work of light sections, and with extras of each section of the slot, but one.
         """
-        if self.busiest is not None:
-            again = passed * (min(self.slots, blocks) - 1) * self.busiest.most
-            yield _Span(self.busiest.of(blocks) + again, slack)
+
+        def mean(slack: _Largest, unused: int) -> int:
+            last = slack.most if to_end else 0
+            return (slack.of(blocks) - last) // self.slots + last - unused
+
+        always, waits = self.always.of(blocks), mean(self.slack, 0)
+        yield _Span(self.summed.of(blocks) - always, always + waits)
+        if self.each:
+            extras = mean(self.evened, self.each) - waits
+            yield _Span(self.busiest.of(blocks) - always + extras, always + waits)
 
     def last_start(self, blocks: int) -> _Span:
         """The last start, less its own delay, where an SM was given ``blocks`` before.
@@ -357,24 +439,89 @@ class _Grid:
         passed = blocks // self.slots
         if not passed:
             return _Span(0, 0)
-        beside = self.side_by_side(blocks, passed - 1, self.slack.of(passed))
-        return _least([self.before(blocks), *self.in_series(blocks), *beside])
+        one = self.charged(blocks, self.sections.of(passed) - 1).after(self.slack.of(passed))
+        return _least((one, *self.evenly(blocks, to_end=False)))
 
     def end(self, blocks: int) -> _Span:
         """When all blocks have ended on an SM that was given ``blocks``."""
-        before, last = self.before(blocks - 1), self.slack.most
         passed = (blocks - 1) // self.slots
-        beside = self.side_by_side(blocks, passed, self.slack.of(passed) + last)
-        own = _Span(self.work.of(blocks), before.slack + last)
-        return _least([own, *self.in_series(blocks), *beside])
+        switches = self.sections.of(passed) + self.sections.most - 1
+        one = self.charged(blocks, switches).after(self.slack.of(passed) + self.slack.most)
+        return _least((one, *self.evenly(blocks, to_end=True)))
+
+    def tail(self, together: int) -> _Span:
+        """From the last start, less its own delay, to the end of the blocks that are there."""
+        return self.charged(together, self.sections.most - 1).after(self.slack.most)
+
+
+def _as_one(kind: BlockKind) -> Stretch:
+    """The sections of a block of which only the sums are known."""
+    work = kind.work_cycles
+    busiest = work if kind.busiest_cycles is None else kind.busiest_cycles
+    others = ((work - busiest, 1),)
+    return Stretch(1, kind.slack_cycles, work, busiest, others, sections=_UNKNOWN)
+
+
+class _Grid:
+    """A grid's blocks as the forms need them, with some choices of classes."""
+
+    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch) -> None:
+        kinds = [kind for kind in kinds if kind.count]
+        if not kinds:
+            raise ValueError("a grid has a block")
+        self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
+        self.blocks = sum(kind.count for kind in kinds)
+        together = min(self.slots, self.blocks)
+        if dispatch.breadth_first:
+            together = min(together, -(-self.blocks // self.sms))
+        self.together = together  # on an SM, at most, when the last one starts
+        choices: list[_Heavy] = [lambda _: False]
+        if any(kind.busiest_cycles is None for kind in kinds):
+            kinds = [replace(kind, busiest_cycles=None, stretches=()) for kind in kinds]
+        elif len(kinds) > 1 or kinds[0].busiest_cycles != kinds[0].work_cycles:
+            choices += [lambda _: True, *self._mixed(kinds)]
+        self.ways = [_Classed(kinds, dispatch, is_heavy) for is_heavy in choices]
+
+    def _mixed(self, kinds: Sequence[BlockKind]) -> Iterator[_Heavy]:
+        """Classes that differ from section to section, if that promises less; any choice is sound.
+
+        Extras are the largest of so many numbers: no more than a price for each, and what numbers
+        are above it. For a price each section has the class in which it costs least.
+        """
+        weights = Counter[Stretch]()
+        switches = 0
+        for kind in kinds:
+            for one in kind.stretches:
+                weights[one] += kind.count * one.times
+                switches += kind.count * one.times * one.sections
+        prices = sorted({0, *(cycles for one in weights for cycles, _ in one.others)})
+        found: list[tuple[int, frozenset[Stretch]]] = []
+        for price in prices[:: -(-len(prices) // _MOST_PRICES)]:
+            total, heavy = price * switches * (self.together - 1), set[Stretch]()
+            for one, count in weights.items():
+                extras = sum(n * max(0, cycles - price) for cycles, n in one.others)
+                light = one.slack_cycles + self.together * extras
+                always = self.together * (one.slack_cycles + one.carried_cycles)
+                if always < light:
+                    heavy.add(one)
+                total += count * min(always, light)
+            found.append((total, frozenset(heavy)))
+        _, best = min(found, key=lambda one: one[0])
+        if 0 < len(best) < len(weights):
+            yield best.__contains__
+
+    def last_start(self, blocks: int) -> _Span:
+        """The last start, less its own delay, where an SM was given ``blocks`` before."""
+        return _least(way.last_start(blocks) for way in self.ways)
+
+    def end(self, blocks: int) -> _Span:
+        """When all blocks have ended on an SM that was given ``blocks``."""
+        return _least(way.end(blocks) for way in self.ways)
 
     @cached_property
     def tail(self) -> _Span:
         """The time from the last start, less its own delay, to the end of all blocks."""
-        together, last = self.together, self.slack.most
-        beside = self.side_by_side(together, 0, last)
-        own = _Span(self.work.of(together), last)
-        return _least([own, *self.in_series(together), *beside])
+        return _least(way.tail(self.together) for way in self.ways)
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
         """The bound of a form from its ``span`` without the tail, and the ``tail``."""
@@ -389,9 +536,7 @@ class _Grid:
 
 def _one_sm(grid: _Grid) -> GridBound:
     """G2: all the work, the slack of the slot with the least, and that of the last block."""
-    last = grid.slack.most
-    mean = _Span(grid.work.total, (grid.slack.total - last) // grid.slots + last)
-    return grid.answer(GridForm.ONE_SM, _least([mean, grid.end(grid.blocks)]), 0)
+    return grid.answer(GridForm.ONE_SM, grid.end(grid.blocks), 0)
 
 
 def _fewest(grid: _Grid) -> GridBound:
@@ -432,16 +577,26 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 def _mean(grid: _Grid) -> GridBound:
     """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
-    other_sms = grid.sms - 1
-    last, tail = grid.slack.most, grid.tail
-    slack = grid.slack.total - last + grid.slots * (last + other_sms * tail.slack)
-    work = grid.slots * (grid.work.total + other_sms * tail.work)
-    cycles = (slack + work) // (grid.sms * grid.slots)
-    work, left = grid.work.total // grid.sms, other_sms * tail.work // grid.sms
-    least = grid.answer(GridForm.MEAN, _Span(work, cycles - work - left), left)
-    for alone in grid.in_series(grid.blocks):
-        total = (alone.cycles + other_sms * tail.cycles) // grid.sms
-        work = alone.work // grid.sms
-        series = grid.answer(GridForm.MEAN, _Span(work, total - work - left), left)
-        least = min(least, series, key=lambda bound: bound.cycles)
-    return least
+    others, tail, places = grid.sms - 1, grid.tail, grid.sms * grid.slots
+
+    def of(way: _Classed, charged: _Span, slack: _Largest, unused: int) -> GridBound:
+        """``slack`` may have the extras that each block needs, and the last one ``unused`` less."""
+
+        def mean(waits: _Largest, unused: int, work: int) -> int:
+            before = waits.total - waits.most + grid.slots * (waits.most - unused)
+            return (before + grid.slots * work) // places
+
+        cycles = mean(slack, unused, charged.cycles + others * tail.cycles)
+        left = others * tail.work // grid.sms
+        waits = mean(way.slack, 0, charged.slack + others * tail.slack)
+        return grid.answer(GridForm.MEAN, _Span(cycles - left - waits, waits), left)
+
+    found = []
+    for way in grid.ways:
+        always = way.always.total
+        summed = _Span(way.summed.total - always, always)
+        found.append(of(way, summed, way.slack, 0))
+        if way.each:
+            busiest = _Span(way.busiest.total - always, always)
+            found.append(of(way, busiest, way.evened, way.each))
+    return min(found, key=lambda bound: bound.cycles)

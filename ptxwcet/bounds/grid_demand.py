@@ -3,15 +3,16 @@
 The slack of a block is the sum over its sections of the largest slack of a warp there
 (:mod:`ptxwcet.timing.slack`), its work the sum of all initiations of all warps, those at the memory
 path of the SM among them. On several paths each is the largest by itself, which is safe since the
-bound grows with both.
+bound grows with both. What a section may have to wait for is what other sections leave behind: for
+registers that it waits for and that they write, the longest latency; for bubbles of barriers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, most_of_steps
-from ptxwcet.bounds.grid import BlockKind
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.bounds.grid import BlockKind, Stretch, chosen_stretch, sums_of
 from ptxwcet.bounds.memory_servers import memory_demand
 
 
@@ -20,36 +21,78 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
 
     Cost: a profile a class and section, whatever the count and the trip counts.
     """
+    carried = iter(_carried(analysis))  # of each section, in order
     alone = analysis.workload.warp_count == 1  # its barriers are ordinary instructions
-    classes = [len(one.warps) for one in analysis.workload.classes]
+    schedulers = analysis.machine.schedulers_per_sm
+    cores = [
+        [sum(warp % schedulers == core for warp in one.warps) for one in analysis.workload.classes]
+        for core in range(schedulers)
+    ]
 
-    def of_section(section: BlockSection) -> tuple[int, ...]:
-        """Slack, work, and the work of the busiest sub-core."""
-        present = [own for own in section.warps if own is not None]
+    def stretch(step: BlockStep) -> Stretch:
+        if not isinstance(step, BlockSection):
+            ways = [tuple(map(stretch, way)) for way in step.alternatives]
+            return chosen_stretch(step.multiplicity, ways)
+        present = [own for own in step.warps if own is not None]
         slack = 0 if alone else max((own.slack_cycles for own in present), default=0)
-        if section.barrier is not None and any(own.barrier is None for own in present):
+        if step.barrier is not None and any(own.barrier is None for own in present):
             slack += 1  # an exited warp may count as arrived only when its last cycle is over
-        initiations = [0 if own is None else own.interference(own.units) for own in section.warps]
+        initiations = [0 if own is None else own.interference(own.units) for own in step.warps]
+        on = [
+            sum(count * each for count, each in zip(core, initiations, strict=True))
+            for core in cores
+        ]
+        busiest, *others = sorted(on, reverse=True)
+        rest = tuple((cycles, 1) for cycles in others)
+        return Stretch(step.multiplicity, slack, sum(on), busiest, rest, next(carried))
 
-        def on(warps: Sequence[int]) -> int:
-            return sum(count * each for count, each in zip(warps, initiations, strict=True))
-
-        return slack, on(classes), max((on(core) for core in analysis.cores), default=0)
-
-    slack, work, busiest = most_of_steps(analysis.steps, of_section) or (0, 0, 0)
+    stretches = tuple(map(stretch, analysis.steps))
     if alone:
-        slack = analysis.uncut[0].slack_cycles
-    memory = memory_demand(analysis)
+        _, work, _, _, _ = sums_of(stretches)
+        stretches = (Stretch(1, analysis.uncut[0].slack_cycles, work, work),)
+    memory, is_private = memory_demand(analysis), analysis.has_private_units
     path = memory.path_cycles
-    meets = not alone and any(
-        not isinstance(step, BlockSection) or step.barrier is not None for step in analysis.steps
-    )
+    stretches += (Stretch(1, 0, path, path, sections=0),) * (path > 0)
+    slack, work, busiest, _, _ = sums_of(stretches)
     return BlockKind(
         count,
         slack,
-        work + path,
-        busiest + path if analysis.has_private_units else None,
-        meets,
+        work,
+        busiest if is_private else None,
+        stretches if is_private else (),
         memory.sectors,
         memory.outside_sectors,
     )
+
+
+def _sections(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:
+    for step in steps:
+        if isinstance(step, BlockSection):
+            yield step
+        else:
+            for way in step.alternatives:
+                yield from _sections(way)
+
+
+def _carried(analysis: BlockAnalysis) -> list[int]:
+    """For each section, how long its warps may wait for what others of the block leave behind.
+
+    Cost: linear in the sections' registers.
+    """
+    rows = [section.warps for section in _sections(analysis.steps)]
+    bubbles = [
+        own.barrier.instruction.bubble_cycles for row in rows for own in row if own and own.barrier
+    ]
+    out = [max(bubbles, default=0)] * len(rows)
+    for warps in zip(*rows, strict=True):
+        left: dict[str, list[tuple[int, int]]] = {}  # the two sections that leave it longest
+        for place, own in enumerate(warps):
+            for register, cycles in () if own is None else own.left_cycles.items():
+                both = [*left.get(register, ()), (cycles, place)]
+                left[register] = sorted(both, reverse=True)[:2]
+        for place, own in enumerate(warps):
+            for register in () if own is None else own.waited_registers:
+                for cycles, other in left.get(register, ()):
+                    if other != place:
+                        out[place] = max(out[place], cycles)
+    return out

@@ -24,6 +24,7 @@ from ptxwcet.bounds.grid import (
     MemoryServer,
     affine_bound,
     bounds_by_residency,
+    chosen_stretch,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.memory_servers import LAUNCH_ALONE, memory_alone
@@ -115,13 +116,14 @@ def kinds_of_blocks(
         return kinds
     busiest = [kind.busiest_cycles for kind in kinds]
     alone = [cycles for cycles in busiest if cycles is not None]
+    ways = [kind.stretches for kind in kinds]
     return (
         BlockKind(
             blocks,
             max(kind.slack_cycles for kind in kinds),
             max(kind.work_cycles for kind in kinds),
             max(alone) if len(alone) == len(kinds) else None,
-            any(kind.meets_barriers for kind in kinds),
+            (chosen_stretch(1, ways),) if all(ways) else (),
             max(kind.sectors for kind in kinds),
             max(kind.not_set_aside for kind in kinds),
         ),

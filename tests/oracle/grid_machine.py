@@ -23,6 +23,11 @@ class Op:
     is_barrier: bool = False
     bubble: int = 0
 
+    @property
+    def takes(self) -> int:
+        """What its result takes behind its initiation, alone."""
+        return self.lat
+
 
 Warp = tuple[Op, ...]
 Block = tuple[Warp, ...]
@@ -58,13 +63,35 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Demand:
-    """lambda, Y, and the work of the busiest sub-core, section by section; has it barriers?"""
+class Part:
+    """A section of a block: lambda, and the work of each sub-core.
+
+    ``carried``: for each section before it, the longest of what its results may still take that
+    this one waits for, and of the bubbles of the barrier that opens this one.
+    """
 
     slack: int
-    work: int
-    busiest: int
-    meets: bool
+    works: tuple[int, ...]
+    carried: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """lambda, Y, and the work of the busiest sub-core, section by section."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def slack(self) -> int:
+        return sum(part.slack for part in self.parts)
+
+    @property
+    def work(self) -> int:
+        return sum(sum(part.works) for part in self.parts)
+
+    @property
+    def busiest(self) -> int:
+        return sum(max(part.works) for part in self.parts)
 
 
 def sections(warp: Warp) -> Iterator[tuple[int, int]]:
@@ -88,7 +115,7 @@ def slack_alone(warp: Warp, first: int, last: int, *, peaks: bool = True) -> int
         most = max(most, t - own)
         dispatch = max(t, free.get(op.unit, 0))
         free[op.unit] = dispatch + op.init
-        ready[place] = dispatch + op.init + op.lat
+        ready[place] = dispatch + op.init + op.takes
         length = max(length, ready[place])
         own += op.init
         t += 1 + op.bubble
@@ -102,20 +129,29 @@ def demand(block: Block, cores: int, *, exits: bool = True, peaks: bool = True) 
     ``peaks`` False the issues inside of a section.
     """
     rows = [list(sections(warp)) for warp in block]
-    slack = work = busiest = 0
+    parts = []
     for number in range(max(map(len, rows), default=0)):
         present = [(w, row[number]) for w, row in enumerate(rows) if number < len(row)]
-        slack += max(slack_alone(block[w], *part, peaks=peaks) for w, part in present)
+        slack = max(slack_alone(block[w], *part, peaks=peaks) for w, part in present)
         last = [number == len(rows[w]) - 1 for w, _ in present]
         if exits and any(last) and not all(last):
             slack += 1
         on = [0] * cores
         for w, (a, b) in present:
             on[w % cores] += sum(op.init for op in block[w][a:b])
-        work += sum(on)
-        busiest += max(on)
-    meets = any(op.is_barrier for warp in block for op in warp)
-    return Demand(slack, work, busiest, meets)
+        carried = [
+            max(_carried(block[w], rows[w][p], part) for w, part in present) for p in range(number)
+        ]
+        parts.append(Part(slack, tuple(on), tuple(carried)))
+    return Demand(tuple(parts))
+
+
+def _carried(warp: Warp, earlier: tuple[int, int], part: tuple[int, int]) -> int:
+    """What of an earlier section of a warp may still keep it from going on in a section."""
+    read = {place for op in warp[part[0] : part[1]] for place in op.reads}
+    late = [warp[place].takes for place in range(*earlier) if place in read]
+    bubble = warp[earlier[1] - 1].bubble if earlier[1] == part[0] else 0
+    return max([bubble, *late])
 
 
 # --- the machine ----------------------------------------------------------------------------------

@@ -18,6 +18,14 @@ Ints = npt.NDArray[np.int64]
 SCRIPT, CHANCE, STARVE, YOUNGEST, OLDEST = range(5)
 """Modes of a run. Columns of an operation: unit, init, lat, two reads, barrier, bubble."""
 
+LIGHT, HEAVY, EXTRA = range(3)
+"""Classes of sections (docs/methods/grid.md)."""
+
+Clock = tuple[tuple[int, int, int, int], ...]
+"""Of each section of a kind: class, slack that counts in its slot, slack that counts always, the
+work of its busiest sub-core.
+"""
+
 
 @dataclass(frozen=True)
 class Image:
@@ -30,8 +38,8 @@ class Image:
     demand: Ints
 
 
-def image(grid: Grid, order: tuple[int, ...], slack: tuple[int, ...]) -> Image:
-    """``slack``: lambda of each kind, for the clock of the slots (G1)."""
+def image(grid: Grid, order: tuple[int, ...], clocks: tuple[Clock, ...]) -> Image:
+    """``clocks``: of each kind, for the clock of the slots."""
     warps = max(map(len, grid.kinds))
     longest = max([1, *(len(w) for block in grid.kinds for w in block)])
     lengths = np.full((len(grid.kinds), warps), -1, np.int64)
@@ -45,6 +53,9 @@ def image(grid: Grid, order: tuple[int, ...], slack: tuple[int, ...]) -> Image:
                 row = (op.unit, op.init, op.lat, first, second, op.is_barrier, op.bubble)
                 ops[k, w, n] = row
                 units = max(units, op.unit + 1)
+    clock = np.zeros((len(grid.kinds), max([1, *map(len, clocks)]), 4), np.int64)
+    for k, rows in enumerate(clocks):
+        clock[k, : len(rows)] = rows
     shape = [
         *(grid.sms, grid.slots, grid.cores, units, grid.delay, grid.gap, grid.breadth),
         *(grid.late, grid.shared, grid.servers),
@@ -54,7 +65,7 @@ def image(grid: Grid, order: tuple[int, ...], slack: tuple[int, ...]) -> Image:
         np.array(order, np.int64),
         lengths,
         ops,
-        np.array(slack, np.int64),
+        clock,
     )
 
 
@@ -74,11 +85,41 @@ def _pick(mode, m, script, count, options):
 
 
 @numba.njit(cache=True)
-def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, options, out, prefer):
-    """A run; out gets SM, slot, start and end of each block. Cycles, choices, G1's largest excess.
+def _reach(b, k, slot, made_shape, lengths, ops, clock, state, part, left, slack, charged):
+    """A section begins: ``slack`` has that of the slots and of the SM, ``charged`` the work that
+    counts on one sub-core each.
+    """
+    cores, warps = made_shape[2], lengths.shape[1]
+    many = 0
+    for w in range(warps):
+        many += lengths[k, w] >= 0
+    left[b] = 0
+    for w in range(warps):
+        for n in range(state[b, w, 0], lengths[k, w]):
+            left[b, (w + slot * many) % cores, 0] += 1
+            if ops[k, w, n, 5]:
+                break
+    slack[slot] += clock[k, part[b], 1]
+    slack[-1] += clock[k, part[b], 2]
+    for core in range(cores):
+        if clock[k, part[b], 0] == 1 and left[b, core, 0] == 0:
+            charged[core] += clock[k, part[b], 3]
 
-    The excess: over all cycles and slots that have something to do, the largest
-    ``t - (P(t) + delta + Y(t) + gap * starts before t)``, which the theorem says is at most 0.
+
+@numba.njit(cache=True)
+def _next_span(sums):
+    """Of the largest sums without a switch in this section, and with one: a section begins."""
+    for core in range(len(sums)):
+        sums[core, 0] = max(sums[core, 0], sums[core, 1])
+        sums[core, 1] = -(1 << 40)
+
+
+@numba.njit(cache=True)
+def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, options, out, prefer):
+    """A run; out gets SM, slot, start and end of each block. Cycles, choices, largest excess.
+
+    The excess: over all cycles, sub-cores and slots that have something to do, the largest ``t``
+    less what the clock of the slot says (docs/methods/grid.md), by the theorem at most 0.
     """
     sms, slots, cores, units, delay, gap, breadth, late, shared, servers = made_shape
     blocks = len(kind_of)
@@ -89,8 +130,14 @@ def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, opt
     # a warp of a block: next, earliest, end, waits
     state = np.zeros((blocks, warps, 4), np.int64)
     ready = np.zeros((blocks, warps, longest), np.int64)
-    clock = np.zeros((sms, slots), np.int64)
+    part = np.zeros(blocks, np.int64)
+    left = np.zeros((blocks, cores, 2), np.int64)  # of a section: to issue, charged
+    slack = np.zeros((sms, slots + 1), np.int64)
     work = np.zeros(sms, np.int64)
+    charged = np.zeros((sms, cores), np.int64)
+    sums = np.zeros((sms, slots, cores, 2), np.int64)
+    sums[:, :, :, 1] = -(1 << 40)
+    opens_now = np.zeros(blocks, np.bool_)
     count = started = cycle = gate = ended = 0
     excess = -(1 << 40)
     while True:
@@ -109,32 +156,57 @@ def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, opt
                         waiting += 1
                     elif state[b, w, 0] < lengths[k, w] or state[b, w, 2] + late > cycle:
                         opens = False
-                if waiting and opens:
+                opens_now[b] = waiting > 0 and opens
+        for sm in range(sms):
+            for slot in range(slots):
+                b = holds[sm, slot]
+                many = 0
+                if b >= 0:
+                    k = kind_of[b]
+                    for w in range(warps):
+                        many += lengths[k, w] >= 0
+                    for core in range(cores):
+                        is_done = True
+                        for w in range(warps):
+                            if lengths[k, w] >= 0 and (w + slot * many) % cores == core:
+                                if state[b, w, 0] < lengths[k, w]:
+                                    is_done = is_done and state[b, w, 3] > 0
+                                elif state[b, w, 3] == 0:
+                                    is_done = is_done and state[b, w, 2] <= cycle
+                        if is_done or opens_now[b]:
+                            for other in range(cores):
+                                sum_there = sums[sm, slot, other, 0]
+                                sums[sm, slot, core, 1] = max(sums[sm, slot, core, 1], sum_there)
+                if b >= 0 or started < blocks:  # the slot has something to do
+                    said = slack[sm, slot] + slack[sm, slots] + delay + work[sm] + gap * started
+                    for core in range(cores):
+                        beside = max(sums[sm, slot, core, 0], sums[sm, slot, core, 1])
+                        excess = max(excess, cycle - said - charged[sm, core] - beside)
+                if b < 0:
+                    continue
+                if opens_now[b]:
                     for w in range(warps):
                         if state[b, w, 3] > 0:
                             state[b, w, 3] = 0
                             state[b, w, 1] = max(state[b, w, 1], cycle)
-        for sm in range(sms):
-            for slot in range(slots):
-                b = holds[sm, slot]
-                if b >= 0:
-                    k = kind_of[b]
-                    over = True
-                    for w in range(warps):
-                        if lengths[k, w] >= 0 and (
-                            state[b, w, 0] < lengths[k, w]
-                            or state[b, w, 3] > 0
-                            or state[b, w, 2] > cycle
-                        ):
-                            over = False
-                    if over:
-                        out[b, 3] = cycle
-                        ended += 1
-                # G1 at this cycle: the slot has something to do
-                if b >= 0 or started < blocks:
-                    here = cycle - clock[sm, slot] - delay - work[sm] - gap * started
-                    excess = max(excess, here)
-                if b >= 0 and out[b, 3] == cycle and over:
+                    part[b] += 1
+                    _reach(
+                        *(b, kind_of[b], slot, made_shape, lengths, ops, clock, state, part, left),
+                        slack[sm],
+                        charged[sm],
+                    )
+                    _next_span(sums[sm, slot])
+                over = True
+                for w in range(warps):
+                    if lengths[k, w] >= 0 and (
+                        state[b, w, 0] < lengths[k, w]
+                        or state[b, w, 3] > 0
+                        or state[b, w, 2] > cycle
+                    ):
+                        over = False
+                if over:
+                    out[b, 3] = cycle
+                    ended += 1
                     holds[sm, slot] = -1
                     age[sm, slot] = 0
         # --- dispatch
@@ -194,7 +266,13 @@ def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, opt
                 if lengths[k, w] > 0:
                     empty = False
             started += 1
-            clock[chosen_sm, chosen_slot] += slack[k] + delay
+            slack[chosen_sm, chosen_slot] += delay
+            _reach(
+                *(b, k, chosen_slot, made_shape, lengths, ops, clock, state, part, left),
+                slack[chosen_sm],
+                charged[chosen_sm],
+            )
+            _next_span(sums[chosen_sm, chosen_slot])
             gate = cycle + gap
             if empty:
                 out[b, 3] = cycle
@@ -280,14 +358,27 @@ def run_fast(made_shape, kind_of, lengths, ops, slack, actual, mode, script, opt
                 state[b, w, 0] = n + 1
                 state[b, w, 3] = ops[k, w, n, 5]
                 state[b, w, 1] = cycle + 1 + ops[k, w, n, 6]
-                work[sm] += ops[k, w, n, 1]
+                said = ops[k, w, n, 1]
+                left[b, core, 0] -= 1
+                left[b, core, 1] += said
+                row_of = clock[k, part[b]]
+                if row_of[0] == 0:
+                    work[sm] += said
+                elif row_of[0] == 1:
+                    charged[sm, core] += said
+                    if left[b, core, 0] == 0:
+                        charged[sm, core] += row_of[3] - left[b, core, 1]
+                else:
+                    for slot in range(slots):
+                        sums[sm, slot, core, 0] += said
+                        sums[sm, slot, core, 1] += said
         cycle += 1
 
 
 @numba.njit(cache=True)
-def many_runs(made_shape, kind_of, lengths, ops, slack, seed, runs, percent, starve):
-    """The longest of ``runs`` runs by chance, each in an order of its own, the largest excess of
-    G1, and how many runs there were; timings are shortened with probability ``percent`` / 100.
+def many_runs(made_shape, kind_of, lengths, ops, clock, seed, runs, percent, starve):
+    """The longest of ``runs`` runs by chance, each in an order of its own, and the largest excess
+    of the clock; timings are shortened with probability ``percent`` / 100.
     """
     np.random.seed(seed)
     blocks, warps, longest = len(kind_of), lengths.shape[1], ops.shape[2]
@@ -314,7 +405,7 @@ def many_runs(made_shape, kind_of, lengths, ops, slack, seed, runs, percent, sta
                     actual[b, w, n, 0], actual[b, w, n, 1] = init, lat
         mode = 1 if np.random.randint(100) >= starve else 2 + np.random.randint(3)
         cycles, _, above = run_fast(
-            made_shape, order, lengths, ops, slack, actual, mode, script, options, out, prefer
+            made_shape, order, lengths, ops, clock, actual, mode, script, options, out, prefer
         )
         most = max(most, cycles)
         excess = max(excess, above)
@@ -322,8 +413,8 @@ def many_runs(made_shape, kind_of, lengths, ops, slack, seed, runs, percent, sta
 
 
 @numba.njit(cache=True)
-def all_runs(made_shape, kind_of, lengths, ops, slack, actual, most_runs):
-    """The longest of all runs of an order, G1's excess, how many; -1 for more than allowed."""
+def all_runs(made_shape, kind_of, lengths, ops, clock, actual, most_runs):
+    """The longest of all runs of an order, the clock's excess, how many; -1 for too many."""
     blocks, warps = len(kind_of), lengths.shape[1]
     options = np.zeros(20_000, np.int64)
     script = np.zeros(20_000, np.int64)
@@ -332,7 +423,7 @@ def all_runs(made_shape, kind_of, lengths, ops, slack, actual, most_runs):
     most, excess, runs = 0, -(1 << 40), 0
     while True:
         cycles, count, above = run_fast(
-            made_shape, kind_of, lengths, ops, slack, actual, 0, script, options, out, prefer
+            made_shape, kind_of, lengths, ops, clock, actual, 0, script, options, out, prefer
         )
         runs += 1
         most = max(most, cycles)

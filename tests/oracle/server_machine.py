@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numba
 import numpy as np
 import numpy.typing as npt
-from grid_machine import Block, Grid, Op, Warp, sections
+from grid_machine import Block, Demand, Grid, Op, demand
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,6 +33,11 @@ class Served(Op):
     cache: int = 0
     unit_kept: int = -1
     fetch: int = 0
+
+    @property
+    def takes(self) -> int:
+        """What servers take for itself is part of what its result takes."""
+        return self.lat + self.path + self.cache + self.memory
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,6 @@ def cache_of(op: Op) -> int:
     return op.cache if isinstance(op, Served) else 0
 
 
-def latency_of(op: Op) -> int:
-    """Alone: the servers' time is part of what a result takes."""
-    return op.lat + path_of(op) + cache_of(op) + memory_of(op)
-
-
 def at_memory(op: Op) -> tuple[int, int, int]:
     """Cycles at the memory, those at the cache, the unit."""
     if not isinstance(op, Served):
@@ -76,55 +76,19 @@ def at_memory(op: Op) -> tuple[int, int, int]:
     return op.fetch if op.unit_kept >= 0 else op.memory, op.cache, op.unit_kept
 
 
-def length_alone(warp: Warp, first: int, last: int) -> tuple[int, int, int]:
-    """L, own initiations and the largest s(k) - O(k) of a section alone on a clean machine."""
-    free: dict[int, int] = {}
-    ready: dict[int, int] = {}
-    t = own = length = most = 0
-    for place in range(first, last):
-        op = warp[place]
-        t = max([t, *(ready.get(read, 0) for read in op.reads)])
-        most = max(most, t - own)
-        dispatch = max(t, free.get(op.unit, 0))
-        free[op.unit] = dispatch + op.init
-        ready[place] = dispatch + op.init + latency_of(op)
-        length = max(length, ready[place])
-        own += op.init
-        t += 1 + op.bubble
-        if op.is_barrier:
-            length = max(length, t)
-    return length, own, most
-
-
 @dataclass(frozen=True)
 class ServedDemand:
-    """lambda; Y, the initiations at units; cycles at the path; cycles of the memory."""
+    """What a block asks of units; cycles at the path; cycles of the memory."""
 
-    slack: int
-    work: int
+    units: Demand
     path: int
     memory: int
 
 
-def served_demand(block: Block) -> ServedDemand:
+def served_demand(block: Block, cores: int) -> ServedDemand:
     """By the definitions."""
-    rows = [list(sections(warp)) for warp in block]
-    slack = 0
-    for number in range(max(map(len, rows), default=0)):
-        present = [(w, row[number]) for w, row in enumerate(rows) if number < len(row)]
-        largest = 0
-        for w, part in present:
-            length, own, most = length_alone(block[w], *part)
-            largest = max(largest, most, length - own)
-        last = [number == len(rows[w]) - 1 for w, _ in present]
-        slack += largest + (any(last) and not all(last))
     ops = [op for warp in block for op in warp]
-    return ServedDemand(
-        slack,
-        sum(op.init for op in ops),
-        sum(map(path_of, ops)),
-        sum(map(memory_of, ops)),
-    )
+    return ServedDemand(demand(block, cores), sum(map(path_of, ops)), sum(map(memory_of, ops)))
 
 
 def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints, Ints]:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from grid_attack import Family
-from grid_machine import Grid, Op, demand
+from grid_attack import Family, bubble_of, kind_of, pieces_of
+from grid_machine import Grid, Op
 from server_attack import (
     ATTACKED,
     attack_blocks,
@@ -49,13 +49,16 @@ def test_the_product_charges_what_the_attack_does(family: Family) -> None:
         for block in grid.kinds:
             units = 1 + max((op.unit for warp in block for op in warp), default=0)
             kind = block_kind(analyse_block(workload_of(block), machine_of(grid.cores, units)), 1)
-            said, plain = served_demand(block), demand(block, grid.cores)
-            assert kind.work_cycles == said.work + said.path
-            assert kind.busiest_cycles == plain.busiest + said.path
+            said = served_demand(block, grid.cores)
+            assert kind.work_cycles == said.units.work + said.path
+            assert kind.busiest_cycles == said.units.busiest + said.path
             assert kind.sectors == said.memory
             # the barriers of a block of one warp are ordinary instructions, if that is less
-            is_less = kind.slack_cycles < said.slack and len(block) == 1
-            assert kind.slack_cycles == said.slack or is_less
+            is_less = kind.slack_cycles < said.units.slack and len(block) == 1
+            assert kind.slack_cycles == said.units.slack or is_less
+            if len(block) > 1:
+                expected = kind_of(1, said.units, path=said.path)
+                assert pieces_of(kind) == pieces_of(expected, bubble_of(block))
             charged += bool(said.path and said.memory)
     assert charged
 

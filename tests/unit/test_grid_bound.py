@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -14,12 +15,16 @@ from ptxwcet.bounds.grid import (
     BlockKind,
     Dispatch,
     GridForm,
+    Stretch,
     bound_grid,
     bounds_by_residency,
+    chosen_stretch,
+    sums_of,
 )
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.launch_bound import grid_refusal
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -100,9 +105,19 @@ def test_busiest_sub_core_where_that_is_less() -> None:
     assert alone.cycles == 8 * 35
 
 
+def section(slack: int, busiest: int, carried: int = 0, cores: int = 4) -> Stretch:
+    """A section that all sub-cores have the same work in."""
+    others = ((busiest, cores - 1),)
+    return Stretch(1, slack, cores * busiest, busiest, others, carried)
+
+
+def block_of(count: int, *sections: Stretch) -> list[BlockKind]:
+    return [BlockKind(count, *sums_of(sections)[:3], sections)]
+
+
 def test_side_by_side_by_hand() -> None:
     """Without barriers: 7 before the last, one in its slot gave way, 3 others count again."""
-    kinds = [BlockKind(8, 100, 400, 100, meets_barriers=False)]
+    kinds = block_of(8, section(100, 100))
     assert bound_grid(kinds, Dispatch(1, 4)).cycles == (8 + 1 * 3) * 100 + (1 + 1) * 100
     # two SMs: 3 before the last start leave a slot free; then four residents, each counted once
     assert bound_grid(kinds, Dispatch(2, 4)).cycles == 100 + 4 * 100
@@ -110,12 +125,91 @@ def test_side_by_side_by_hand() -> None:
     assert bound_grid(kinds, Dispatch(3, 1)).cycles == 2 * 200 + 200
 
 
+def test_extras_are_those_of_other_sub_cores() -> None:
+    """Beside the busiest sub-core, 100, one that has 7: three times 7, no more than there is."""
+    part = Stretch(1, 100, 107, 100, ((7, 1),))
+    assert bound_grid(block_of(8, part), Dispatch(1, 4)).cycles == 8 * 100 + 3 * 7 + 2 * 100
+    parts = (Stretch(1, 50, 5, 5), Stretch(1, 50, 5, 5), part)  # 2 changes, 2 beside, 3 such
+    assert bound_grid(block_of(3, *parts), Dispatch(1, 3)).cycles == 3 * (110 + 7) + 200
+
+
+def test_classes_differ_from_section_to_section() -> None:
+    """The first section is light, 10 and 100 of slack, the second heavy, 100 and none.
+
+    5 changes of sub-core before the end of the last block, less one; 3 blocks beside.
+    """
+    first, second = section(100, 10), section(0, 100)
+    bound = bound_grid(block_of(8, first, second), Dispatch(1, 4))
+    assert bound.cycles == 8 * (10 + 100) + (2 + 2 - 1) * 3 * 10 + (1 + 1) * 100
+    # what light ones leave behind is slack of heavy ones
+    bound = bound_grid(block_of(8, first, section(0, 100, 5)), Dispatch(1, 4))
+    assert bound.cycles == 8 * (10 + 100 + 5) + (2 + 2 - 1) * 3 * 10 + (1 + 1) * 100
+    assert bound.slack_cycles == 8 * 5 + 2 * 100
+    # where all are heavy nothing is light
+    bound = bound_grid(block_of(8, section(1, 100, 99), section(0, 100, 99)), Dispatch(1, 4))
+    assert bound.cycles == 8 * 201
+
+
+def test_classes_on_several_sms() -> None:
+    """Some SM was given 24 blocks before the last start, 12 in a slot: 23 changes of sub-core.
+
+    Then come two residents, with one more.
+    """
+    bound = bound_grid(block_of(100, section(100, 10), section(0, 100)), Dispatch(4, 2))
+    assert bound.form is GridForm.FEWEST
+    assert bound.cycles == 24 * 110 + 23 * 10 + 12 * 100 + (100 + 2 * 110 + 10)
+    # a section that is run ten times over: as many changes, and extras for each
+    often = replace(section(100, 10), times=10)
+    bound = bound_grid(block_of(100, often), Dispatch(4, 2))
+    assert bound.cycles == 24 * 100 + 119 * 10 + 12 * 1000 + (1000 + 2 * 100 + 9 * 10)
+    often = replace(section(100, 10, cores=2), times=100)  # 400 other sub-cores, of which 297 count
+    assert bound_grid(block_of(4, often), Dispatch(1, 4)).cycles == 4_000 + 99 * 3 * 10 + 10_000
+
+
+def test_extras_are_slack_of_slots_in_the_mean() -> None:
+    """50 blocks with 90 of work and little slack, 50 with much slack and little work.
+
+    On one SM the slots had 99 blocks before the last one, of which the mean counts, with three
+    extras of 9 a section at most, those of the last block's one section left out.
+    """
+    first, second = Stretch(1, 40, 117, 90, ((9, 3),)), Stretch(1, 900, 2, 2)
+    kinds = block_of(50, first) + block_of(50, second)
+    slack = [40 + 3 * 9] * 50 + [900 + 3 * 9] * 50
+    mean = (sum(slack) - slack[-1]) // 4 + slack[-1] - 3 * 9
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 50 * (90 + 2) + mean
+    # on four SMs with a slot each nothing runs beside: no extras
+    assert bound_grid(kinds, Dispatch(4, 1)).form is GridForm.MEAN
+    # on two with four slots: half of each, the rest of the tail, all in parts of the slots
+    bound = bound_grid(kinds, Dispatch(2, 4))
+    tail = 4 * 90 + 900
+    cycles = sum(slack) - slack[-1] + 4 * (slack[-1] - 3 * 9) + 4 * (50 * (90 + 2) + tail)
+    assert (bound.form, bound.cycles) == (GridForm.MEAN, cycles // 8)
+    assert bound.slack_cycles == (50 * (40 + 900) - 900 + 4 * (900 + 900)) // 8
+
+
+def test_blocks_of_which_only_sums_are_known() -> None:
+    """All work on all sub-cores, or slack of each block; where sub-cores share units the former."""
+    kinds = [BlockKind(8, 1_000, 400, 100)]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 8 * 400 + 2 * 1_000
+    assert bound_grid([BlockKind(8, 10, 400, 100)], Dispatch(1, 4)).cycles == 8 * 110
+    kinds = [BlockKind(1, 0, 400), *block_of(8, section(10, 100))]
+    assert bound_grid(kinds, Dispatch(1, 4)).cycles == 9 * 400 + (80 - 10) // 4 + 10
+
+
+def test_one_of_several_ways() -> None:
+    """The most of each figure, and the other sub-cores of all ways."""
+    ways = [(section(7, 3), Stretch(2, 1, 6, 4, ((2, 1),))), (section(8, 1, 6),), ()]
+    others = ((3, 3), (2, 2), (1, 3))
+    assert chosen_stretch(5, ways) == Stretch(5, 9, 24, 11, others, 6, 3)
+
+
 def test_more_blocks_never_take_less() -> None:
-    for sms, slots, meets in product((1, 2, 3, 5), (1, 2, 4), (True, False)):
+    parts = (section(20, 5, 1), section(11, 4, 2))
+    for sms, slots, known in product((1, 2, 3, 5), (1, 2, 4), ((), parts)):
         dispatch = Dispatch(sms, slots, 2, 1)
         before = 0
         for blocks in range(1, 60):
-            bound = bound_grid([BlockKind(blocks, 31, 17, 9, meets)], dispatch)
+            bound = bound_grid([BlockKind(blocks, 31, 36, 9, known)], dispatch)
             assert bound.cycles >= before
             assert min(bound.work_cycles, bound.slack_cycles, bound.tail_cycles) >= 0
             before = bound.cycles
@@ -159,12 +253,12 @@ BARRIER = Barrier(TimedInstruction("A", 1, 0))
 MACHINE = load_machine("orin-ecrts2025")
 
 
-def kind(*classes: tuple[tuple[Node, ...], int]) -> BlockKind:
+def kind(*classes: tuple[tuple[Node, ...], int], machine: Machine = MACHINE) -> BlockKind:
     out, first = [], 0
     for body, warps in classes:
         out.append(WarpClass(WarpProgram(body), tuple(range(first, first + warps))))
         first += warps
-    return block_kind(analyse_block(BlockWorkload(tuple(out), Scoreboard.RAW), MACHINE), 7)
+    return block_kind(analyse_block(BlockWorkload(tuple(out), Scoreboard.RAW), machine), 7)
 
 
 def test_slack_and_work_of_sections() -> None:
@@ -194,11 +288,26 @@ def test_loops_are_not_unrolled() -> None:
     assert (found.slack_cycles, found.work_cycles) == (99 * 10**9, 4 * 10**9)
 
 
-def test_only_blocks_without_barriers_run_side_by_side() -> None:
-    assert not kind(((LOAD, USE), 2)).meets_barriers
-    assert kind(((LOAD, BARRIER, USE), 2)).meets_barriers
-    assert kind(((BlockChoice(1, ((BARRIER,), (USE,))),), 2)).meets_barriers
-    assert not kind(((LOAD, BARRIER, USE), 1)).meets_barriers  # one warp waits for no other
+def test_sections_of_a_block() -> None:
+    """Six warps on four sub-cores: two of them have two warps."""
+    one_core, four = MACHINE, replace(MACHINE, schedulers_per_sm=4)
+    (one,) = kind(((LOAD, USE), 6), machine=four).stretches
+    assert (one.work_cycles, one.busiest_cycles, one.others) == (12, 4, ((4, 1), (2, 1), (2, 1)))
+    (one,) = kind(((LOAD, USE), 6), machine=one_core).stretches
+    assert (one.work_cycles, one.busiest_cycles, one.others) == (12, 12, ())
+    first, again, last = kind(((Repeat(10, (LOAD, BARRIER)), USE), 2)).stretches
+    assert [part.times for part in (first, again, last)] == [1, 9, 1]
+    # the last waits for a load of the others, they for none
+    assert [part.carried_cycles for part in (first, again, last)] == [0, 0, 100]
+    # of two that leave the same register the other one counts
+    late = TimedInstruction("M", 1, 300, (), ("x",))
+    first, second = kind(((LOAD, BARRIER, late, USE), 2)).stretches
+    assert (first.carried_cycles, second.carried_cycles) == (0, 100)
+    choice, last = kind(((BlockChoice(1, ((BARRIER, BARRIER), (USE, BARRIER))),), 2)).stretches
+    assert (choice.sections, last.sections) == (2, 1)
+    # one warp waits for no other
+    (one,) = kind(((LOAD, BARRIER, USE), 1)).stretches
+    assert (one.slack_cycles, one.work_cycles, one.busiest_cycles) == (99, 3, 3)
 
 
 def test_an_early_exit_costs_a_cycle() -> None:

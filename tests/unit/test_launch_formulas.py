@@ -102,7 +102,7 @@ def test_simple_forms_hold_for_every_residency(seed: int) -> None:
         slack, work, sectors = rng.randint(0, 50), rng.randint(0, 50), rng.randint(0, 99)
         busiest = rng.choice((None, rng.randint(0, work)))
         outside = rng.choice((None, rng.randint(0, sectors)))
-        kind = BlockKind(rng.randint(1, 200), slack, work, busiest, True, sectors, outside)
+        kind = BlockKind(rng.randint(1, 200), slack, work, busiest, (), sectors, outside)
         least = rng.randint(1, 6)
         dispatch = Dispatch(
             rng.choice((1, 1, 2, 3, 7)),

@@ -244,7 +244,7 @@ class _Job:
 
                 def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
                     slack, work, busiest, *served = (base + slope * s for base, slope in lines)
-                    kind = BlockKind(blocks, slack, work, busiest, True, *served)
+                    kind = BlockKind(blocks, slack, work, busiest, (), *served)
                     return rules.of_blocks_alike(kind)
 
                 values += carried(solve(parts, numbers.count), numbers)

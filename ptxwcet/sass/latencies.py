@@ -1,9 +1,11 @@
 """Fixed latencies: cycles from an instruction's issue to that of a reader of its result.
 
 They are the least that the vendor's compiler leaves (ptxas 13.0, 2,400 random kernels an
-architecture), equal cell by cell to the tables that NVIDIA gave to Mesa for NAK
-(``sm75_instr_latencies.rs``, ``sm80_instr_latencies.rs``, MIT), and no distance in the machine code
-of the corpus is less. A shorter one would be a wrong program, so the hardware needs no more.
+architecture): a shorter one would be a wrong program, so the hardware needs no more. Those of
+integers, floats, halves and predicates are the tables that NVIDIA gave to Mesa for NAK
+(``sm75_instr_latencies.rs``, ``sm80_instr_latencies.rs``, MIT); what those tables leave open, some
+readers of sm_75 and fp64 of sm_90, is the least that was seen in the corpus, which proves nothing
+there.
 """
 
 from __future__ import annotations

@@ -1,136 +1,317 @@
-"""Bounds of whole launches beside times measured on a Titan V.
+"""Bounds of whole launches beside times that others measured, on each GPU with a table.
 
-    python benchmarks/silicon/compare.py
+    python benchmarks/silicon/compare.py                 # all GPUs: their pages and JSON files
+    python benchmarks/silicon/compare.py rtx4070         # one
+    python benchmarks/silicon/compare.py --keep NAME     # the bounds of now stay as column NAME
 
-Writes ``docs/experiments/silicon-titanv.md`` and ``.json``. Exit code 1 if a bound is below the
-mean that was measured. The bounds depend on the sources alone.
+Each launch is bounded as it ran: a launch file says grid, block, registers, dynamic shared memory,
+scalars and how large the arrays are. A column is a row of ``VARIANTS``: claims of the machine file
+that are others than in the file, so that one sees what each is worth. What a theorem brought that
+no claim switches off is seen beside a column that was kept before it (``kept.json``).
+
+Writes ``docs/experiments/silicon-*.md`` (between their marks) and ``.json``. Exit code 1 if a bound
+is below the mean that was measured, of launches that took longer than the shortest launch does. The
+bounds depend on the sources alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
+import re
 import statistics
 import sys
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import ptxwcet
 from ptxwcet.bounds.launch_bound import LaunchBound
-from ptxwcet.machine.loader import load_machine
+from ptxwcet.bounds.roofline import Roofline
+from ptxwcet.machine.loader import load_machine, machine_files
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "experiments" / "silicon-titanv"
-MACHINE = "titan-v"
-SQUARE = frozenset({"conv2d_3x3", "naive_transpose", "shared_transpose", "matmul_tiled"})
+PAGES = HERE.parents[1] / "docs" / "experiments"
+KEPT = HERE / "kept.json"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A table of measurements, ``NAME.csv``, and the machine file of the GPU.
+
+    ``floor_ms``: the shortest launches that were measured there took so long, whatever they did;
+    0 if nobody says.
+    """
+
+    name: str
+    machine: str
+    floor_ms: float = 0.0
+
+    @property
+    def page(self) -> Path:
+        """The page about it."""
+        return PAGES / f"silicon-{self.name}.md"
+
+    def launches(self) -> list[dict[str, str]]:
+        """The rows of its table."""
+        with (HERE / f"{self.name}.csv").open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A column: what of the machine file is otherwise, as ``table.key`` and a value in TOML.
+
+    ``None`` takes a key out, or a whole table (``"carve_out"``).
+    """
+
+    title: str
+    claims: Mapping[str, str | None] = field(default_factory=dict)
+
+
+GPUS = (Gpu("titanv", "titan-v"), Gpu("rtx4070", "rtx-4070", 0.0086))
+VARIANTS = (Variant("bound"),)
+"""The first is the bound of the page; each more is a column beside it."""
+ROOFLINE = "roofline"
+AT_FLOOR = 1.15
+"""A launch is at its floor if it took less than so many times the shortest."""
+
+# Of each kernel: its parameters in order. Arrays by their elements, scalars by a column of the row.
+_IN, _OUT = ("rows * columns",) * 2
+PARAMETERS: dict[str, dict[str, str]] = {
+    "conv2d_3x3": {"in": _IN, "weights": "9", "out": _OUT, "rows": "", "columns": ""},
+    "matmul_tiled": {**dict.fromkeys("ABC", "rows * columns"), "N": ""},
+    "naive_transpose": {"in": _IN, "out": _OUT, "rows": "", "columns": ""},
+    "reduce_sum": {"in": "elements", "out": "blocks", "N": ""},
+    "saxpy": {**dict.fromkeys("ABC", "elements"), "a": "", "N": ""},
+    "shared_transpose": {"in": _IN, "out": _OUT, "rows": "", "columns": ""},
+    "vector_add": {**dict.fromkeys("ABC", "elements"), "N": ""},
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A launch: milliseconds measured and bounded, and the parts of the bound in percent."""
+    """A launch: measured, bounded, by column, and its roofline, in milliseconds.
+
+    The first of ``VARIANTS`` is the bound, of which are ``without_memory``, the ratio if the memory
+    of the GPU took no time, and ``memory``, its share in percent. ``is_at_floor``: it took hardly
+    longer than the shortest launch.
+    """
 
     kernel: str
     size: str
     grid: str
     measured_ms: float
-    bound_ms: float
-    ratio: float
+    bounds_ms: dict[str, float]
+    roofline_ms: float
     without_memory: float
-    work: float
-    latency: float
     memory: float
+    is_at_floor: bool
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The bounds by column, and the roofline, in milliseconds."""
+        return {**self.bounds_ms, ROOFLINE: self.roofline_ms}
+
+    def ratio(self, title: str) -> float:
+        """How many times the measurement a column is."""
+        return round(self.times[title] / self.measured_ms, 2)
 
 
-def launches() -> list[dict[str, str]]:
-    """The rows of the table of measurements."""
-    with (HERE / "titanv.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def compared(row: dict[str, str]) -> Row:
-    """A launch, bounded."""
+def launch_file(row: Mapping[str, str]) -> str:
+    """The launch of a row, as it ran: the shared memory of reduce_sum is what the launch gives."""
     name, blocks = row["kernel"], int(row["grid_blocks"])
-    block = tuple(map(int, row["block"].split("x")))
-    if name in SQUARE:
-        across = -(-int(row["columns"]) // block[0])
-        grid: tuple[int, ...] = (across, blocks // across)
-        size = f"{row['rows']} x {row['columns']}"
-    else:
-        grid, size = (blocks,), f"{int(row['elements']):,}"
-    if name == "matmul_tiled":
-        params = {"N": int(row["rows"])}
-    elif name in SQUARE:
-        params = {"rows": int(row["rows"]), "columns": int(row["columns"])}
-    else:
-        params = {"N": int(row["elements"])}
-    found = ptxwcet.bound(
-        HERE / f"{name}.ptx",
-        block=block,
-        grid=grid,
-        params=params,
-        machine=MACHINE,
-        registers=int(row["registers_per_thread"]),
-    )
-    launch = found.analysis.launch_bound
-    assert isinstance(launch, LaunchBound), "the launch is bounded"
-    parts, cycles = launch.bound, launch.claim.cycles
-    clock = load_machine(MACHINE).clock_mhz
-    bound_ms = cycles / clock / 1000
-    measured = float(row["mean_ms"])
+    block = [int(one) for one in row["block"].split("x")]
+    grid = [blocks]
+    numbers = {key: int(row[key]) for key in ("elements", "rows", "columns") if row[key]}
+    if "columns" in numbers:
+        across = -(-numbers["columns"] // block[0])
+        grid = [across, blocks // across]
+    numbers |= {"blocks": blocks, "N": numbers.get("rows", numbers["elements"])}
+    lines = [f"kernel = '{name}'", f"grid = {grid}", f"block = {block}"]
+    lines.append(f"registers_per_thread = {row['registers_per_thread']}")
+    if name == "reduce_sum":
+        lines.append(f"dynamic_shared_bytes = {row['shared_bytes']}")
+    lines.append("[arguments]")
+    for parameter, elements in PARAMETERS[name].items():
+        if elements:
+            count = 1
+            for factor in elements.split(" * "):
+                count *= numbers[factor] if factor in numbers else int(factor)
+            lines.append(f"{parameter} = {{ shape = {count}, dtype = 'float32', init = 'zeros' }}")
+        else:
+            lines.append(f"{parameter} = {numbers.get(parameter, 2.0)}")
+    return "\n".join(lines) + "\n"
 
-    def share(part: int) -> float:
-        return round(100 * part / cycles, 1)
 
-    return Row(
-        name,
-        size,
-        "x".join(map(str, grid)),
-        measured,
-        round(bound_ms, 6),
-        round(bound_ms / measured, 2),
-        round((cycles - parts.memory_cycles) / clock / 1000 / measured, 2),
-        share(parts.work_cycles + parts.tail_cycles),
-        share(parts.slack_cycles),
-        share(parts.memory_cycles),
-    )
+def with_claims(text: str, claims: Mapping[str, str | None]) -> str:
+    """The text of a machine file with other claims; tables that it lacks come at its end."""
+    for place, value in claims.items():
+        table, _, key = place.partition(".")
+        head = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
+        old = "" if head is None else head[0]
+        lines = [] if not key else [one for one in old.splitlines(True) if _key(one) != key]
+        if key and not lines:
+            lines = [f"[{table}]\n"]
+        if value is not None:
+            lines.insert(1, f"{key} = {value}\n")
+        new = "".join(lines)
+        text = f"{text}\n{new}" if head is None else text.replace(old, new, 1)
+    return text
+
+
+def _key(line: str) -> str:
+    return line.partition("=")[0].strip()
+
+
+def bounded(row: Mapping[str, str], machine: Path | str, folder: Path) -> ptxwcet.Bound:
+    """The bound of a launch, as it ran."""
+    path = folder / "launch.toml"
+    path.write_text(launch_file(row), encoding="utf-8")
+    return ptxwcet.bound(HERE / f"{row['kernel']}.ptx", launch=path, machine=machine)
+
+
+def compared(gpu: Gpu, kept: Mapping[str, Sequence[float]]) -> list[Row]:
+    """The launches of a GPU, under each variant."""
+    clock, rows = load_machine(gpu.machine).clock_mhz, []
+    source = machine_files(gpu.machine)[0].read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        machines = []
+        for number, variant in enumerate(VARIANTS):
+            path = folder / f"machine-{number}.toml"
+            path.write_text(with_claims(source, variant.claims), encoding="utf-8")
+            machines.append(path if variant.claims else gpu.machine)
+        for number, launch in enumerate(gpu.launches()):
+            found = [bounded(launch, machine, folder) for machine in machines]
+            measured = float(launch["mean_ms"])
+            launched, roofline = found[0].analysis.launch_bound, found[0].roofline
+            assert isinstance(launched, LaunchBound)
+            assert isinstance(roofline, Roofline)
+            cycles, memory = launched.claim.cycles, launched.bound.memory_cycles
+            times = {title: each[number] for title, each in kept.items()}
+            times |= {
+                variant.title: (one.launch_cycles or 0) / clock / 1000
+                for variant, one in zip(VARIANTS, found, strict=True)
+            }
+            numbers = [launch[key] for key in ("rows", "columns") if launch[key]]
+            rows.append(
+                Row(
+                    launch["kernel"],
+                    " x ".join(numbers) or f"{int(launch['elements']):,}",
+                    "x".join(map(str, found[0].analysis.launch.grid or ())),
+                    measured,
+                    {title: round(time, 6) for title, time in times.items()},
+                    round(roofline.cycles / clock / 1000, 6),
+                    round((cycles - memory) / clock / 1000 / measured, 2),
+                    round(100 * memory / cycles, 1),
+                    measured < AT_FLOOR * gpu.floor_ms,
+                )
+            )
+    return rows
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's: how far two figures order the same things alike, from -1 to 1."""
+    return statistics.correlation(_ranks(first), _ranks(second))
+
+
+def _ranks(numbers: Sequence[float]) -> list[float]:
+    """The place of each in ascending order; of equal ones the mean."""
+    ordered = sorted(numbers)
+    return [ordered.index(one) + (ordered.count(one) - 1) / 2 for one in numbers]
+
+
+def summary_of(rows: Sequence[Row]) -> dict[str, dict[str, int | float]]:
+    """What is true of each column: ratios, how many are below 1, and how well it orders times."""
+    measured = [row.measured_ms for row in rows]
+    found = {}
+    for title in rows[0].times:
+        ratios = [row.ratio(title) for row in rows]
+        below = [row for row in rows if row.ratio(title) < 1]
+        found[title] = {
+            "least": min(ratios),
+            "median": round(statistics.median(ratios), 2),
+            "largest": max(ratios),
+            "below 1": len(below),
+            "below 1 above the floor": sum(not row.is_at_floor for row in below),
+            "rank correlation": round(
+                rank_correlation([row.times[title] for row in rows], measured), 3
+            ),
+        }
+    return found
+
+
+def table_of(rows: Sequence[Row]) -> list[str]:
+    """The summary and the table of a page."""
+    summary = summary_of(rows)
+    names = [*next(iter(summary.values()))]
+    of = f"of {len(rows)} launches"
+    lines = ["", f"| {of} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
+    for title, figures in summary.items():
+        what = "roofline (an estimate)" if title == ROOFLINE else title
+        cells = (f"{one:.2f}" if isinstance(one, float) else str(one) for one in figures.values())
+        lines.append(f"| {what} / measured | {' | '.join(cells)} |")
+    titles = [*rows[0].times]
+    ratios = "".join(f" {title} / measured |" for title in titles)
+    lines += [
+        "",
+        f"| kernel | size | measured ms | bound ms |{ratios} without memory | memory |",
+        f"|---|--:|--:|--:|{'--:|' * len(titles)}--:|--:|",
+    ]
+    for row in rows:
+        mark = " †" if row.is_at_floor else ""
+        ratios = " | ".join(f"{row.ratio(title):.2f}" for title in titles)
+        lines.append(
+            f"| {row.kernel} | {row.size} | {row.measured_ms:.4f}{mark} | "
+            f"{row.bounds_ms[VARIANTS[0].title]:.4f} | {ratios} | {row.without_memory:.2f} | "
+            f"{row.memory:.0f} % |"
+        )
+    if any(row.is_at_floor for row in rows):
+        lines += ["", "† at the floor: hardly longer than the shortest launch that was measured."]
+    return [*lines, ""]
+
+
+def write(gpu: Gpu, rows: Sequence[Row]) -> None:
+    """The page, between its marks, and the JSON file beside it."""
+    data = {"machine": gpu.machine, **summary_of(rows), "rows": [asdict(row) for row in rows]}
+    text = json.dumps(data, indent=1) + "\n"
+    gpu.page.with_suffix(".json").write_text(text, encoding="utf-8")
+    head, _, rest = gpu.page.read_text(encoding="utf-8").partition("<!-- table -->")
+    _, _, tail = rest.partition("<!-- end -->")
+    table = "\n".join(table_of(rows))
+    page = f"{head}<!-- table -->\n{table}\n<!-- end -->{tail}"
+    gpu.page.write_text(page, encoding="utf-8")
 
 
 def main() -> int:
-    """Bounds all launches and writes the page."""
-    rows = [compared(row) for row in launches()]
-    ratios = [row.ratio for row in rows]
-    summary = {
-        "launches": len(rows),
-        "below 1": sum(one < 1 for one in ratios),
-        "median": round(statistics.median(ratios), 2),
-        "largest": max(ratios),
-        "below 1 without the memory server": sum(row.without_memory < 1 for row in rows),
-    }
-    data = {**summary, "rows": [asdict(row) for row in rows]}
-    PAGE.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    page = PAGE.with_suffix(".md")
-    text = page.read_text(encoding="utf-8") if page.exists() else "<!-- table -->\n<!-- end -->\n"
-    head, _, rest = text.partition("<!-- table -->")
-    _, _, tail = rest.partition("<!-- end -->")
-    table = "\n".join(_table(rows))
-    page.write_text(f"{head}<!-- table -->\n{table}\n<!-- end -->{tail}", encoding="utf-8")
-    print(summary)
-    return 1 if summary["below 1"] else 0
-
-
-def _table(rows: list[Row]) -> list[str]:
-    lines = [
-        "",
-        "| kernel | size | measured ms | bound ms | bound / measured | without memory | memory |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for one in rows:
-        lines.append(
-            f"| {one.kernel} | {one.size} | {one.measured_ms:.4f} | "
-            f"{one.bound_ms:.4f} | {one.ratio:.2f} | {one.without_memory:.2f} | "
-            f"{one.memory:.0f} % |"
-        )
-    return [*lines, ""]
+    """Bounds all launches and writes the pages."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    names = [gpu.name for gpu in GPUS]
+    parser.add_argument("gpu", nargs="?", choices=names, help="all, if none is named")
+    parser.add_argument("--keep", metavar="NAME", help="keep the bounds of now as this column")
+    asked = parser.parse_args()
+    kept: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))
+    is_good = True
+    for gpu in GPUS:
+        if asked.gpu not in (None, gpu.name):
+            continue
+        columns = kept.setdefault(gpu.name, {})
+        if asked.keep:
+            columns[asked.keep] = [row.bounds_ms[VARIANTS[0].title] for row in compared(gpu, {})]
+            continue
+        rows = compared(gpu, columns)
+        write(gpu, rows)
+        summary = summary_of(rows)
+        print(gpu.name, json.dumps(summary, indent=1))
+        bounds = (one for title, one in summary.items() if title != ROOFLINE)
+        is_good &= not any(one["below 1 above the floor"] for one in bounds)
+    if asked.keep:
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

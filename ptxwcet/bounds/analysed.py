@@ -8,6 +8,7 @@ from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE
 from ptxwcet.bounds.outcome import BlockBound, Outcome
+from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import Assumption, Refusal
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch, PlacedFacts
@@ -46,7 +47,8 @@ class KernelAnalysis(OnFlow):
     ``launch_bound``: how long the whole launch takes, or why that is open; None without a grid.
     ``others``: the pieces under other choices of the facts that are stated, of which each covers
     all blocks of the launch too; ``of_launch`` are those on which ``launch_bound`` rests.
-    ``leaves_out``: ``pieces`` are for some facts left out.
+    ``roofline``: an estimate of the launch, where it is bounded. ``leaves_out``: ``pieces`` are for
+    some facts left out.
     """
 
     flow: ControlFlow
@@ -58,6 +60,7 @@ class KernelAnalysis(OnFlow):
     of_launch: tuple[AnalysedPiece, ...] = ()
     others: tuple[tuple[AnalysedPiece, ...], ...] = ()
     leaves_out: bool = False
+    roofline: Roofline | None = None
 
     @property
     def worst(self) -> AnalysedPiece:

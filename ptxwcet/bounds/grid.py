@@ -373,7 +373,7 @@ class _Classed:
     def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch, is_heavy: _Heavy) -> None:
         self.slots = dispatch.resident_blocks
         rows = []
-        others = [(0, 0)]
+        others: list[tuple[int, int, int]] = []
         for kind in kinds:
             pieces = kind.stretches or (_as_one(kind),)
             light = [one for one in pieces if not is_heavy(one)]
@@ -383,10 +383,11 @@ class _Classed:
             x, least = slack + dispatch.delay_cycles, least + always
             rows.append((kind.count, x, always, busiest + least, work + least, sections + more))
             for one in light:
-                others += [(cycles, n * one.times * kind.count) for cycles, n in one.others]
+                others += [(cycles, n * one.times, kind.count) for cycles, n in one.others]
         blocks = sum(kind.count for kind in kinds)
-        self.others = _Largest(others)
-        self.each = self.others.most * (min(self.slots, blocks) - 1)  # extras of a section, at most
+        self.others = sorted(others, reverse=True)
+        most = max((cycles for cycles, _, _ in others), default=0)
+        self.each = most * (min(self.slots, blocks) - 1)  # extras of a section, at most
 
         def largest(place: int) -> _Largest:
             return _Largest([(row[place], row[0]) for row in rows])
@@ -396,9 +397,20 @@ class _Classed:
         # slack, and extras of every section
         self.evened = _Largest([(row[1] + self.each * row[5], row[0]) for row in rows])
 
+    def extras(self, blocks: int, numbers: int) -> int:
+        """The sum of so many of the others of ``blocks`` blocks, the largest of any."""
+        total = 0
+        for cycles, n, count in self.others:
+            taken = min(n * min(count, blocks), numbers)
+            total += taken * cycles
+            numbers -= taken
+            if not numbers:
+                break
+        return total
+
     def charged(self, blocks: int, switches: int) -> _Span:
         """What so many blocks count for, in whatever slots, with so many changes of sub-core."""
-        extras = self.others.of(switches * (min(self.slots, blocks) - 1))
+        extras = self.extras(blocks, switches * (min(self.slots, blocks) - 1))
         least = min(self.summed.of(blocks), self.busiest.of(blocks) + extras)
         always = self.always.of(blocks)
         return _Span(least - always, always)

@@ -87,6 +87,9 @@ def compute_occupancy(resources: BlockResources, machine: Machine) -> Occupancy:
     short = [row.resource for row in by_resource if row.blocks == 0]
     if resources.threads > limits.threads_per_block:
         short.append(f"threads (at most {limits.threads_per_block} a block)")
+    if resources.shared_bytes > limits.shared_bytes_per_block:
+        short = [one for one in short if one != "shared memory"]
+        short.append(f"shared memory (at most {limits.shared_bytes_per_block:,} bytes a block)")
     if short:
         raise _does_not_fit(resources, machine, short)
     resident = min(row.blocks for row in by_resource if row.blocks is not None)
@@ -140,7 +143,7 @@ def _rounded_up(amount: int, unit: int) -> int:
 
 
 def _does_not_fit(resources: BlockResources, machine: Machine, short: list[str]) -> PtxwcetError:
-    asked = f"{resources.threads} threads, {resources.shared_bytes} bytes of shared memory"
+    asked = f"{resources.threads} threads, {resources.shared_bytes:,} bytes of shared memory"
     if resources.registers_per_thread:
         asked += f", {resources.registers_per_thread} registers a thread"
     return PtxwcetError(
@@ -148,7 +151,9 @@ def _does_not_fit(resources: BlockResources, machine: Machine, short: list[str])
             "PW316",
             f"an SM of {machine.name} cannot hold one block of this launch: {', '.join(short)}",
             notes=(f"the block asks for {asked}",),
-            help="launch smaller blocks, or choose another machine",
+            help=_MORE_SHARED
+            if resources.shared_bytes > machine.limits.shared_bytes_per_block
+            else "launch smaller blocks, or choose another machine",
         )
     )
 
@@ -196,8 +201,14 @@ def schedule_waves(blocks: int, sms: int, occupancy: Occupancy) -> WaveSchedule:
     return WaveSchedule(blocks, sms, occupancy.resident_blocks, occupancy.warps_per_block)
 
 
+_MORE_SHARED = (
+    "let the launch ask for less shared memory; if the host allows its kernel more "
+    "(cudaFuncAttributeMaxDynamicSharedMemorySize), take a machine file that says so: "
+    "shared_bytes_per_block in [limits]"
+)
 _OPTION = "--resident-blocks"
 _SAYING_REGISTERS = "--registers"
+_SAYING_SHARED = "--dynamic-shared"
 _MOST_STATIC_SHARED = 48 << 10
 _LEAST_BEFORE_DYNAMIC = 16
 """Static shared memory is rounded up to a multiple of this where the module has dynamic one."""
@@ -270,10 +281,10 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
     least = _least(block, machine, registers)
     if block.dynamic_shared_bytes is None and block.names_dynamic:
         least = 1
-        unknown.append("--launch")
+        unknown.append(_SAYING_SHARED)
     elif block.dynamic_shared_bytes is None:
         text = "the launch asks for no shared memory beside the kernel's variables"
-        assumptions.append(assumed("no-dynamic-shared-memory", text, "no --launch"))
+        assumptions.append(assumed("no-dynamic-shared-memory", text, f"no {_SAYING_SHARED}"))
     is_open = least < most.resident_blocks
     return Residency(
         least,

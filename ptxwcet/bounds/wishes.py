@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 _MOST = 1024
+_RANGES = {
+    **dict.fromkeys(("sms", "resident_blocks", "registers"), (1, _MOST)),
+    "dynamic_shared": (0, MOST_DYNAMIC_SHARED),
+}
+"""What is said in numbers, by its name: the least and the most that it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +19,8 @@ class GridWishes:
     """What a user says of the grid. None: as the machine file, launch file or ``.maxnreg`` says.
 
     ``registers_source`` is who says ``registers``. ``co_runner``: others move at most so many bytes
-    through the memory of the GPU at once, and GB a second, as ``"65536,20"``.
+    through the memory of the GPU at once, and GB a second, as ``"65536,20"``. ``dynamic_shared``:
+    bytes of shared memory that the launch gives a block beside the kernel's variables.
     """
 
     sms: int | None = None
@@ -22,12 +29,12 @@ class GridWishes:
     launch_gap_cycles: int = 0
     registers_source: str = "--registers"
     co_runner: str | None = None
+    dynamic_shared: int | None = None
 
     @property
     def numbers(self) -> dict[str, int]:
         """What is said in numbers, by its name."""
-        names = ("sms", "resident_blocks", "registers")
-        return {one: getattr(self, one) for one in names if getattr(self, one) is not None}
+        return {one: getattr(self, one) for one in _RANGES if getattr(self, one) is not None}
 
 
 ANY_GRID = GridWishes()
@@ -40,8 +47,9 @@ def require_use(wishes: GridWishes, *others: str, has_grid: bool) -> None:
     PW327; ``others`` is what else is said, for its message. Cost: constant.
     """
     for name, number in wishes.numbers.items():
-        if not 1 <= number <= _MOST:
-            message = f"{name} {number} is no whole number from 1 to {_MOST:,}"
+        least, most = _RANGES[name]
+        if not least <= number <= most:
+            message = f"{name} {number} is no whole number from {least} to {most:,}"
             raise PtxwcetError(Diagnostic("PW327", message, help=f"leave {name} out, or count"))
     if has_grid:
         return

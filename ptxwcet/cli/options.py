@@ -25,7 +25,7 @@ from ptxwcet.cli.paths import (
     InputFile,
     is_number,
 )
-from ptxwcet.flow.launch import parse_dim3
+from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, parse_dim3
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.budgets import Budget, NotABudget, parse_budget
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
@@ -150,6 +150,13 @@ REGISTERS: Option = click.option(
     help="Registers of a thread: a number, what ptxas -v printed or a cubin, or ask the ptxas on "
     "the PATH.  [default: those of the launch file]",
 )
+DYNAMIC_SHARED: Option = click.option(
+    "--dynamic-shared",
+    type=click.IntRange(0, MOST_DYNAMIC_SHARED),
+    metavar="BYTES",
+    help="Shared memory that the launch gives a block beside the kernel's variables.  [default: "
+    "that of the launch file]",
+)
 CO_RUNNER: Option = click.option(
     "--co-runner",
     metavar="BYTES,GB/S",
@@ -259,7 +266,7 @@ makespan_options = all_of(
     UNKNOWN_OPCODES,
 )
 """The options of an analysis of no time, of a file or of a kernel string."""
-gpu_options = all_of(SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS)
+gpu_options = all_of(SMS, RESIDENT_BLOCKS, CO_RUNNER, REGISTERS, DYNAMIC_SHARED)
 """What says which SMs a launch has, and how many blocks each holds."""
 machine_options = all_of(*_MACHINE)
 """What says which machine, for a command that takes its launch from a launch file."""

@@ -27,6 +27,7 @@ def request_from(
     resident_blocks: int | None = None,
     registers: str | None = None,
     co_runner: str | None = None,
+    dynamic_shared: int | None = None,
     **given: Any,
 ) -> Request:
     """The shared options as a request; those in ``given`` are called as its fields are.
@@ -58,7 +59,11 @@ def request_from(
         memory_latency_cycles=mem_latency,
         unknown_at_worst=on_unknown == "worst",
         text=text,
-        gpu=GridWishes(sms, resident_blocks, number_of(registers), co_runner=co_runner),
+        gpu=GridWishes(
+            *(sms, resident_blocks, number_of(registers)),
+            co_runner=co_runner,
+            dynamic_shared=dynamic_shared,
+        ),
         ptxas_info=None if registers == ASK_PTXAS or is_number(registers or "0") else registers,
         asks_ptxas=registers == ASK_PTXAS,
         links=links,

@@ -65,6 +65,13 @@ class ArraySource:
     values: tuple[int | float, ...] = ()
     file: Path | None = None
 
+    @property
+    def size_bytes(self) -> int | None:
+        """The bytes of the array, None of a file, which is read for that."""
+        if self.file is not None:
+            return None
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
     def build(self) -> Array:
         """The array: C-contiguous, native byte order, newly allocated. Cost: linear in its size.
 

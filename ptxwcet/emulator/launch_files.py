@@ -29,7 +29,7 @@ from ptxwcet.emulator.launch_model import (
     locate,
     read_toml,
 )
-from ptxwcet.flow.launch import Dim3
+from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -49,20 +49,24 @@ _KEYS = (
     "variables",
     "expected",
 )
-_MOST_SHARED = 1 << 20  # bytes: above any device
 _MOST_REGISTERS = 1024  # above any device
+_POINTERS = ("u64", "s64", "b64")  # types of parameters that may be pointers
 _TOLERANCES = ("relative", "absolute")
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 
 
-def read_launch_file(path: str, module: Module, cuda_names: CudaNames) -> LaunchFile:
+def read_launch_file(
+    path: str, module: Module, cuda_names: CudaNames, *, of_bound: bool = False
+) -> LaunchFile:
     """The launch file at ``path``, checked against the kernels of ``module``.
+
+    ``of_bound``: nothing is run, so pointers and floats need no arguments.
 
     Raises PtxwcetError with all problems found. Cost: linear in the file.
     """
     file, data = read_toml(path)
-    reader = _Reader(file, module)
+    reader = _Reader(file, module, of_bound)
     launch = reader.read(data, cuda_names)
     if reader.problems or launch is None:
         raise PtxwcetError(reader.problems)
@@ -72,9 +76,10 @@ def read_launch_file(path: str, module: Module, cuda_names: CudaNames) -> Launch
 class _Reader:
     """Reads one file and collects its problems."""
 
-    def __init__(self, file: SourceFile, module: Module) -> None:
+    def __init__(self, file: SourceFile, module: Module, of_bound: bool) -> None:
         self.file = file
         self.module = module
+        self._of_bound = of_bound
         self.folder = Path(file.name).parent
         self.problems: list[Diagnostic] = []
 
@@ -163,9 +168,10 @@ class _Reader:
 
     def _shared(self, value: object) -> int:
         """The size of ``extern __shared__`` memory."""
-        if type(value) is int and 0 <= value <= _MOST_SHARED:
+        if type(value) is int and 0 <= value <= MOST_DYNAMIC_SHARED:
             return value
-        message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {_MOST_SHARED}"
+        most = MOST_DYNAMIC_SHARED
+        message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {most}"
         self.report("PW424", message, ("", "dynamic_shared_bytes"), None)
         return 0
 
@@ -208,13 +214,22 @@ class _Reader:
                     span = locate(self.file, *place)
                     read = self._value_of(parameter, value, span)
                     given[parameter.index] = LaunchArgument(parameter, name, read, span)
-        missing = [p for p in kernel.parameters if p.index not in seen]
+        missing = [p for p in kernel.parameters if p.index not in seen and self._is_needed(p)]
         if missing and len(self.problems) == before:
             shown = "; ".join(_describe(p, names) for p in missing)
             message = f"no argument for {shown}"
             at = ("", "arguments") if "arguments" in data else ("", "kernel")
-            self.report("PW423", message, at, f"give all parameters of {kernel.readable}")
+            remedy = f"give all parameters of {kernel.readable}"
+            if not self._of_bound:
+                remedy += ": only a bound does without arrays and floats"
+            self.report("PW423", message, at, remedy)
         return tuple(given[index] for index in sorted(given))
+
+    def _is_needed(self, parameter: Parameter) -> bool:
+        """Whether a parameter needs an argument; of what may be a pointer, a bound needs none."""
+        if not self._of_bound or parameter.is_array:
+            return True
+        return not parameter.type.startswith("f") and parameter.type not in _POINTERS
 
     def _value_of(
         self, parameter: Parameter, value: object, span: Span | None
@@ -225,7 +240,7 @@ class _Reader:
         if "value" in value and "init" not in value:
             return _typed_scalar(parameter, value)
         source = array_source(value, self.folder, span)
-        if not parameter.is_array and kind not in ("u64", "s64", "b64"):
+        if not parameter.is_array and kind not in _POINTERS:
             raise Malformed(
                 f"an array does not fit a scalar parameter of type .{kind}",
                 "give a number",

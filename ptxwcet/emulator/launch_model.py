@@ -116,7 +116,7 @@ class OutputCheck:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A checked launch file. ``arguments`` are in parameter order.
+    """A checked launch file. ``arguments`` are in parameter order: of a file that is to be run all.
 
     ``registers_per_thread`` is what the compiler said, None if the file does not tell.
     """
@@ -145,7 +145,10 @@ class LaunchFile:
         return str(locate(self.file, "", key) or self.file.name)
 
     def argument_place(self, parameter: str) -> str:
-        """``file:line:col`` of the argument of a parameter, by PTX name, for messages about it."""
+        """``file:line:col`` of the argument of a parameter, by PTX name, for messages about it.
+
+        Raises KeyError if it has none.
+        """
         spans = {argument.parameter.name: argument.span for argument in self.arguments}
         return str(spans[parameter] or self.file.name)
 
@@ -157,13 +160,23 @@ class LaunchFile:
         return tuple(_value(argument) for argument in self.arguments)
 
     def array_bytes(self, parameter: str) -> int:
-        """The bytes of the array that a pointer, by PTX name, leads to; 0 for what is no array.
+        """The bytes of the array that a pointer, by PTX name, leads to; 0 if none is given.
 
         Raises PtxwcetError (PW420, PW425). Cost: linear in the array.
         """
         sources = {argument.parameter.name: argument.value for argument in self.arguments}
-        source = sources[parameter]
+        source = sources.get(parameter)
         return source.build().nbytes if isinstance(source, ArraySource) else 0
+
+    @property
+    def sizes_of_arrays(self) -> dict[str, int]:
+        """The bytes of the arrays that pointers lead to, by PTX name, where no file says them."""
+        pairs = (
+            (argument.parameter.name, argument.value.size_bytes)
+            for argument in self.arguments
+            if isinstance(argument.value, ArraySource) and not argument.parameter.is_array
+        )
+        return {name: size for name, size in pairs if size is not None}
 
     def variable_bytes(self) -> dict[str, bytes]:
         """The bytes of the module variables given, by name. Raises PtxwcetError (PW420, PW425)."""

@@ -56,6 +56,7 @@ class BoundArguments(LaunchArguments, total=False):
     sms: int | None
     registers: int | None
     resident_blocks: int | None
+    dynamic_shared: int | None
     ptxas_info: File | None
     co_runner: str | None
     policy: str | None
@@ -189,6 +190,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("plan", "cache", "output"), _FILE),
     "link": (_are_files, "the path of a file, or a list of them, is wanted"),
     **dict.fromkeys(("memory_latency", "sms", "registers", "resident_blocks"), _WHOLE),
+    "dynamic_shared": _WHOLE,
     "on_unknown": _one_of(REFUSE, WORST),
     "method": (
         lambda value: value in names_to_report(),

@@ -69,8 +69,9 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
     place of its own, and ``on_unknown="worst"`` charges opcodes without a row its slowest. With a
     ``grid`` the whole launch is bounded, on ``sms`` of the machine's SMs (all) that hold
     ``resident_blocks`` blocks each, or what ``registers`` a thread leave room for (any number that
-    is possible); ``ptxas_info`` is a file of ptxas that says the registers, ``co_runner`` what
-    others move through the memory meanwhile: ``"65536,20"``, bytes at once and GB a second.
+    is possible) and ``dynamic_shared``, bytes of shared memory that the launch gives a block;
+    ``ptxas_info`` is a file of ptxas that says the registers, ``co_runner`` what others move
+    through the memory meanwhile: ``"65536,20"``, bytes at once and GB a second.
 
     ``policy`` is a known warp scheduler; with ``method="scheduled"`` the length of its run is the
     bound. Each is what the option of that name is to ``ptxwcet bound``.
@@ -278,6 +279,7 @@ def _request(source: object, **given: Unpack[BoundArguments]) -> Request:
             *(given.get("sms"), given.get("resident_blocks"), given.get("registers")),
             registers_source="registers=",
             co_runner=given.get("co_runner"),
+            dynamic_shared=given.get("dynamic_shared"),
         ),
         ptxas_info=_path(given.get("ptxas_info")),
         links=links,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.text import render_text
@@ -81,7 +82,7 @@ class Bound:
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
     ``launch_cycles`` are those of the whole launch, ``launch_guarantee`` and ``launch_assumptions``
-    what they are worth.
+    what they are worth, and ``roofline`` is an estimate beside them.
     """
 
     analysis: KernelAnalysis
@@ -135,6 +136,11 @@ class Bound:
         """The keys of what the bound of the launch rests on."""
         claim = self._launch_claim
         return () if claim is None else tuple(one.key for one in claim.assumptions)
+
+    @property
+    def roofline(self) -> Roofline | None:
+        """What the busiest resource takes for the launch: an estimate, no bound; None without."""
+        return self.analysis.roofline
 
     @property
     def _launch_claim(self) -> TimingClaim | None:

@@ -9,7 +9,7 @@ from typing import Any
 from ptxwcet.claims import AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS
-from ptxwcet.machine.model import Evidence, TimingMeaning
+from ptxwcet.machine.model import Evidence, Reader, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
@@ -35,7 +35,9 @@ _SCALARS: Mapping[str, type] = {
     "schedulers_per_sm": int,
     "clock_mhz": int,
     "memory_latency_cycles": int,
+    "compute_capability": str,
 }
+_OPTIONAL_SCALARS = ("extends", "compute_capability")
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
 _OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "carve_out", "makespan")
 _LETTERS = ("L", "C")
@@ -96,7 +98,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "timings": tuple(kind.value for kind in TimingMeaning),
 }
 _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
-_OPTIONAL_KEYS = ("upper",)
+_SWITCHES = ("upper", "stalls")
+_OPTIONAL_KEYS = (*_SWITCHES, "readers")
+_READERS = tuple(reader.value for reader in Reader)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
 _FIGURE_KEYS = ("value", "evidence", "source")
@@ -149,6 +153,9 @@ class Checker:
                 self.report("PW306", f"{key} must be {allowed}, not {value!r}", ("", key))
             elif key in _RANGES:
                 self._integer(value, _RANGES[key], key, ("", key))
+            elif key == "compute_capability" and not re.fullmatch(r"[1-9][0-9]?\.[0-9]", value):
+                message = f"compute_capability must be like '8.9', not {value!r}"
+                self.report("PW306", message, ("", key))
         self._schema(data.get("schema"))
         for name, value in _entries(data, "ops"):
             self._op(name, value)
@@ -176,7 +183,7 @@ class Checker:
     def check_whole(self, data: Table) -> None:
         """Checks of the file over the one that it extends: is all there, do references hold?"""
         for key in (*_SCALARS, *_TABLES):
-            if key != "extends" and key not in data:
+            if key not in _OPTIONAL_SCALARS and key not in data:
                 self.report("PW306", f"{key} is missing", ("", key))
         for name in LIMITS:
             if name not in data.get("limits", {}):
@@ -201,6 +208,11 @@ class Checker:
                     f"declared units: {listed}",
                 )
             self._source(name, timing, data.get("sources", {}), ("ops", name))
+            exact = data.get("timings") == TimingMeaning.EXACT.value
+            if exact and isinstance(timing, dict) and "readers" in timing:
+                message = f"op class {name}: readers are for a file of upper timings"
+                help = 'a result is charged for its slowest reader: say timings = "upper"'
+                self.report("PW306", message, ("ops", name), help)
         for table, known_figures in FIGURES.items():
             for name in known_figures if table in data else ():
                 if name not in data[table]:
@@ -264,14 +276,18 @@ class Checker:
                 self.report("PW306", message, place)
             return
         for key in timing:
-            if key not in _TIMING_KEYS + _OPTIONAL_KEYS:
-                listed = f"{nearest(key, _TIMING_KEYS)}known: {', '.join(_TIMING_KEYS)}"
+            known = _TIMING_KEYS + _OPTIONAL_KEYS
+            if key not in known:
+                listed = f"{nearest(key, known)}known: {', '.join(known)}"
                 self.report("PW305", f"op class {name}: unknown key {key}", place, listed)
         for key in _TIMING_KEYS:
             if key not in timing:
                 self.report("PW306", f"op class {name}: {key} is missing", place)
-        if not _has_type(timing.get("upper", False), bool):
-            self.report("PW306", f"op class {name}: upper must be true or false", place)
+        for key in _SWITCHES:
+            if not _has_type(timing.get(key, False), bool):
+                self.report("PW306", f"op class {name}: {key} must be true or false", place)
+        if timing.get("stalls") and name != OpClass.FENCE.value:
+            self.report("PW306", f"op class {name}: stalls is for fence alone", place)
         for key in ("unit", "source"):
             if key in timing and not _is_text(timing[key]):
                 self.report("PW306", f"op class {name}: {key} must be a text", place)
@@ -280,8 +296,28 @@ class Checker:
             self._integer(timing["initiation_cycles"], (1, MOST_CYCLES), what, place)
         if "latency_cycles" in timing:
             self._latency(name, timing["latency_cycles"])
+        if "readers" in timing:
+            self._readers(name, timing["readers"], timing.get("latency_cycles"))
         if "evidence" in timing:
             self._evidence(timing["evidence"], f"op class {name}", place)
+
+    def _readers(self, name: str, readers: object, latency: object) -> None:
+        """Latencies to some readers; all others wait for ``latency``, so none may exceed it."""
+        place, what = ("ops", name), f"op class {name}: readers"
+        if not isinstance(readers, dict) or not readers:
+            self.report("PW306", f"{what} must be a table of latencies", place)
+            return
+        if name == OpClass.BARRIER.value or not _has_type(latency, int):
+            message = f"{what} need a latency_cycles that is a number, and no barrier"
+            self.report("PW306", message, place)
+            return
+        assert isinstance(latency, int)
+        for key, cycles in readers.items():
+            if key not in _READERS:
+                listed = f"{nearest(key, _READERS)}known: {', '.join(_READERS)}"
+                self.report("PW305", f"{what}: unknown reader {key}", place, listed)
+            else:
+                self._integer(cycles, (0, latency), f"{what}: {key}", place)
 
     def _latency(self, name: str, value: object) -> None:
         place, what = ("ops", name), f"op class {name}: latency_cycles"

@@ -34,6 +34,7 @@ from ptxwcet.machine.model import (
     MemoryRules,
     OccupancyRules,
     OpTiming,
+    Reader,
     RefusedOp,
     ResidencyLimits,
     TimingMeaning,
@@ -60,8 +61,13 @@ def machine_names() -> tuple[str, ...]:
 
     Those are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
     """
-    own = tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
+    own = shipped_machines()
     return (*own, *(one.name for one in plugins(MACHINES) if one.name not in own))
+
+
+def shipped_machines() -> tuple[str, ...]:
+    """Names of the machine files that come with the tool, sorted."""
+    return tuple(sorted(path.stem for path in _MODELS.glob("*.toml")))
 
 
 def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None = None) -> Machine:
@@ -76,7 +82,7 @@ def load_machine(name_or_path: str = DEFAULT_MACHINE, memory_latency: int | None
 
 def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
     """What the file of that machine says, over what it extends, checked. Raises PtxwcetError."""
-    file, data = _read(name_or_path)
+    file, data = read_machine_file(name_or_path)
     checker = Checker(file)
     checker.check_text(data)
     whole = _extended(file, data, checker)
@@ -90,7 +96,8 @@ def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
     return whole
 
 
-def _read(name_or_path: str) -> tuple[SourceFile, Table]:
+def read_machine_file(name_or_path: str) -> tuple[SourceFile, Table]:
+    """What the file of that machine writes itself. Raises PtxwcetError (PW301 to PW303)."""
     path = find_machine_file(name_or_path)
     is_known = name_or_path in machine_names()
     try:
@@ -132,7 +139,7 @@ def find_machine_file(name_or_path: str) -> Path:
 
 def machine_files(name_or_path: str) -> tuple[Path, ...]:
     """The file of a machine that has been loaded before, and the one that it extends, if any."""
-    _, data = _read(name_or_path)
+    _, data = read_machine_file(name_or_path)
     base = data.get("extends")
     names = (name_or_path,) if base is None else (name_or_path, base)
     return tuple(map(find_machine_file, names))
@@ -162,7 +169,7 @@ def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:
         message = f"extends {base_name!r}, which is not one of the machines that come with the tool"
         checker.problems.append(Diagnostic("PW313", message, span, help=f"known: {listed}"))
         return data
-    _, base = _read(base_name)
+    _, base = read_machine_file(base_name)
     if "extends" in base:
         message = f"extends {base_name}, which itself extends another file: one level is allowed"
         checker.problems.append(Diagnostic("PW313", message, span))
@@ -210,6 +217,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
         memory=MemoryRules(**figures["memory"]) if "memory" in data else None,
         carve_out=CarveOutRules(**figures["carve_out"]) if "carve_out" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
+        compute_capability=data.get("compute_capability"),
     )
 
 
@@ -232,6 +240,8 @@ def _timing(
         Evidence(timing["evidence"]),
         _source_text(timing["source"], sources),
         timing.get("upper", False),
+        tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
+        timing.get("stalls", False),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from ptxwcet.claims import Assumption
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Scoreboard
@@ -23,6 +23,7 @@ class Evidence(Enum):
     """Where a number comes from, most reliable first."""
 
     VENDOR = "vendor"  # documented by the manufacturer
+    VENDOR_COMPILER = "vendor-compiler"  # as the vendor's compiler leaves it: no more is needed
     MEASURED = "measured"  # microbenchmark, of hardware or of a simulator
     SIMULATOR_CONFIG = "simulator-config"  # a public configuration file
     PAPER = "paper"  # stated in a publication without a measurement of its own
@@ -37,11 +38,26 @@ class FunctionalUnit:
     count: int
 
 
+class Reader(Enum):
+    """How an instruction reads a register; the value is the key used in machine files.
+
+    Which instructions read how is said in :mod:`ptxwcet.timing.readers`.
+    """
+
+    GUARD = "guard"  # the predicate of a guard, of a branch too
+    OPERAND = "operand"  # an operand of integer or logic arithmetic, a comparison, a move, a choice
+    FLOAT = "float"  # an operand of f32 add, mul, fma
+    HALF = "half"  # an operand of f16 and bf16 arithmetic
+    MEMORY = "memory"  # address or data of a load, a store, an atomic operation
+
+
 @dataclass(frozen=True, slots=True)
 class OpTiming:
     """Unit, ``init`` and ``lat`` of an op class, in cycles of the issue axis (model, section 1).
 
     ``is_upper``: charged above what the machine may take, so no lower bound can use it.
+    ``readers`` has the latency to those readers that wait for less than ``latency_cycles``.
+    ``stalls``: its warp issues nothing until it has ended.
     """
 
     unit: str
@@ -50,6 +66,8 @@ class OpTiming:
     evidence: Evidence
     source: str
     is_upper: bool = False
+    readers: tuple[tuple[Reader, int], ...] = ()
+    stalls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +185,8 @@ class Machine:
     ``dispatch`` if it does not say how they start, ``memory`` if each access of an op class costs
     the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
-    (C) to the makespan methods; a unit that it does not name is neither.
+    (C) to the makespan methods; a unit that it does not name is neither. ``compute_capability`` is
+    that of the GPU described, None of a machine that is none.
     """
 
     name: str
@@ -190,6 +209,12 @@ class Machine:
     dispatch: DispatchRules | None = None
     memory: MemoryRules | None = None
     carve_out: CarveOutRules | None = None
+    compute_capability: str | None = None
+
+    @property
+    def is_idealised(self) -> bool:
+        """Whether nothing of it is doubtful: it is what the assumptions say, and no real GPU."""
+        return all(one.state is not AssumptionState.DOUBTFUL for one in self.satisfies)
 
     @property
     def cycles_per_1024_sectors(self) -> int:

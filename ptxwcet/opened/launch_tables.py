@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED
 from ptxwcet.opened.request import Request
 
 SIZES = ("block", "grid")
 PATHS = ("launch", "facts", "source", "ptxas_info")
-NUMBERS = {"registers": 1024, "resident_blocks": 1024}
+NUMBERS = {
+    "registers": 1024,
+    "resident_blocks": 1024,
+    "dynamic_shared": MOST_DYNAMIC_SHARED,
+}
 """Keys whose value is a number, and how large it may be."""
 TABLES = ("params", "loop_bounds")
 LINK = "link"
@@ -25,7 +30,7 @@ LAUNCH_KEYS = (*SIZES, *PATHS, LINK, *NUMBERS, *TABLES)
 def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS) -> str | None:
     """What is wrong with the value of a key of a launch; None if nothing is, or for other keys.
 
-    ``numbers`` are the keys that take whole numbers from 1 on, and the largest.
+    ``numbers`` are the keys that take whole numbers from ``least_of`` on, and the largest.
     """
     if key in PATHS and not is_text(value):
         return f"{key} is a text"
@@ -34,13 +39,18 @@ def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS)
         return f"{key} is a text or a list of texts"
     if key in SIZES and not is_text(value) and type(value) is not int:
         return f"{key} is a text"
-    if key in numbers and (type(value) is not int or not 1 <= value <= numbers[key]):
-        return f"{key} is a whole number from 1 to {numbers[key]:,}"
+    if key in numbers and (type(value) is not int or not least_of(key) <= value <= numbers[key]):
+        return f"{key} is a whole number from {least_of(key)} to {numbers[key]:,}"
     if key in TABLES and not (
         isinstance(value, Mapping) and all(type(one) in (int, float, str) for one in value.values())
     ):
         return f"{key} is a table of names and numbers"
     return None
+
+
+def least_of(key: str) -> int:
+    """The least that a key whose value is a number may be."""
+    return 0 if key == "dynamic_shared" else 1
 
 
 def is_text(value: object) -> bool:
@@ -78,7 +88,10 @@ def launch_request(
         memory_latency_cycles,
         launch_file=beside("launch"),
         facts_file=beside("facts"),
-        gpu=GridWishes(sms, table.get("resident_blocks"), table.get("registers")),
+        gpu=GridWishes(
+            *(sms, table.get("resident_blocks"), table.get("registers")),
+            dynamic_shared=table.get("dynamic_shared"),
+        ),
         ptxas_info=beside("ptxas_info"),
         links=tuple(
             os.path.join(folder, one) for one in ([links] if isinstance(links, str) else links)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.parameters import resolve_arrays, resolve_parameters
@@ -25,7 +25,8 @@ class SaidByFile:
     """What a launch file says: sizes, scalars, aggregates and ``.const`` variables.
 
     Bytes are by PTX name. ``registers`` of a thread are None if it does not say them, with the
-    place where it does; ``dynamic_shared_bytes`` without a launch file.
+    place where it does; ``dynamic_shared_bytes`` without a launch file. ``array_bytes`` are the
+    sizes of arrays that it describes.
     """
 
     block: Dim3 | None = None
@@ -36,6 +37,7 @@ class SaidByFile:
     dynamic_shared_bytes: int | None = None
     registers: int | None = None
     registers_place: str = ""
+    array_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def with_launch_file(
@@ -53,7 +55,10 @@ def with_launch_file(
     from ptxwcet.emulator.layout import constant_bytes
 
     launch = read_launch_file(
-        request.launch_file, module, lambda kernel: cuda_parameter_names(kernel, request)
+        request.launch_file,
+        module,
+        lambda kernel: cuda_parameter_names(kernel, request),
+        of_bound=True,
     )
     name = launch.kernel.name
     if request.kernels and not all(names_meant(one, (name,)) for one in request.kernels):
@@ -65,6 +70,10 @@ def with_launch_file(
         if given is not None and parse_dim3(given, key) != sizes[key]:
             shown = "x".join(map(str, sizes[key]))
             raise _contradiction(f"--{key} {given}", launch.place(key), shown)
+    shared, written = request.gpu.dynamic_shared, launch.dynamic_shared_bytes
+    if shared not in (None, written):
+        place = launch.place("dynamic_shared_bytes")
+        raise _contradiction(f"--dynamic-shared {shared}", place, str(written))
     scalars = tuple(
         ParameterFact(key, value, FactSource(launch.argument_place(key)))
         for key, value in launch.scalars.items()
@@ -81,6 +90,7 @@ def with_launch_file(
         launch.dynamic_shared_bytes,
         launch.registers_per_thread,
         launch.place("registers_per_thread"),
+        launch.sizes_of_arrays,
     )
     return replace(request, kernels=(name,), launch_file=None), said
 
@@ -100,7 +110,10 @@ def _check_against_launch(
         if size < held:
             shown = f"an array of {held:,} bytes"
             raise _contradiction(fact.source.name, launch.argument_place(key), shown)
+    given = {argument.parameter.name for argument in launch.arguments}
     for key in (*stated.values, *stated.ranges):
+        if key not in given:
+            continue
         place = launch.argument_place(key)
         if key not in launch.scalars:
             raise _contradiction(fact.source.name, place, "an array")

@@ -10,6 +10,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
 from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
+from ptxwcet.bounds.roofline import bytes_of_arrays, launch_roofline
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
@@ -51,7 +52,7 @@ class Wishes:
 def with_launch_bound(
     analysis: KernelAnalysis, module: Module, said_by_file: SaidByFile, wishes: Wishes
 ) -> KernelAnalysis:
-    """The analysis with the bound of its launch, if there is a grid.
+    """The analysis with the bound of its launch and the roofline beside it, if there is a grid.
 
     The least of those under the choices of facts that were tried: the one that is best for a block
     need not be best for a launch, as facts that are left out leave open how many blocks execute
@@ -70,7 +71,12 @@ def with_launch_bound(
         found = bound_launch(counted, grid, block, analysis.machine, said)
         if best is None or _is_less(found, best):
             best, analysis = found, replace(analysis, launch_bound=found, of_launch=pieces)
-    return analysis
+    if not isinstance(best, LaunchBound):
+        return analysis
+    counted = [(piece.analysis, piece.count) for piece in analysis.of_launch]
+    known = said_by_file.array_bytes
+    arrays = bytes_of_arrays(analysis.kernel, module, analysis.launch, known)
+    return replace(analysis, roofline=launch_roofline(counted, best, analysis.machine, arrays))
 
 
 def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:
@@ -91,7 +97,9 @@ def launched_block(
         launch.threads,
         static_shared_bytes(kernel, module),
         _names_dynamic(kernel, module),
-        said_by_file.dynamic_shared_bytes,
+        wishes.dynamic_shared
+        if said_by_file.dynamic_shared_bytes is None
+        else said_by_file.dynamic_shared_bytes,
         registers,
         source,
         tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),

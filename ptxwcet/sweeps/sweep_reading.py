@@ -23,6 +23,7 @@ from ptxwcet.opened.launch_tables import (
     SIZES,
     TABLES,
     is_text,
+    least_of,
     value_problem,
 )
 from ptxwcet.opened.plan_reading import PlanProblems, texts
@@ -411,12 +412,12 @@ def _fits(key: str, value: object) -> bool:
 
 def is_number(key: str, value: object) -> bool:
     """Whether a value is a number that a key of NUMBER_KEYS may have."""
-    return type(value) is int and 1 <= value <= NUMBER_KEYS[key]
+    return type(value) is int and least_of(key) <= value <= NUMBER_KEYS[key]
 
 
 def number_expected(key: str) -> str:
     """What a key of NUMBER_KEYS holds."""
-    return f"{key} is a whole number from 1 to {NUMBER_KEYS[key]:,}"
+    return f"{key} is a whole number from {least_of(key)} to {NUMBER_KEYS[key]:,}"
 
 
 def _expected(key: str) -> str:

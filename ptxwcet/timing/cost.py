@@ -6,17 +6,20 @@ barrier or asynchronous wait that no bound is proved for.
 Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
 for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
-the bounds safe (docs/methods/safe.md).
+the bounds safe (docs/methods/safe.md). A fence that stalls its warp writes one that whatever comes
+after it reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
@@ -26,6 +29,7 @@ from ptxwcet.memory.analysis import (
 )
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | Diagnostic | None
@@ -45,6 +49,7 @@ UNKNOWN_OPCODES = Assumption(
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
 _COPY_REGISTERS = 64
 _COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
+_STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
 _GRID_CONTROL = frozenset({_GRID_WAIT, "griddepcontrol.launch_dependents"})
 _MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
@@ -57,13 +62,46 @@ def cost_instruction(
     taken: bool = False,
     origin: int = -1,
     block_threads: int | None = None,
+    readers: ReadersOf = NO_READERS,
 ) -> Cost:
     """The cost of one execution of an instruction.
 
     ``taken``: some lane takes the branch that it is. ``origin`` is its index in the kernel.
-    ``block_threads`` is needed to accept a barrier that names its number of threads. Cost:
-    constant.
+    ``block_threads`` is needed to accept a barrier that names its number of threads. ``readers``
+    are those of the kernel's registers, without which each result waits for the slowest. Cost:
+    constant; a refusal names the machines of the tool that would not refuse.
     """
+
+    def cost_on(machine: Machine) -> Cost:
+        return _cost_on(machine, instruction, taken, origin, block_threads, readers)
+
+    cost = cost_on(machine)
+    if not isinstance(cost, Diagnostic) or cost.code != "PW402":
+        return cost
+    others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
+    if not others:
+        return replace(cost, help=_NO_OTHER)
+    names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
+    return replace(cost, help=_OTHERS.format(", ".join(names)))
+
+
+_OTHERS = "machines with a timing for it: {} (--machine), or a machine file of your own"
+_NO_OTHER = "no machine that comes with the tool has one: give it a row in a file of your own"
+
+
+@cache
+def _shipped() -> tuple[Machine, ...]:
+    return tuple(map(load_machine, shipped_machines()))
+
+
+def _cost_on(
+    machine: Machine,
+    instruction: Instruction,
+    taken: bool,
+    origin: int,
+    block_threads: int | None,
+    readers: ReadersOf,
+) -> Cost:
     op_class = instruction.op_class
     if op_class is None:
         return Diagnostic(
@@ -75,28 +113,33 @@ def cost_instruction(
     timing = machine.timings[_timing_class(instruction, op_class, machine)]
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
+    if timing.readers:
+        timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
     if machine.memory is not None and op_class in UNCOUNTED:
         reason = "it charges accesses to memory, and how many this makes is not counted"
         return _refused(instruction, op_class, reason, machine)
     if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
         bubble = machine.taken_branch_bubble_cycles if taken else 0
-        return _timed(instruction, timing, origin, bubble=bubble)
+        return _timed(instruction, timing, machine, origin, bubble=bubble)
     match op_class:
         case OpClass.NANOSLEEP:
-            return _sleeping(instruction, _timed(instruction, timing, origin), machine)
+            timed = _timed(instruction, timing, machine, origin)
+            return _sleeping(instruction, timed, machine)
         case OpClass.BARRIER:
-            return _barrier(instruction, _timed(instruction, timing, origin), block_threads)
+            timed = _timed(instruction, timing, machine, origin)
+            return _barrier(instruction, timed, block_threads)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
         case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
-            return _timed(instruction, timing, origin, copies=(_COPIES[origin % _COPY_REGISTERS],))
+            copies = (_COPIES[origin % _COPY_REGISTERS],)
+            return _timed(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
             if _name(instruction) not in _MODELLED_WAITS:
                 reason = "only the waits of cp.async (non-bulk) are modelled"
                 return _refused(instruction, op_class, reason, machine)
-            return _timed(instruction, timing, origin, waits=_COPIES)
+            return _timed(instruction, timing, machine, origin, waits=_COPIES)
         case _:
-            return _timed(instruction, timing, origin)
+            return _timed(instruction, timing, machine, origin)
 
 
 def charge_unknown(
@@ -111,9 +154,10 @@ def charge_unknown(
     initiation = max(timing.initiation_cycles for timing in timings)
     latency = max(timing.latency_cycles for timing in timings)
     registers = tuple(dict.fromkeys((*instruction.reads, *instruction.writes)))
+    reads = (*registers, *_stalled(machine))
     return tuple(
         TimedInstruction(
-            unit.name, initiation, latency, registers, registers, conditional=True, origin=origin
+            unit.name, initiation, latency, reads, registers, conditional=True, origin=origin
         )
         for unit in machine.units
     )
@@ -126,7 +170,8 @@ class InstructionCosts:
     """Costs of a kernel's instructions, computed once each; collects every refusal.
 
     ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
-    that it does not name, and without it, the worst is charged.
+    that it does not name, and without it, the worst is charged. ``readers``: as of
+    :func:`cost_instruction`.
     """
 
     def __init__(
@@ -136,8 +181,10 @@ class InstructionCosts:
         *,
         unknown_at_worst: bool = False,
         accesses: Mapping[int, Transactions] | None = None,
+        readers: ReadersOf = NO_READERS,
     ) -> None:
         self._machine = machine
+        self._readers = readers
         self._accesses = accesses
         self._block_threads = block_threads
         self._unknown_at_worst = unknown_at_worst
@@ -207,6 +254,7 @@ class InstructionCosts:
             taken=taken,
             origin=index,
             block_threads=self._block_threads,
+            readers=self._readers,
         )
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
@@ -314,22 +362,30 @@ def _name(instruction: Instruction) -> str:
 def _timed(
     instruction: Instruction,
     timing: OpTiming,
+    machine: Machine,
     origin: int,
     *,
     bubble: int = 0,
     waits: Iterable[str] = (),
     copies: tuple[str, ...] = (),
 ) -> TimedInstruction:
+    stalled = _stalled(machine)
     return TimedInstruction(
         timing.unit,
         timing.initiation_cycles,
         timing.latency_cycles,
-        reads=(*instruction.reads, *waits),
-        writes=(*instruction.writes, *copies),
+        reads=(*instruction.reads, *waits, *stalled),
+        writes=(*instruction.writes, *copies, *(stalled if timing.stalls else ())),
         conditional=instruction.guard is not None or bool(copies),
         bubble_cycles=bubble,
         origin=origin,
     )
+
+
+def _stalled(machine: Machine) -> tuple[str, ...]:
+    """The pseudo register that a fence writes and every instruction reads, where fences stall."""
+    fence = machine.timings[OpClass.FENCE]
+    return _STALLED if isinstance(fence, OpTiming) and fence.stalls else ()
 
 
 def _barrier(
@@ -369,5 +425,4 @@ def _refused(
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",
         instruction.span,
         notes=(f"its op class is {op_class.value}",),
-        help="choose a machine file that has a row for it (ptxwcet machine NAME)",
     )

@@ -19,6 +19,7 @@ from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
 from ptxwcet.timing.phases import profile_warp
+from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
@@ -59,6 +60,7 @@ class LaunchCosts(InstructionCosts):
             launch.threads,
             unknown_at_worst=unknown_at_worst,
             accesses=None if accesses is None else accesses.by_instruction(),
+            readers=readers_on(machine, kernel),
         )
         self._launch = launch
 
@@ -175,9 +177,10 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     """
     cfg = build_cfg(kernel)
     costs: dict[BlockId, int] = {}
+    readers = readers_on(machine, kernel)
     for block in cfg.blocks[:-1]:
         nodes: list[Node] = []
-        timed = InstructionCosts(machine)
+        timed = InstructionCosts(machine, readers=readers)
         for index in range(block.start, block.end):
             nodes += timed.nodes(index, kernel.instructions[index])
         if not timed.has_refusals:

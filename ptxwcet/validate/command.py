@@ -26,7 +26,7 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 if TYPE_CHECKING:
     from ptxwcet.validate.grid_study import GridValidation
 
-_GPU = ("sms", "resident_blocks", "co_runner", "registers")
+_GPU = ("sms", "resident_blocks", "co_runner", "registers", "dynamic_shared")
 _OF_THE_GRID = "counts in the bound of a launch, which --inputs runs: give that, too"
 _LOGGER = logging.getLogger(__name__)
 

@@ -30,6 +30,11 @@ def relocations(data: bytes) -> Counter[tuple[str, bytes]]:
     return _named(data, _RELOCATIONS)
 
 
+def code(data: bytes) -> dict[str, bytes]:
+    """The machine code of each kernel of an ELF file, by its name."""
+    return dict(_named(data, re.compile(r"\.text\.(\w+)")).keys())
+
+
 def _named(data: bytes, names_of: re.Pattern[str]) -> Counter[tuple[str, bytes]]:
     header = _HEADER.unpack_from(data)
     assert header[0][:5] == b"\x7fELF\x02", "a 64-bit ELF file"

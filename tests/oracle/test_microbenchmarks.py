@@ -91,9 +91,18 @@ HIDING = (OpClass.LOAD_SHARED, OpClass.LOAD_GLOBAL, OpClass.LOAD_CONST, OpClass.
 PATH = {"line_cycles": (1,), "pass_cycles": (1,)}
 NOT_RECOVERED: dict[str | int, dict[str, tuple[int, ...]]] = {
     "titan-v": {"load_global": (0, 2), "load_shared": (0, 1), **PATH},
-    "jetson-agx-orin": {"load_global": (0, 3), "load_shared": (0, 2), **PATH},
+    "jetson-agx-orin": {
+        "load_global": (0, 3),
+        "load_shared": (0, 2),
+        "atomic_shared": (0, 2),
+        **PATH,
+        "serial_cycles": (124,),
+    },
 }
-"""docs/new-machine.md says why: the memory path of an SM is not told from what stands before it."""
+"""docs/new-machine.md says why: the memory path of an SM is not told from what stands before it.
+
+That Jetson's atomic operations take their worst on their unit, behind which waiting lanes hide.
+"""
 
 
 @pytest.mark.parametrize("name", ["orin-ecrts2025-memory", 1, 2, "titan-v", "jetson-agx-orin"])

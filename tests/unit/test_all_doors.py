@@ -95,6 +95,7 @@ CASES = {
             "loop_bounds": {"$L__BB0_2": 5},
             "machine": "orin-ecrts2025-16sm",
             "registers": 30,
+            "dynamic_shared": 9000,
         },
     ),
     "a launch file": Launched(

@@ -134,7 +134,12 @@ def test_every_field_changes_the_key(folder: Path) -> None:
     assert {*CHANGES, "gpu"} == {field.name for field in fields(Request)}
     changed = [replace(plain(), **{name: value}) for name, value in CHANGES.items()]
     said: dict[str, Any] = {"sms": 3, "resident_blocks": 2, "registers": 9}
-    said |= {"registers_source": "x", "launch_gap_cycles": 5, "co_runner": "96 bytes"}
+    said |= {
+        "registers_source": "x",
+        "launch_gap_cycles": 5,
+        "co_runner": "96 bytes",
+        "dynamic_shared": 0,
+    }
     assert set(said) == {field.name for field in fields(GridWishes)}
     changed += [replace(plain(), gpu=GridWishes(**{name: said[name]})) for name in said]
     keys = [key(request) for request in (plain(), *changed)]

@@ -88,7 +88,7 @@ MISTAKES = [
     ('[[check]]\nfiles = "a\\u0000*"\n', "PW573", "no file matches", 2, ""),
     (ONE + "facts = 'gone.toml'\n", "PW573", "no file 'gone.toml'", 5, ""),
     (ONE + "kernels = 'vector_ad'\n", "PW208", "has a kernel 'vector_ad'", 5, "mean vector_add?"),
-    (ONE + "machines = 'orin'\n", "PW301", "no machine 'orin'", 5, "known machines: ampere"),
+    (ONE + "machines = 'orin'\n", "PW301", "no machine 'orin'", 5, "known machines: a100"),
     (ONE + "block = true\n", "PW570", "not TOML", 5, ""),
     ("[[check]]\nblock = true\nfiles = 'x'\n", "PW572", "block is a text", 2, ""),
     (ONE + "registers = 0\n", "PW572", "registers is a whole number from 1", 5, ""),

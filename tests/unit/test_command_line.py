@@ -293,6 +293,7 @@ def test_commands_and_files_are_completed(tmp_path: Path, monkeypatch: pytest.Mo
         ((*VECTOR_ADD, "--sms", "1"), "sms: it counts in the bound of a launch"),
         ((*VECTOR_ADD, "--registers", "9", "--resident-blocks", "1"), "resident_blocks and regist"),
         ((*VECTOR_ADD, "--registers", "ptxas"), "registers: it counts"),
+        ((*VECTOR_ADD, "--dynamic-shared", "0"), "dynamic_shared: it counts"),
     ],
 )
 def test_what_says_nothing_is_refused(words: tuple[str, ...], said: str) -> None:

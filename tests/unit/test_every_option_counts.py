@@ -112,6 +112,7 @@ SHARED: dict[str, Case] = {
     "--sms": ("2", {}),
     "--resident-blocks": ("1", {}),
     "--registers": ("64", {"--grid": "4000"}),
+    "--dynamic-shared": ("49152", {"--grid": "4000"}),
     "--co-runner": ("65536,20", {}),
     "--format": ("json", {}),
     "--output": ("written", {}),

@@ -11,7 +11,8 @@ from parsing import parse_kernel, parse_text
 from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.machine.loader import load_machine
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
@@ -155,6 +156,48 @@ def test_shared_matrix_moves_cost_what_shared_accesses_do() -> None:
     load = timed("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%r5]")
     plain = timed("ld.shared.u32 %r1, [%r5]")
     assert (load.unit, load.latency_cycles) == (plain.unit, plain.latency_cycles)
+
+
+def test_a_refusal_names_the_machines_that_have_a_row() -> None:
+    (atomic, sleep, fence, _) = parsed("atom.shared.add.u32 %r1, [s], %r2", "trap", "membar.gl")
+    titan = load_machine("titan-v")
+    for instruction in (atomic, fence):
+        problem = cost_instruction(instruction, titan)
+        assert isinstance(problem, Diagnostic)
+        assert problem.help is not None
+        listed = problem.help.partition(": ")[2].partition(" (--machine)")[0]
+        assert "orin-ecrts2025 (idealised), orin-ecrts2025-16sm (idealised)" in listed
+        assert "rtx3070-gpgpusim (idealised)" not in listed
+        named = listed.replace(" (idealised)", "").split(", ")
+        assert named == [
+            name
+            for name in shipped_machines()
+            if not isinstance(cost_instruction(instruction, load_machine(name)), Diagnostic)
+        ]
+        assert "jetson-agx-orin" in named
+        assert "titan-v" not in named
+    nowhere = cost_instruction(sleep, titan)
+    assert isinstance(nowhere, Diagnostic)
+    assert nowhere.help is not None
+    assert "no machine that comes with the tool" in nowhere.help
+
+
+def test_nothing_of_a_warp_is_issued_before_a_fence_that_stalls_it_has_ended() -> None:
+    row = MACHINE.timings[OpClass.FENCE]
+    assert isinstance(row, OpTiming)
+    stalls = replace(row, initiation_cycles=2, latency_cycles=50, stalls=True)
+    machine = replace(MACHINE, timings={**MACHINE.timings, OpClass.FENCE: stalls})
+    shared = ["st.shared.u32 [%r5], %r6"] * 40  # the fence waits for its unit
+    for after in ("mov.u32 %r2, 1", "bar.sync 0", "@%p1 bra L", "frobnicate.b32 %r1"):
+        costs = InstructionCosts(machine, 32, unknown_at_worst=True)
+        statements = parsed(*shared, "membar.gl", after)[:-1]
+        nodes = [costs.nodes(index, one)[0] for index, one in enumerate(statements)]
+        timed = [one.instruction if isinstance(one, Barrier) else one for one in nodes]
+        initiation = timed[0].initiation_cycles
+        slow = [replace(one, initiation_cycles=initiation + 5) for one in timed[:40]] + timed[40:]
+        ended = profile_warp(slow[:41], Scoreboard.RAW_WAW).isolated_cycles
+        assert ended == 40 * (initiation + 5) + 2 + 50
+        assert profile_warp(slow, Scoreboard.RAW_WAW).issue_end_cycles == ended + 1
 
 
 # --- asynchronous copies --------------------------------------------------------------------------

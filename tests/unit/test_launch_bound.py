@@ -17,6 +17,7 @@ from ptxwcet.bounds.launch_bound import LaunchBound, count_blocks, kinds_of_bloc
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal
 from ptxwcet.opened.request import Request
+from ptxwcet.support.diagnostics import PtxwcetError
 
 pytestmark = pytest.mark.fast
 
@@ -145,16 +146,38 @@ def test_dynamic_shared_memory_that_nobody_says(tmp_path: Path) -> None:
     path = written(tmp_path, SHARED)
     said: dict[str, Any] = {"block": "32", "grid": "4"}
     bound = launched(path, **said, gpu=GridWishes(registers=16))
-    assert bound.residency.open == ("--launch",)
+    assert bound.residency.open == ("--dynamic-shared",)
     assert (bound.residency.least, bound.residency.most) == (1, 16)
     launch = tmp_path / "launch.toml"
     launch.write_text('kernel = "dynamic"\nblock = 32\ngrid = 4\ndynamic_shared_bytes = 16000\n')
     known = launched(path, launch_file=str(launch), gpu=GridWishes(registers=16))
     assert (known.residency.least, known.residency.most) == (9, 9)
     assert known.residency.limited_by == ("shared memory",)
+    option = GridWishes(registers=16, dynamic_shared=16_000)
+    stated = launched(path, **said, gpu=option)
+    assert (stated.claim, stated.residency) == (known.claim, known.residency)
+    # the file says it always: nothing, if nothing else
+    assert launched(path, launch_file=str(launch), gpu=option).claim == known.claim
+    for text in (launch.read_text(), 'kernel = "dynamic"\nblock = 32\ngrid = 4\n'):
+        launch.write_text(text)
+        wishes = GridWishes(dynamic_shared=8_000)
+        with pytest.raises(PtxwcetError) as refused:
+            only_answer(Request(str(path), launch_file=str(launch), gpu=wishes))
+        (contradiction,) = refused.value.diagnostics
+        assert contradiction.code == "PW426"
+        assert contradiction.message.startswith("--dynamic-shared 8000 contradicts ")
+        assert contradiction.message.endswith("16000" if "16000" in text else " says 0")
     # without such a variable nothing is asked for: an assumption with a name
     other = launched(SAMPLES / "vector_add.ptx", block="256", grid="4")
     assert "no-dynamic-shared-memory" in {one.key for one in other.claim.assumptions}
+    wishes = GridWishes(dynamic_shared=0)
+    nothing = launched(SAMPLES / "vector_add.ptx", block="256", grid="4", gpu=wishes)
+    assert nothing.claim.cycles == other.claim.cycles
+    assert "no-dynamic-shared-memory" not in {one.key for one in nothing.claim.assumptions}
+    more = problem(path, **said, gpu=GridWishes(dynamic_shared=49_153))
+    reason = "shared memory (at most 49,152 bytes a block)"
+    machine = "an SM of orin-ecrts2025-memory cannot hold one block of this launch"
+    assert more == ("PW316", f"{machine}: {reason}")
 
 
 def test_fewer_sms_are_an_assumption_and_more_are_refused() -> None:

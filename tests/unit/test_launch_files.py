@@ -11,11 +11,15 @@ from places import SAMPLES
 from programs import run_program
 from refusals import refusals_of
 
+from ptxwcet.commands.bound.executed import bound_executed
+from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
 from ptxwcet.emulator.launch_files import read_launch_file
 from ptxwcet.emulator.launch_model import LaunchFile
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.request import Request
+from ptxwcet.validate.inputs import validate_inputs
 
 pytestmark = pytest.mark.fast
 
@@ -394,6 +398,51 @@ def test_a_bound_takes_its_facts_from_the_launch_file() -> None:
     from_options = only_answer(options)
     assert from_file.launch == from_options.launch
     assert from_file.worst.bound.cycles == from_options.worst.bound.cycles
+
+
+def test_a_bound_needs_no_data_and_a_run_does(tmp_path: Path) -> None:
+    """Of what may be a pointer, and of floats, a bound says nothing else with an argument."""
+    short, whole = tmp_path / "short.toml", tmp_path / "whole.toml"
+    whole.write_text(GOOD)
+    short.write_text("".join(one for one in GOOD.splitlines(True) if one[0] not in "axy"))
+    said = [only_answer(Request(str(SAXPY), launch_file=str(one))) for one in (short, whole)]
+    assert said[0].launch_bound == said[1].launch_bound is not None
+    assert said[0].worst.bound.claim == said[1].worst.bound.claim
+    # what an option says of a pointer that the file is silent about is no contradiction
+    request = Request(str(SAXPY), launch_file=str(short), parameters=("x=align:16", "y=4096"))
+    assert only_answer(request).launch.parameters["saxpy_param_3"] == 4096
+    with_launch = Request(str(SAXPY), launch_file=str(short))
+    for run in (
+        lambda: run_file(RunRequest(str(SAXPY), str(short))),
+        lambda: list(validate_inputs(with_launch, parse_file(SAXPY), load_machine("titan-v"), 1)),
+        lambda: bound_executed(with_launch),
+    ):
+        (problem,) = refusals_of(run)
+        assert problem.code == "PW423"
+        for name in ("a = 1", "x = 2", "y = 3"):
+            assert name in problem.message
+        assert problem.span is not None
+        assert problem.help == (
+            "give all parameters of saxpy: only a bound does without arrays and floats"
+        )
+
+
+@pytest.mark.parametrize(
+    ("missing", "is_needed"), [("0 = ", False), ("1 = ", True), ("2 = ", True), ("3 = ", False)]
+)
+def test_a_bound_needs_what_is_neither_pointer_nor_float(
+    missing: str, is_needed: bool, tmp_path: Path
+) -> None:
+    ptx, launch = tmp_path / "own.ptx", tmp_path / "l.toml"
+    ptx.write_text(OWN)
+    lines = OWN_ARGUMENTS.splitlines(keepends=True)
+    launch.write_text("".join(one for one in lines if not one.startswith(missing)))
+    request = Request(str(ptx), launch_file=str(launch))
+    if not is_needed:
+        assert only_answer(request).launch.block == (32, 1, 1)
+        return
+    ((code, message, _),) = refusal(lambda: only_answer(request))
+    assert (code, f"no argument for {missing[0]} (k_{missing[0]}" in message) == ("PW423", True)
 
 
 def test_options_may_repeat_the_launch_file() -> None:

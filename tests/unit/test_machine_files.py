@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from places import DATA, PACKAGE, ROOT
+from programs import run_program
 from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState
@@ -23,19 +24,23 @@ from ptxwcet.machine.assumptions import (
     STORES_HOLD,
 )
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
-from ptxwcet.machine.model import Evidence, OpTiming, TimingMeaning
+from ptxwcet.machine.model import Evidence, OpTiming, Reader, TimingMeaning
+from ptxwcet.machine.vendor import vendor_cycles
 from ptxwcet.support.diagnostics import Diagnostic
 
 pytestmark = pytest.mark.fast
 
 GOLDEN = DATA / "machines"
 NAMES = (
+    "a100",
     "ampere-realistic",
+    "h100",
     "jetson-agx-orin",
     "orin-ecrts2025",
     "orin-ecrts2025-16sm",
     "orin-ecrts2025-hazard",
     "orin-ecrts2025-memory",
+    "rtx-4070",
     "rtx3070-gpgpusim",
     "titan-v",
 )
@@ -51,6 +56,7 @@ def test_every_op_class_against_the_golden_table(name: str) -> None:
     machine = load_machine(name)
     table = [
         f"{op.value} {row.unit} {row.initiation_cycles} {row.latency_cycles}"
+        + "".join(f" {reader.value}={cycles}" for reader, cycles in row.readers)
         if isinstance(row, OpTiming)
         else f"{op.value} refused"
         for op, row in machine.timings.items()
@@ -80,9 +86,96 @@ def test_evidence_is_of_the_kind_of_its_source(name: str) -> None:
     machine = load_machine(name)
     for row in machine.timings.values():
         if isinstance(row, OpTiming) and row.evidence is Evidence.SIMULATOR_CONFIG:
-            assert re.search(r"GPGPU-Sim|orin-ecrts2025-memory", row.source), row
+            assert re.search(r"GPU-Sim|orin-ecrts2025-memory", row.source), row
         if isinstance(row, OpTiming) and row.evidence is Evidence.MEASURED:
             assert "GPGPU-Sim configuration" not in row.source, row
+
+
+# A second copy of what the vendor's compiler leaves before the slowest reader, from issue to issue.
+ALU = ("int_add", "int_minmax", "int_dot", "shift", "bitfield", "sign")
+FLOATS = ("fp32_add", "fp32_mul", "fp32_fma", "fp32_minmax")
+PREDICATES = ("compare", "logic", "move", "vote")
+LEFT: dict[str, dict[str, int]] = {
+    "7.5": {
+        **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 8),
+        **dict.fromkeys(("int_mul", "int_mad"), 10),
+        **dict.fromkeys(PREDICATES, 12),
+        "compare": 15,
+    },
+    "8.6": {
+        **dict.fromkeys((*ALU, *FLOATS, "fp16_arith"), 5),
+        **dict.fromkeys(("int_mul", "int_mad"), 6),
+        **dict.fromkeys(PREDICATES, 13),
+        "compare": 14,
+        "mma": 24,
+    },
+    "12.0": {
+        **dict.fromkeys((*ALU, *FLOATS, "fp16_arith", "int_mul", "int_mad"), 5),
+        **dict.fromkeys(PREDICATES, 13),
+        "mma": 584,
+    },
+}
+F64 = dict.fromkeys(("fp64_add", "fp64_mul", "fp64_fma"), 8)
+LEFT |= {
+    "7.0": LEFT["7.5"] | dict.fromkeys(F64, 9),
+    "8.0": {**LEFT["8.6"], "fp16_arith": 10},
+    "8.7": {**LEFT["8.6"], "fp16_arith": 10},
+    "8.9": LEFT["8.6"],
+    "9.0": {**LEFT["8.6"], **F64, "fp16_arith": 10},
+    "10.0": {**LEFT["8.6"], **F64},
+}
+SIMULATED = {name for name in NAMES if name.startswith(("orin-ecrts2025", "rtx3070-gpgpusim"))}
+
+
+def test_the_table_of_the_vendor_is_that_of_this_file() -> None:
+    found = {
+        capability: {op.value: cycles for op, cycles in row.items()}
+        for capability, row in vendor_cycles().items()
+    }
+    assert found == LEFT
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - SIMULATED))
+def test_no_upper_timing_is_below_that_of_the_vendor(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.timing_meaning is TimingMeaning.UPPER
+    assert machine.compute_capability is not None
+    for op, least in LEFT[machine.compute_capability].items():
+        row = machine.timings[OpClass(op)]
+        if isinstance(row, OpTiming):
+            assert row.initiation_cycles + row.latency_cycles >= least, op
+    assert "none charged less" in run_program("machine", "check", name).out
+
+
+@pytest.mark.parametrize("name", sorted(SIMULATED))
+def test_a_machine_that_is_no_gpu_has_no_compute_capability(name: str) -> None:
+    assert load_machine(name).compute_capability is None
+    assert "not compared" in run_program("machine", "check", name).out
+
+
+@pytest.mark.parametrize(
+    ("meaning", "latency", "code", "word"),
+    [("upper", 2, 1, "error[PW328]"), ("exact", 2, 0, "note[PW328]"), ("upper", 3, 0, "none")],
+)
+def test_what_is_charged_less_is_an_error_of_upper_files(
+    meaning: str, latency: int, code: int, word: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    row = (
+        f"fp32_fma = {{ unit = 'SP', initiation_cycles = 2, latency_cycles = {latency}, "
+        "evidence = 'assumed', source = 'machine' }\n"
+    )
+    others = "".join(
+        f"{op} = {{ unit = 'INT', initiation_cycles = 1, latency_cycles = 13, evidence = "
+        "'assumed', source = 'machine' }\n"
+        for op in (*PREDICATES, "bitfield", "sign")
+    )
+    head = HEAD + f"timings = '{meaning}'\ncompute_capability = '8.6'\n[ops]\n"
+    path.write_text(head + row + others)
+    ended = run_program("machine", "check", str(path))
+    assert ended.code == code
+    assert word in ended.err + ended.out
+    assert ("op class fp32_fma is charged 4 cycles" in ended.err) is (latency == 2)
 
 
 def test_the_page_of_assumptions_says_what_the_code_says() -> None:
@@ -192,6 +285,7 @@ ROW = (
 )
 
 
+UPPER = 'timings = "upper"\n'
 OCCUPANCY = 'sms = {{ value = {value}, evidence = "{evidence}", source = "{source}" }}\n'
 
 
@@ -223,6 +317,22 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
         (HEAD + row(evidence="guess"), ["PW306"]),
         (HEAD + row(init="1.5"), ["PW306"]),
         (HEAD + row(lat="{ plus = 3 }"), ["PW306"]),
+        (HEAD + "compute_capability = '8'\n", ["PW306"]),
+        (HEAD + "compute_capability = 8.9\n", ["PW306"]),
+        (HEAD + UPPER + row(lat="4, readers = { guards = 3 }"), ["PW305"]),
+        (HEAD + UPPER + row(lat="4, readers = { guard = 5 }"), ["PW310"]),
+        (HEAD + UPPER + row(lat="4, readers = { guard = -1 }"), ["PW310"]),
+        (HEAD + UPPER + row(lat="4, readers = { guard = true }"), ["PW306"]),
+        (HEAD + UPPER + row(lat="4, readers = { }"), ["PW306"]),
+        (HEAD + UPPER + row(lat="4, readers = 3"), ["PW306"]),
+        (HEAD + UPPER + row(lat="{ memory_latency = true }, readers = { guard = 3 }"), ["PW306"]),
+        (
+            HEAD + UPPER + row(lat="4, readers = { guard = 3 }").replace("move", "barrier"),
+            ["PW306"],
+        ),
+        (HEAD + row(lat="4, readers = { guard = 3 }"), ["PW306"]),
+        (HEAD + row(lat="4, stalls = true"), ["PW306"]),
+        (HEAD + row(lat="4, stalls = 1").replace("move", "fence"), ["PW306"]),
         (HEAD + row(lat="{ memory_latency = true, times = 3 }"), ["PW305"]),
         (HEAD + '[ops]\nteleport = { refuse = "no" }\n', ["PW307"]),
         (HEAD + row().replace('"INT"', '"ALU"'), ["PW309"]),
@@ -263,6 +373,21 @@ def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
     assert found.count("PW308") == 1
     assert found.count("PW306") == 1
     assert found.count("PW309") > 3  # every row on the missing unit
+
+
+def test_readers_and_stalls_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    fence = row(lat="9, stalls = true").replace("move", "fence").removeprefix("[ops]\n")
+    readers = row(lat="4, readers = { guard = 3, memory = 0 }", evidence="vendor-compiler")
+    path.write_text(HEAD + UPPER + "compute_capability = '12.0'\n" + readers + fence)
+    mine = load_machine(str(path))
+    move, stalling = mine.timings[OpClass.MOVE], mine.timings[OpClass.FENCE]
+    assert isinstance(move, OpTiming)
+    assert isinstance(stalling, OpTiming)
+    assert move.readers == ((Reader.GUARD, 3), (Reader.MEMORY, 0))
+    assert move.evidence is Evidence.VENDOR_COMPILER
+    assert (move.stalls, stalling.stalls) == (False, True)
+    assert mine.compute_capability == "12.0"
 
 
 def test_occupancy_is_whole_or_absent(tmp_path: Path) -> None:

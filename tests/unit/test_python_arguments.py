@@ -74,6 +74,7 @@ WRONG: dict[str, tuple[object, ...]] = {
     "sms": ("2", 2.0, True),
     "registers": ("2", 2.0, True),
     "resident_blocks": ("2", 2.0, True),
+    "dynamic_shared": ("2", 2.0, True),
     "ptxas_info": (3, ""),
     "co_runner": (3, "", (65536, 20)),
     "policy": (3, ""),
@@ -139,6 +140,7 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
         "sms": 2,
         "registers": 64,
         "resident_blocks": 1,
+        "dynamic_shared": 9000,
         "ptxas_info": tmp_path / "info.txt",
         "co_runner": "65536,20",
         "policy": "gto",
@@ -154,12 +156,18 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
     assert inspect.signature(ptxwcet.bound).parameters.keys() == keys
 
 
-@pytest.mark.parametrize("key", ["sms", "registers", "resident_blocks"])
-def test_what_is_said_of_the_gpu_needs_a_grid_and_a_number(key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "none"),
+    [
+        *((key, (0, -1, 1025)) for key in ("sms", "registers", "resident_blocks")),
+        ("dynamic_shared", (-1, (1 << 20) + 1)),
+    ],
+)
+def test_what_is_said_of_the_gpu_needs_a_grid_and_a_number(key: str, none: tuple[int]) -> None:
     launch: dict[str, Any] = {"block": 256, "params": {"n": 1000}}
     refused = refusal_of(ptxwcet.bound, ADD, **launch, **{key: 4})
     assert (refused.code, refused.message.partition(":")[0]) == ("PW327", key)
-    for number in (0, -1, 1025):
+    for number in none:
         assert refusal_of(ptxwcet.bound, ADD, **launch, grid=4, **{key: number}).code == "PW327"
 
 

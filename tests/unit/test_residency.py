@@ -48,6 +48,8 @@ def resident(machine: Machine, threads: int, shared: int, registers: int) -> int
     """Blocks that an SM holds, by the rules of the toolkit, written down once more; 0: not one."""
     rules, limits = machine.occupancy, machine.limits
     assert rules is not None
+    if shared > limits.shared_bytes_per_block:
+        return 0
     warps = (threads + 31) // 32
     parts = rules.register_partitions.value
     unit = rules.registers_per_warp_unit.value
@@ -124,7 +126,7 @@ def test_every_size_of_dynamic_shared_memory_is_between(registers: int | None) -
                 for number in [registers] if registers else (1, 32, 128, 255):
                     truth = resident(ORIN, threads, static + dynamic, number)
                     assert not truth or open_.least <= truth <= open_.most
-            assert "--launch" in open_.open
+            assert "--dynamic-shared" in open_.open
 
 
 def test_static_shared_memory_is_between_what_ptxas_makes_of_it() -> None:
@@ -196,3 +198,30 @@ def test_what_the_launch_allocates_is_no_variable():
     require_static_shared(
         *kernel(".extern .shared .b8 s[];", body="mov.u32 %r1, s;\nst.shared.u32 [%r1], %r1;")
     )
+
+
+@pytest.mark.parametrize("machine", [*MACHINES, "titan-v", "ampere-realistic"])
+@pytest.mark.parametrize("static", [0, 1, 4_096])
+def test_a_block_has_no_more_shared_memory_than_the_machine_gives_one(
+    machine: str, static: int
+) -> None:
+    on = load_machine(machine)
+    most = on.limits.shared_bytes_per_block
+    if on.occupancy is None:
+        on = replace(on, occupancy=ORIN.occupancy)
+    block = LaunchedBlock(kernel()[0], 64, (static, static), True, most - static, 16, "a test")
+    fits = found(block, on)
+    assert fits is not None
+    assert fits.least == fits.most == resident(on, 64, most, 16) > 0
+    assert not any(one.key == "no-dynamic-shared-memory" for one in fits.assumptions)
+    for wishes in (ANY_GRID, GridWishes(resident_blocks=1)):
+        with pytest.raises(PtxwcetError) as refused:
+            find_residency(replace(block, dynamic_shared_bytes=most - static + 1), on, wishes)
+        (problem,) = refused.value.diagnostics
+        assert problem.code == "PW316"
+        assert problem.message.endswith(f": shared memory (at most {most:,} bytes a block)")
+        assert problem.notes == (
+            f"the block asks for 64 threads, {most + 1:,} bytes of shared memory, "
+            "16 registers a thread",
+        )
+        assert "shared_bytes_per_block in [limits]" in (problem.help or "")

@@ -29,6 +29,7 @@ LISTS: dict[str, tuple[Any, ...]] = {
     "sms": (1, 4, "{u}"),
     "registers": (16, 32, "{u * 8}"),
     "resident_blocks": (1, 2),
+    "dynamic_shared": (0, 4096, "{u * 512}"),
 }
 NUMBERS = (1, 100, 2**63, -0.5, "7", "{t}", "{u + 1}", "{w}", "n{u}")
 
@@ -97,6 +98,7 @@ def test_columns_say_what_is_asked(folder: Path) -> None:
                 ("registers", request.gpu.registers),
                 ("resident_blocks", request.gpu.resident_blocks),
                 ("sms", request.gpu.sms),
+                ("dynamic_shared", request.gpu.dynamic_shared),
             ):
                 assert said.get(f"set.{key}", held) == held
             for name in integers:

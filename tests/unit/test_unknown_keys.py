@@ -17,7 +17,10 @@ from programs import run_program
 pytestmark = pytest.mark.fast
 
 SAXPY = str(SAMPLES / "saxpy.ptx")
-SHARED = f'files = "{SAXPY}"\nblock = 64\ngrid = 4\nregisters = 30\nresident_blocks = 2\n'
+SHARED = (
+    f'files = "{SAXPY}"\nblock = 64\ngrid = 4\nregisters = 30\nresident_blocks = 2\n'
+    "dynamic_shared = 0\n"
+)
 FACTS = f"""ptx = "sha256:{hashlib.sha256(Path(SAXPY).read_bytes()).hexdigest()}"
 loop = [{{ kernel = "saxpy", at = "$L__BB0_2", bound = 3, total = 9 }}]
 branch = [{{ kernel = "saxpy", at = "entry", never = "taken", uniform = "block" }}]

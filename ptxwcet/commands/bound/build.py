@@ -18,6 +18,7 @@ from ptxwcet.bounds.explanation import BoundExplanation, explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, SectionBound
+from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
 from ptxwcet.commands.bound.loop_text import reason_text, total_texts
@@ -31,6 +32,7 @@ from ptxwcet.commands.bound.report import (
     LineRow,
     LoopRow,
     Report,
+    RooflineRow,
     SectionRow,
     WarpRow,
     assumption_rows,
@@ -115,6 +117,9 @@ def bounded_row(
         launch_not_bounded=analysis.launch_bound.reason
         if isinstance(analysis.launch_bound, Refusal)
         else "",
+        roofline=None
+        if analysis.roofline is None
+        else _roofline_row(analysis.roofline, analysis.machine.clock_mhz),
     )
     return row if checks is None else with_verdict(row, checks, analysis.machine.clock_mhz)
 
@@ -145,6 +150,18 @@ def _launch_row(
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(analysis, launched, sources),
         citations=citation_texts(claim),
+    )
+
+
+def _roofline_row(roofline: Roofline, clock_mhz: int) -> RooflineRow:
+    return RooflineRow(
+        roofline.cycles,
+        microseconds_of(roofline.cycles, clock_mhz),
+        Guarantee.ESTIMATE.value,
+        roofline.core_cycles,
+        roofline.path_cycles,
+        roofline.memory_cycles,
+        "traffic" if roofline.memory_cycles == roofline.traffic_cycles else "arrays",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow
+from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow, RooflineRow
 from ptxwcet.support.printable import plural
 from ptxwcet.support.rounding import text_above
 
@@ -13,7 +13,10 @@ _MARGIN = " " * 11
 
 
 def launch_lines(kernel: BoundedKernel) -> list[str]:
-    """The bound of the launch, what it is made of, and what would make it smaller; none without."""
+    """The bound of the launch, what it is made of, and what would make it smaller; none without.
+
+    And beside it the roofline.
+    """
     launch = kernel.launch
     if launch is None:
         reason = kernel.launch_not_bounded
@@ -29,7 +32,21 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
             f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
             f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"
         )
+    if kernel.roofline is not None:
+        lines.append(_roofline(kernel.roofline))
     return lines
+
+
+def _roofline(row: RooflineRow) -> str:
+    """The estimate beside the bound, with the terms of which it is the largest."""
+    terms = [f"sub-cores {row.core_cycles:,}"]
+    if row.path_cycles:
+        terms.append(f"memory paths {row.path_cycles:,}")
+    if row.memory_cycles:
+        of = "all that is charged" if row.memory_of == "traffic" else "each array once"
+        terms.append(f"memory {row.memory_cycles:,} ({of})")
+    time = time_text(row.microseconds)
+    return f"roofline   {row.cycles:,} cycles ({time}), no bound: {', '.join(terms)}   estimate"
 
 
 def _parts(launch: LaunchRow) -> str:

@@ -302,6 +302,24 @@ class LaunchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RooflineRow:
+    """What the busiest resource takes for the whole launch: an estimate, in no way a bound.
+
+    ``cycles`` is the largest of ``core_cycles`` (initiations on the busiest sub-core), those of
+    the memory paths of SMs, and ``memory_cycles``: of ``traffic``, all that the bound charges the
+    memory of the GPU with, or of ``arrays``, each array of the launch once, if that is less.
+    """
+
+    cycles: int
+    microseconds: float
+    guarantee: Annotated[str, Guarantee]
+    core_cycles: int
+    path_cycles: int
+    memory_cycles: int
+    memory_of: Literal["traffic", "arrays"]
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetRow:
     """A budget, and what the bound ``of`` a block or of the kernel's launch says of it.
 
@@ -327,7 +345,7 @@ class BoundedKernel(BlockHead):
     ``worst_path`` is that of the safe bound; ``explanation`` None unless it is asked for.
     ``not_explained`` says why neither can be given, empty if they can. ``launch`` bounds the whole
     launch, None without a grid; ``launch_not_bounded`` says why there is none though there is one.
-    ``budget`` is None unless one is given.
+    ``roofline`` is an estimate beside it. ``budget`` is None unless one is given.
     """
 
     bound_cycles: int
@@ -349,6 +367,7 @@ class BoundedKernel(BlockHead):
     launch: LaunchRow | None = None
     launch_not_bounded: str = ""
     budget: BudgetRow | None = None
+    roofline: RooflineRow | None = None
     status: Literal["bounded"] = "bounded"
 
 

@@ -21,10 +21,13 @@ from ptxwcet.machine.model import (
     MemoryRules,
     OccupancyRules,
     OpTiming,
+    Reader,
     RefusedOp,
+    TimingMeaning,
 )
 from ptxwcet.machine.new_file import new_machine
 from ptxwcet.machine.results import read_results, results_template
+from ptxwcet.machine.vendor import charged_less
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 
@@ -60,6 +63,10 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     echo("\ntimings (cycles; a result is ready init + lat after dispatch)")
     timed, refused = _timing_rows(shown)
     _print_table(("op class", "unit", "init", "lat", "evidence", "source"), timed)
+    sooner = list(_sooner(shown))
+    if sooner:
+        echo("\nlatencies to readers that wait for less than lat")
+        _print_table(("op class", *(reader.value for reader in Reader)), sooner)
     if refused:
         echo("\nrefused")
         _print_table(("op class", "reason"), refused)
@@ -94,12 +101,19 @@ def _list_machines(form: str) -> None:
 
 @click.command("check", cls=Command, example="ptxwcet machine check my-gpu.toml")
 @click.argument("path", type=MACHINE)
-def machine_check(path: str) -> None:
-    """Check machine file PATH (or a known machine): every problem, or one line if there is none."""
+def machine_check(path: str) -> int:
+    """Check machine file PATH (or a known machine): every problem, or what was found.
+
+    Timings are compared with those that the vendor's compiler leaves for its compute capability.
+    """
     checked = load_machine(path)
     timed = sum(isinstance(row, OpTiming) for row in checked.timings.values())
     refused = len(checked.timings) - timed
+    compared, problems = charged_less(path)
     echo(f"{path}: machine {checked.name}: {timed} op classes timed, {refused} refused")
+    echo(f"{path}: {compared}")
+    code = finish(problems)
+    return code if checked.timing_meaning is TimingMeaning.UPPER else 0
 
 
 @click.command("new", cls=Command, example="ptxwcet machine new other-gpu titan-v")
@@ -164,6 +178,8 @@ def machine_microbenchmarks(output: Path) -> int:
 def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
     limits = shown.limits
     yield "schema", str(shown.schema)
+    if shown.compute_capability is not None:
+        yield "compute capability", shown.compute_capability
     yield "timings", shown.timing_meaning.value
     yield "schedulers per SM", str(shown.schedulers_per_sm)
     yield "scoreboard", shown.scoreboard.value
@@ -199,6 +215,13 @@ def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str
             case RefusedOp(reason):
                 refused.append((op_class.value, reason))
     return timed, refused
+
+
+def _sooner(shown: Machine) -> Iterable[Sequence[str]]:
+    for op_class, row in shown.timings.items():
+        if isinstance(row, OpTiming) and row.readers:
+            known = dict(row.readers)
+            yield op_class.value, *(str(known.get(reader, "-")) for reader in Reader)
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

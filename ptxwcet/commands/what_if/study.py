@@ -133,7 +133,7 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
         timing = timings[one]
         assert isinstance(timing, OpTiming)
         timings[one] = (
-            replace(timing, latency_cycles=number)
+            replace(timing, latency_cycles=number, readers=())
             if figure == "latency"
             else replace(timing, initiation_cycles=number)
         )

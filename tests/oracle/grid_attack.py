@@ -361,7 +361,6 @@ def mixed(
     together = min(slots, total)
     if grid.breadth:
         together = min(together, -(-total // sms))
-    again = sorted((work for block in blocks for work in block.others), reverse=True)
     second = max(block.second for block in blocks)
 
     def most(what: Callable[[_Classed], int], n: int) -> int:
@@ -371,6 +370,8 @@ def mixed(
         return block.slack
 
     def work(n: int, switches: int) -> int:
+        given = [k for k, m in zip(kinds, grid.counts, strict=True) for _ in range(min(m, n))]
+        again = sorted((work for block in given for work in block.others), reverse=True)
         beside = again[: switches * (min(slots, n) - 1)] if extras else []
         return most(lambda block: block.work, n) + sum(beside)
 

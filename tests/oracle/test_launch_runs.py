@@ -133,7 +133,8 @@ def _less_work(analysis: Any, count: int) -> BlockKind:
 
 def _no_slack(analysis: Any, count: int) -> BlockKind:
     kind = block_kind(analysis, count)
-    return replace(kind, slack_cycles=kind.slack_cycles // 2)
+    stretches = (replace(one, slack_cycles=one.slack_cycles // 2) for one in kind.stretches)
+    return replace(kind, slack_cycles=kind.slack_cycles // 2, stretches=tuple(stretches))
 
 
 def _one_more_sm(machine: Any, wishes: Any) -> int:

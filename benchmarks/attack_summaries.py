@@ -143,6 +143,39 @@ def _first_touch(data: Data) -> Data:
     }
 
 
+def _caches(data: Data) -> Data:
+    parts = [data["L2 cache"], data["L1 caches"]]
+    controls = []
+    for name, text in ((name, text) for part in parts for name, text in part["controls"].items()):
+        found = re.fullmatch(r"(\d+) of (\d+) exceeded", text)
+        assert found is not None
+        controls.append(_control(f"if {name}", int(found[2]), int(found[1])))
+    return {
+        "attacked": "what launches have caches bring in and write back, by what is claimed of them",
+        "by": "adversaries on caches of four policies that share nothing with the tool",
+        "command": f"python benchmarks/attack_caches.py {data['command']}",
+        "cases": 2 * int(data["command"].split()[1]),
+        "runs": sum(part["runs"] for part in parts),
+        "exceeded": sum(part["exceeded"] for part in parts),
+        "controls": controls,
+        "sources_sha256": None,
+    }
+
+
+def _footprints(data: Data) -> Data:
+    kinds = data["kinds"].values()
+    return {
+        "attacked": "footprints and forms of addresses, of random kernels and the suite",
+        "by": "execution on data, each address held against its form",
+        "command": f"python benchmarks/attack_footprints.py {data['command']}",
+        "cases": sum(kind["launches"] for kind in kinds),
+        "runs": sum(kind["launches"] for kind in kinds),
+        "exceeded": data["wrong"],
+        "controls": [],
+        "sources_sha256": None,
+    }
+
+
 def _accesses(data: list[Data]) -> Data:
     ranges = [each for part in data for each in part["ranges"]]
     return {
@@ -164,7 +197,9 @@ def _control(what: str, checked: int, exceeded: int) -> Data:
 ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack.json": _blocks,
     "attack-accesses.json": _accesses,
+    "attack-caches.json": _caches,
     "attack-first-touch.json": _first_touch,
+    "attack-footprints.json": _footprints,
     "attack-grid.json": _grids,
     "attack-launches.json": _launches,
     "attack-servers.json": _servers,

@@ -20,6 +20,12 @@ from ptxwcet.support.source import Span
 
 _MOVES = 3  # of a unit: what it held is written back, it is fetched, it is written back
 
+JOINED_MISSES = (
+    "what asks for something that is on its way to the L2 cache loses no more than its latency, "
+    "beside the time in which cache and memory are busy"
+)
+"""What any bound rests on that counts hits of a cache."""
+
 
 def set_aside_in(block: LaunchedBlock, machine: Machine) -> SetAside | None:
     """What the arrays of a launch that are set aside ask of the memory; None if there are none.
@@ -54,8 +60,7 @@ def assumptions_of_arrays(block: LaunchedBlock) -> tuple[Assumption, ...]:
         f"many bytes from it on: {sizes}",
         "carve-out": f"{names} are set aside in the L2 cache during the launch, which nothing else "
         "is: it fetches each unit of them once at most, and writes it back once at most",
-        "joined-misses": "what asks for something that is on its way to the L2 cache loses no more "
-        "than its latency, beside the time in which cache and memory are busy",
+        "joined-misses": JOINED_MISSES,
     }
     return tuple(assumed(key, text, "--param bytes") for key, text in said.items())
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.carve_out import assumptions_of_arrays, set_aside_in
@@ -47,12 +48,15 @@ from ptxwcet.claims import (
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, OF_LAUNCHES
+from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, CLAIMS, OF_LAUNCHES
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+
+if TYPE_CHECKING:
+    from ptxwcet.memory.footprint import Footprints
 
 METHOD = "grid"
 """Name of the method that bounds launches."""
@@ -210,10 +214,12 @@ def bound_launch(
     block: LaunchedBlock,
     machine: Machine,
     wishes: GridWishes,
+    footprints: Callable[[], Footprints] | None = None,
 ) -> LaunchBound | Refusal:
     """Bounds a launch whose blocks are bounded one by one; a Refusal says what keeps it from that.
 
-    Raises PtxwcetError as :func:`launch_rules` does. Cost: a profile a class and section, whatever
+    ``footprints`` are asked for where the machine file claims something of its cache. Raises
+    PtxwcetError as :func:`launch_rules` does. Cost: a profile a class and section, whatever
     the grid.
     """
     rules = launch_rules(block, machine, wishes)
@@ -224,10 +230,28 @@ def bound_launch(
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)
     residency, overhead = rules.residency, rules.overhead_cycles
-    bounds = bounds_by_residency(kinds, rules.dispatch, residency.least)
+    dispatch, assumptions = rules.dispatch, [one for row, _ in pieces for one in row.assumptions]
+    if footprints is not None and any(map(machine.states, CLAIMS)):
+        # here: few machine files claim anything
+        from ptxwcet.bounds.caches import behind_caches
+
+        asked = sum(kind.count * kind.sectors for kind in kinds)
+        blocks = sum(kind.count for kind in kinds)
+        reserved = machine.occupancy is not None and (
+            machine.occupancy.shared_bytes_reserved_per_block.value > 0
+        )
+        behind = behind_caches(
+            *(machine, dispatch, footprints(), blocks, asked),
+            uses_shared=block.may_use_shared or reserved,
+        )
+        if behind is not None:
+            kept, rests_on = behind
+            dispatch = replace(dispatch, memory=replace(dispatch.memory, set_aside=kept))
+            kinds = tuple(replace(kind, outside_sectors=0) for kind in kinds)
+            assumptions += rests_on
+    bounds = bounds_by_residency(kinds, dispatch, residency.least)
     worst = max(bounds, key=lambda bound: bound.cycles)
     least = min(bound.cycles for bound in bounds) + overhead
-    assumptions = (one for analysis, _ in pieces for one in analysis.assumptions)
     claim = rules.claim(worst.cycles + overhead, assumptions)
     return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
 

@@ -232,6 +232,13 @@ class LaunchedBlock:
     said_by: str = ""
     arrays: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def may_use_shared(self) -> bool:
+        """Whether it may have shared memory, of its variables or of the launch."""
+        return (
+            self.static_shared_bytes[1] > 0 or self.names_dynamic or bool(self.dynamic_shared_bytes)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Residency:

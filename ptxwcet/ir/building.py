@@ -23,6 +23,9 @@ from ptxwcet.ir.operands import (
     mapped,
 )
 
+Decoded = tuple[Opcode, int]
+"""The row of an opcode, one word, and how many leading operands it writes."""
+
 
 def instruction_of(
     mnemonic: str,
@@ -31,11 +34,13 @@ def instruction_of(
     *,
     guard: Guard | None = None,
     targets: tuple[str, ...] = (),
+    decoded: Decoded | None = None,
 ) -> Instruction:
     """An instruction of these operands, at a place of a text: its origin, start and end there.
 
-    Its opcode's row says which operands are written. What a direct call calls is not among them.
-    Cost: linear in the operands.
+    Its opcode's row says which operands are written; ``decoded`` is what the table of another
+    language says of the mnemonic. What a direct call calls is not among the operands. Cost: linear
+    in the operands.
     """
     names = [] if guard is None else [guard.register]
     values: list[Immediate] = []
@@ -50,7 +55,7 @@ def instruction_of(
         return replace(leaf, name=str(len(names) - 1))
 
     patterns = tuple([mapped(one, slot) for one in operands])
-    form = _form(mnemonic, patterns, None if guard is None else guard.negated)
+    form = _form(mnemonic, patterns, None if guard is None else guard.negated, decoded)
     origin, start, end = place
     return Instruction(form, tuple(names), tuple(values), start, end, origin, targets)
 
@@ -66,10 +71,12 @@ def _filled(pattern: Operand, names: tuple[str, ...], values: tuple[Immediate, .
 
 
 @lru_cache(maxsize=4096)
-def _form(mnemonic: str, patterns: tuple[Operand, ...], negated: bool | None) -> InstructionForm:
+def _form(
+    mnemonic: str, patterns: tuple[Operand, ...], negated: bool | None, decoded: Decoded | None
+) -> InstructionForm:
     words = mnemonic.split(".")
-    opcode, count = find_opcode(words)
-    written = 0 if opcode is None else opcode.counts[1]
+    opcode, count = find_opcode(words) if decoded is None else (decoded[0], 1)
+    written = decoded[1] if decoded else 0 if opcode is None else opcode.counts[1]
     reads, writes = [] if negated is None else [0], list[int]()
     for number, pattern in enumerate(patterns):
         slots = [int(leaf.name) for leaf in leaves(pattern) if isinstance(leaf, Register)]

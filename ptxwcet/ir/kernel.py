@@ -18,6 +18,7 @@ from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import Address as Address
 from ptxwcet.ir.operands import Arguments as Arguments
+from ptxwcet.ir.operands import Decorated as Decorated
 from ptxwcet.ir.operands import Element as Element
 from ptxwcet.ir.operands import Immediate as Immediate
 from ptxwcet.ir.operands import Negated as Negated
@@ -299,6 +300,38 @@ class Directive:
     text: str
 
 
+class Encoded(NamedTuple):
+    """How an instruction of machine code is encoded: its address, and what tells warps to wait.
+
+    The warp issues nothing for ``stall`` cycles after it. ``on_write`` and ``on_read`` are the
+    scoreboards that it holds until it has written, or read (None: it holds none), and it is not
+    issued while one of ``waits`` is held. ``ptx_line`` is the line that it was made of, 0 if that
+    is not known.
+    """
+
+    address: int
+    stall: int
+    yields: bool
+    on_write: int | None
+    on_read: int | None
+    waits: tuple[int, ...]
+    reuse: int
+    ptx_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """What a file of machine code says of a kernel or function, and of each instruction in order.
+
+    ``parameters_at`` are the places of its parameters in constant bank 0.
+    """
+
+    registers: int
+    local_bytes: int
+    parameters_at: tuple[int, ...]
+    encoded: tuple[Encoded, ...]
+
+
 BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive
 
 
@@ -325,6 +358,7 @@ class Kernel:
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
+    ``code`` is there for machine code alone.
     """
 
     name: str
@@ -345,6 +379,7 @@ class Kernel:
     recursions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     call_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readable: str = ""
+    code: MachineCode | None = None
 
     def __post_init__(self) -> None:
         if not self.readable:

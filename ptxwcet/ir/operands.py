@@ -127,6 +127,15 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class Decorated:
+    """``-|R4|.H0_H0``: a source of machine code with what stands ``before`` and ``after`` it."""
+
+    operand: Operand
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """``_``: a result that is thrown away."""
 
@@ -146,6 +155,7 @@ Operand = (
     | Negated
     | Minus
     | Selected
+    | Decorated
     | Sink
 )
 
@@ -166,7 +176,7 @@ def leaves(operand: Operand) -> Iterator[Operand]:
         case Pair(first, second):
             yield from leaves(first)
             yield from leaves(second)
-        case Negated(inner) | Minus(inner) | Selected(inner):
+        case Negated(inner) | Minus(inner) | Selected(inner) | Decorated(inner):
             yield from leaves(inner)
         case Sink():
             return
@@ -187,6 +197,13 @@ def mapped(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
             return Pair(mapped(first, change), mapped(second, change))
         case Negated(inner) | Minus(inner):
             return type(operand)(mapped(inner, change))
+        case Decorated(inner, before, after):
+            return Decorated(mapped(inner, change), before, after)
+        case Element(array, index):
+            changed, place = change(array), mapped(index, change)
+            assert isinstance(changed, SymbolRef)
+            assert isinstance(place, Address)
+            return Element(changed, place)
         case Sink():
             return operand
     return change(operand)

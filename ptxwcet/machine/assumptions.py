@@ -113,3 +113,31 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Key -> what is assumed, one sentence each. Every machine file has an entry for every key."""
+
+KEEPS_RECENT, CONSERVATIVE = "keeps-recent", "conservative-cache"
+L1_KEEPS_RECENT, L1_CONSERVATIVE = "l1-keeps-recent", "l1-conservative-cache"
+_RECENT = (
+    "{} keeps a line of a launch's data as long as fewer others were used since its last use than "
+    "kept_bytes has lines; "
+)
+_FEW = (
+    "in any stretch in which a launch asks for no more lines of data than kept_bytes has, {} "
+    "brings in no more than so many; "
+)
+_L1 = (
+    "a sector stays while its line does, unless a store changes it; what no block of a launch "
+    "needs for shared memory is there for the cache"
+)
+_L2 = (
+    "a sector is fetched only as one that is not there is read or changed in part, stays while "
+    "its line does, and is written back only as that leaves"
+)
+CLAIMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        KEEPS_RECENT: ("l2_cache", _RECENT.format("the L2 cache") + _L2),
+        CONSERVATIVE: ("l2_cache", _FEW.format("the L2 cache") + _L2),
+        L1_KEEPS_RECENT: ("l1_cache", _RECENT.format("the L1 cache of an SM") + _L1),
+        L1_CONSERVATIVE: ("l1_cache", _FEW.format("the L1 cache of an SM") + _L1),
+    }
+)
+"""What a machine file may claim of caches besides: the table that it is about, and the text."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS
+from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.model import Evidence, Reader, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
@@ -39,7 +39,15 @@ _SCALARS: Mapping[str, type] = {
 }
 _OPTIONAL_SCALARS = ("extends", "compute_capability")
 _TABLES = ("limits", "units", "sources", "ops", "satisfies")
-_OPTIONAL_TABLES = ("occupancy", "dispatch", "memory", "carve_out", "makespan")
+_OPTIONAL_TABLES = (
+    "occupancy",
+    "dispatch",
+    "memory",
+    "carve_out",
+    "l1_cache",
+    "l2_cache",
+    "makespan",
+)
 _LETTERS = ("L", "C")
 LIMITS = (
     "threads_per_block",
@@ -73,6 +81,8 @@ _MEMORY: Mapping[str, tuple[int, int]] = {
     "path_line_cycles": (0, MOST_CYCLES),
     "path_pass_cycles": (0, MOST_CYCLES),
     "server_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+    "server_worst_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+    "partial_sector_fetches": (0, 1),
 }
 _SECTOR = 32
 _CARVE_OUT: Mapping[str, tuple[int, int]] = {
@@ -80,13 +90,23 @@ _CARVE_OUT: Mapping[str, tuple[int, int]] = {
     "unit_bytes": (_SECTOR, 1 << 16),
     "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
 }
+_L1: Mapping[str, tuple[int, int]] = {"kept_bytes": (128, 1 << 30)}
+_L2: Mapping[str, tuple[int, int]] = {
+    "bytes": (128, 1 << 40),
+    "kept_bytes": (128, 1 << 40),
+    "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+}
 FIGURES = {
     "occupancy": _OCCUPANCY,
     "dispatch": _DISPATCH,
     "memory": _MEMORY,
     "carve_out": _CARVE_OUT,
+    "l1_cache": _L1,
+    "l2_cache": _L2,
 }
 """The optional tables of figures, with their keys."""
+OPTIONAL_FIGURES = frozenset({"server_worst_cycles_per_1024_sectors", "partial_sector_fetches"})
+"""Figures that a table may do without: the worst is charged then, of what is said."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
     "schedulers_per_sm": (1, 64),
@@ -215,10 +235,11 @@ class Checker:
                 self.report("PW306", message, ("ops", name), help)
         for table, known_figures in FIGURES.items():
             for name in known_figures if table in data else ():
-                if name not in data[table]:
+                if name not in data[table] and name not in OPTIONAL_FIGURES:
                     self.report("PW306", f"{table} figure {name} is missing", ("", table))
             for name, figure in data.get(table, {}).items():
                 self._source(name, figure, data.get("sources", {}), (table, name))
+        self._rates(data)
         for name, _ in _entries(data, "makespan"):
             if name not in units:
                 listed = ", ".join(units) or "none"
@@ -231,6 +252,44 @@ class Checker:
         if absent:
             self.report("PW312", f"no state for assumption {', '.join(absent)}", ("", "satisfies"))
         self._alone(data)
+        self._cache(data)
+
+    def _cache(self, data: Table) -> None:
+        """Claims of a cache need one, and the memory behind it; none is about more than it has."""
+        for key, (table, _) in CLAIMS.items():
+            if key in data.get("satisfies", {}) and not {table, "memory"} <= data.keys():
+                message = f"assumption {key} is about the tables [{table}] and [memory]"
+                self.report("PW312", message, ("satisfies", key), "give both, or leave it out")
+        values = [
+            row["value"]
+            for name, row in _entries(data, "l2_cache")
+            if name in ("bytes", "kept_bytes") and isinstance(row, dict)
+            if _has_type(row.get("value"), int)
+        ]
+        rows = dict(_entries(data, "l2_cache"))
+        if len(values) == 2 and rows["kept_bytes"]["value"] > rows["bytes"]["value"]:
+            message = f"l2_cache figure kept_bytes is {max(values)}: the cache has {min(values)}"
+            self.report("PW310", message, ("l2_cache", "kept_bytes"))
+        key = "cache_cycles_per_1024_sectors"
+        both = [dict(_entries(data, table)).get(key) for table in ("l2_cache", "carve_out")]
+        said = {one["value"] for one in both if isinstance(one, dict) and "value" in one}
+        if len(said) > 1:
+            message = f"{key} of [l2_cache] and of [carve_out] differ: it is one cache"
+            self.report("PW310", message, ("l2_cache", key))
+
+    def _rates(self, data: Table) -> None:
+        """The worst rate of a memory is no better than that of streams."""
+        names = "server_cycles_per_1024_sectors", "server_worst_cycles_per_1024_sectors"
+        rows = dict(_entries(data, "memory"))
+        figures = [rows[name] for name in names if isinstance(rows.get(name), dict)]
+        values = [figure["value"] for figure in figures if _has_type(figure.get("value"), int)]
+        if len(values) == 2 and values[1] < values[0]:
+            self.report(
+                "PW310",
+                f"memory figure {names[1]} is {values[1]}: the worst rate is at least that of "
+                f"streams, {values[0]}",
+                ("memory", names[1]),
+            )
 
     def _alone(self, data: Table) -> None:
         """That a block is alone is no property of a machine whose SMs hold several."""
@@ -335,13 +394,13 @@ class Checker:
 
     def _assumption(self, name: str, stated: object) -> None:
         place = ("satisfies", name)
-        if name not in ASSUMPTIONS:
-            listed = ", ".join(ASSUMPTIONS)
+        if name not in ASSUMPTIONS and name not in CLAIMS:
+            listed = ", ".join((*ASSUMPTIONS, *CLAIMS))
             self.report(
                 "PW312",
                 f"unknown assumption {name}",
                 place,
-                f"{nearest(name, ASSUMPTIONS)}known: {listed}",
+                f"{nearest(name, (*ASSUMPTIONS, *CLAIMS))}known: {listed}",
             )
             return
         if not isinstance(stated, dict) or sorted(stated) != sorted(_ASSUMPTION_KEYS):

@@ -15,7 +15,7 @@ from typing import Any
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ASSUMPTIONS
+from ptxwcet.machine.assumptions import ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.checks import (
     FIGURES,
     LIMITS,
@@ -30,6 +30,8 @@ from ptxwcet.machine.model import (
     Evidence,
     Figure,
     FunctionalUnit,
+    L1Rules,
+    L2Rules,
     Machine,
     MemoryRules,
     OccupancyRules,
@@ -191,10 +193,13 @@ def _build(data: Table, memory_latency: int) -> Machine:
             AssumptionState(data["satisfies"][key]["state"]),
             _source_text(data["satisfies"][key]["source"], sources),
         )
-        for key, text in ASSUMPTIONS.items()
+        for key, text in (*ASSUMPTIONS.items(), *((key, one[1]) for key, one in CLAIMS.items()))
+        if key in data["satisfies"]
     )
     figures = {
-        table: {key: _figure(data[table][key], sources) for key in keys if table in data}
+        table: {
+            key: _figure(data[table][key], sources) for key in keys if key in data.get(table, ())
+        }
         for table, keys in FIGURES.items()
     }
     return Machine(
@@ -216,6 +221,8 @@ def _build(data: Table, memory_latency: int) -> Machine:
         dispatch=DispatchRules(**figures["dispatch"]) if "dispatch" in data else None,
         memory=MemoryRules(**figures["memory"]) if "memory" in data else None,
         carve_out=CarveOutRules(**figures["carve_out"]) if "carve_out" in data else None,
+        l1_cache=L1Rules(**figures["l1_cache"]) if "l1_cache" in data else None,
+        l2_cache=L2Rules(**figures["l2_cache"]) if "l2_cache" in data else None,
         makespan_letters=MappingProxyType(dict(data.get("makespan", {}))),
         compute_capability=data.get("compute_capability"),
     )

@@ -149,7 +149,9 @@ class MemoryRules:
     Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
     share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
     all 0 where there is no such path. 1024 sectors of 32 bytes take the memory of the GPU
-    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it.
+    ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it. That is the rate of
+    streams, and not its worst, where ``server_worst_cycles_per_1024_sectors`` says the worst. A
+    sector that a store does not fill is fetched ``partial_sector_fetches`` times, 0 or 1.
     """
 
     line_cycles: Figure
@@ -160,6 +162,20 @@ class MemoryRules:
     path_line_cycles: Figure
     path_pass_cycles: Figure
     server_cycles_per_1024_sectors: Figure
+    server_worst_cycles_per_1024_sectors: Figure | None = None
+    partial_sector_fetches: Figure | None = None
+
+    @property
+    def charged_cycles_per_1024_sectors(self) -> int:
+        """What 1024 sectors take of the memory of the GPU, in its worst pattern if it is known."""
+        worst = self.server_worst_cycles_per_1024_sectors
+        return (self.server_cycles_per_1024_sectors if worst is None else worst).value
+
+    @property
+    def fetches_of_partial_sectors(self) -> int:
+        """How often a sector is fetched that a store does not fill: once, if nothing is said."""
+        said = self.partial_sector_fetches
+        return 1 if said is None else said.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +191,29 @@ class CarveOutRules:
     cache_cycles_per_1024_sectors: Figure
 
 
+@dataclass(frozen=True, slots=True)
+class L1Rules:
+    """The L1 cache of an SM, of which claims are made (docs/methods/caches.md).
+
+    They are about ``kept_bytes``, where no block uses shared memory.
+    """
+
+    kept_bytes: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class L2Rules:
+    """The L2 cache as a server, and as what claims are made of (docs/methods/caches.md).
+
+    It has ``bytes``, and takes ``cache_cycles_per_1024_sectors`` of any access. Claims are about
+    ``kept_bytes`` of it, for the data of one launch.
+    """
+
+    bytes: Figure
+    kept_bytes: Figure
+    cache_cycles_per_1024_sectors: Figure
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine file, resolved for one global-memory latency.
@@ -183,7 +222,8 @@ class Machine:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
     assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
     ``dispatch`` if it does not say how they start, ``memory`` if each access of an op class costs
-    the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside.
+    the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside,
+    ``l1_cache`` and ``l2_cache`` if nothing is claimed of these.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
     (C) to the makespan methods; a unit that it does not name is neither. ``compute_capability`` is
     that of the GPU described, None of a machine that is none.
@@ -209,6 +249,8 @@ class Machine:
     dispatch: DispatchRules | None = None
     memory: MemoryRules | None = None
     carve_out: CarveOutRules | None = None
+    l1_cache: L1Rules | None = None
+    l2_cache: L2Rules | None = None
     compute_capability: str | None = None
 
     @property
@@ -217,12 +259,16 @@ class Machine:
         return all(one.state is not AssumptionState.DOUBTFUL for one in self.satisfies)
 
     @property
+    def cache_cycles_per_1024_sectors(self) -> int:
+        """What 1024 sectors take of the L2 cache; 0 if it does not count."""
+        caches = [one for one in (self.carve_out, self.l2_cache) if one is not None]
+        return max((one.cache_cycles_per_1024_sectors.value for one in caches), default=0)
+
+    @property
     def cycles_per_1024_sectors(self) -> int:
         """What 1024 sectors take of the cache, if it counts, and of the GPU's memory, added up."""
-        cache = 0 if self.carve_out is None else self.carve_out.cache_cycles_per_1024_sectors.value
-        return cache + (
-            0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value
-        )
+        memory = 0 if self.memory is None else self.memory.charged_cycles_per_1024_sectors
+        return self.cache_cycles_per_1024_sectors + memory
 
     @property
     def has_path(self) -> bool:
@@ -243,6 +289,10 @@ class Machine:
             if unit.name == name:
                 return unit
         raise KeyError(name)
+
+    def states(self, key: str) -> bool:
+        """Whether the machine file says anything of an assumption."""
+        return any(one.key == key for one in self.satisfies)
 
     def assumption(self, key: str) -> Assumption:
         """The ledger entry of an assumption. Raises KeyError for an unknown key."""

@@ -27,6 +27,7 @@ from ptxwcet.memory.counting import (
     all_lanes,
     blocks_of,
     lines_of,
+    partial_of,
     passes_of,
     serial_of,
     signature,
@@ -51,7 +52,7 @@ class Transactions(NamedTuple):
 
     ``serial`` are lanes of an atomic operation on one word of global memory, one after the other;
     in shared memory each is a pass. ``kept`` of the sectors lie in arrays whose sizes the launch
-    states.
+    states. ``partial`` are those that a store or an atomic operation changes and may not fill.
     """
 
     sectors: int = 0
@@ -60,6 +61,7 @@ class Transactions(NamedTuple):
     words: int = 0
     serial: int = 0
     kept: int = 0
+    partial: int = 0
 
     def with_most(self, other: Transactions) -> Transactions:
         """The larger of both numbers for each kind of transaction."""
@@ -145,6 +147,9 @@ def analyse_accesses(graph: FlowGraph, launch: Launch) -> KernelAccesses:
         if key not in findings:
             findings[key] = _analysed(access, value, lanes.there, counted)
         analysed = AnalysedAccess(index, access, *findings[key])
+        if access.changes and not lanes.is_whole(index):
+            most = analysed.most
+            analysed = replace(analysed, most=most._replace(partial=most.sectors))
         if index in kept:
             analysed = replace(analysed, most=analysed.most._replace(kept=analysed.most.sectors))
         accesses.append(analysed)
@@ -182,7 +187,8 @@ def _analysed(access: Access, value: Value, there: Mask, known: _Counted) -> _Fo
         return _at_worst(access, giving), least, False, None, giving
     counts = [_looked_up(access, pattern, giving, known) for pattern in value]
     most = reduce(Transactions.with_most, (counted for counted, _ in counts))
-    exact = all(is_exact and counted == most for counted, is_exact in counts)
+    alike = (counted._replace(partial=most.partial) == most for counted, _ in counts)
+    exact = all(is_exact for _, is_exact in counts) and all(alike)
     return most, least, exact, value, giving
 
 
@@ -230,7 +236,22 @@ def _counted(access: Access, pattern: Pattern, there: Mask) -> tuple[Transaction
             blocks = blocks_of(pattern, there, min(access.fetched_bytes, LINE), size).most
         fetched = blocks * (access.fetched_bytes // SECTOR)
         most = most.with_most(Transactions(sectors=fetched))
-    return most, exact and most == own
+    return most._replace(partial=_partial(access, pattern, there, most)), exact and most == own
+
+
+def _partial(access: Access, pattern: Pattern, there: Mask, most: Transactions) -> int:
+    """How many sectors are changed and not filled if all lanes that exist take part."""
+    if not access.changes:
+        return 0
+    if access.purpose is not Purpose.STORE or access.fetched_bytes > SECTOR:
+        return most.sectors
+    if access.space is Space.GLOBAL:
+        return partial_of(pattern, there, access.access_bytes).most
+    if access.space is not Space.LOCAL or not pattern.is_uniform:
+        return most.sectors
+    # lanes have words side by side: some fill a sector, and those that exist are the first ones
+    fills = (access.access_bytes % _ONE_WORD, *(rows(there).sum(axis=1) % (SECTOR // _ONE_WORD)))
+    return most.sectors if any(fills) else 0
 
 
 def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
@@ -248,7 +269,14 @@ def _of_thread(pattern: Pattern, there: Mask, size: int) -> dict[str, Count]:
 
 
 def _at_worst(access: Access, there: Mask) -> Transactions:
-    """Counts of an access of which nothing is known: no two lanes share a transaction."""
+    """Counts of an access of which nothing is known: no two lanes share a transaction, and none
+    fills a sector.
+    """
+    found = _apart(access, there)
+    return found._replace(partial=found.sectors if access.changes else 0)
+
+
+def _apart(access: Access, there: Mask) -> Transactions:
     lanes = all_lanes(there).most
     each = lanes * access.times
     blocks = each * max(1, access.access_bytes // SECTOR)

@@ -106,6 +106,18 @@ def lines_of(pattern: Pattern, there: Mask, access: int) -> Count:
     return Count(max(each), all(part.exact for part in parts), each)
 
 
+def partial_of(pattern: Pattern, there: Mask, access: int) -> Count:
+    """Sectors in which stores of ``access`` bytes by all lanes that exist leave a byte as it was.
+
+    Unlike the others this count is no less if a lane is left out.
+    """
+    if pattern.cuts:
+        return blocks_of(pattern, there, SECTOR, access)
+    return _each_place(
+        pattern, _warps(pattern, there), access, SECTOR, lambda places: _in_part(places, access)
+    )
+
+
 def all_lanes(there: Mask, times: int = 1) -> Count:
     """The count of ``times`` transactions for each lane that exists."""
     each = tuple(int(one) * times for one in rows(there).sum(axis=1))
@@ -204,6 +216,15 @@ def _passes(places: Places, wide: int, *, alone: bool) -> int:
     wanted = [word + more for word in words for more in range(wide)]
     banks = Counter(word % _BANKS for word in (wanted if alone else set(wanted)))
     return max(banks.values(), default=0)
+
+
+def _in_part(places: Places, access: int) -> int:
+    """The number of sectors that lanes of ``access`` bytes touch and do not fill."""
+    filled: dict[int, set[int]] = {}
+    for place in {place for place in places if place is not None}:
+        for byte in range(place, place + access):
+            filled.setdefault(byte // SECTOR, set()).add(byte)
+    return sum(len(each) < SECTOR for each in filled.values())
 
 
 def _together(places: Places) -> int:

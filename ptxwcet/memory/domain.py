@@ -388,6 +388,19 @@ def _read(one: Term, value: Pattern) -> _Span:
     return (0, 2 * half - 1) if span is None or span[0] < 0 else span
 
 
+def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
+    """Whether numbers are equal, or one is less, if what they may be does not overlap."""
+    first, second = (each.interval for each in args)
+    if first is None or second is None:
+        return None
+    if one.op is Op.ULT and min(first[0], second[0]) < 0:
+        return None  # of numbers read without sign nothing is known there
+    is_below, is_above = first[1] < second[0], first[0] > second[1]
+    if one.op is Op.EQ:
+        return constant(0) if is_below or is_above else None
+    return constant(1) if is_below else constant(0) if first[0] >= second[1] else None
+
+
 def _gone_round(value: Pattern, width: int) -> Pattern:
     """A number of ``width`` bits read in more: lanes may go round, at a multiple of half, unless
     all of them hold numbers in a span of less than half.
@@ -425,5 +438,8 @@ _RULES: Mapping[Op, Rule] = {
     Op.ZEXT: _lengthened,
     Op.SEXT: _lengthened,
     Op.EXTRACT: _extracted,
+    Op.EQ: _compared,
+    Op.ULT: _compared,
+    Op.SLT: _compared,
 }
 """What these operators keep; the others are alike in a warp if their arguments are, and no more."""

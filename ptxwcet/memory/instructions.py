@@ -41,6 +41,7 @@ class Access:
     how often each does at most. The memory may be asked for all of the ``fetched_bytes`` around a
     byte, aligned to as many: of prefetches, and where an instruction hints at it. Where it
     ``reaches_constants`` a generic address may lie among constants or parameters.
+    ``is_result``: a tile that is stored.
     """
 
     space: Space
@@ -51,6 +52,12 @@ class Access:
     times: int = 1
     fetched_bytes: int = SECTOR
     reaches_constants: bool = False
+    is_result: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it writes what it accesses, if not all of it."""
+        return self.purpose in (Purpose.STORE, Purpose.ATOMIC) or self.is_result
 
     @property
     def has_words(self) -> bool:
@@ -217,4 +224,10 @@ def _matrices(instruction: Instruction, name: str) -> tuple[Access, ...]:
         address = next(iter(_addresses(instruction)), None)
         return (Access(Space.SHARED, Purpose.MATRIX, WIDEST, address, lanes),)
     registers = max(1, len(instruction.writes) or len(instruction.reads))
-    return (Access(instruction.space, Purpose.MATRIX, WIDEST, None, times=registers),)
+    return (
+        Access(
+            *(instruction.space, Purpose.MATRIX, WIDEST, None),
+            times=registers,
+            is_result=not instruction.writes,
+        ),
+    )

@@ -106,7 +106,46 @@ class LaneAnalysis:
         self._opaque = OpaqueShapes(self._shape, graph.kernel, launch, race_free=False)
         self._agreements = graph.agreements
         self._unknown = frozenset(_joined(graph))
+        self._branches = tuple(self._parting_branches(graph))
         self._settle(graph)
+        self._parted = {
+            index
+            for branch, blocks in self._branches
+            if not self._goes_one_way(branch)
+            for index in graph.indices(blocks)
+        }
+
+    def value(self, name: str) -> Value:
+        """What is known of a register in the lanes of a warp."""
+        return self._values.get(name)
+
+    def special(self, name: str) -> Value:
+        """What is known of a special register."""
+        return self._specials.get(name)
+
+    def is_whole(self, index: int) -> bool:
+        """Whether all lanes of a warp that exist execute an instruction together, if any does: one
+        that changes memory.
+        """
+        if index in self._parted:
+            return False
+        return self._kernel.instructions[index].guard is None or self._goes_one_way(index)
+
+    def _goes_one_way(self, index: int) -> bool:
+        """Whether all lanes that come to a guarded instruction together have one guard."""
+        guard = self._kernel.instructions[index].guard
+        return guard is not None and _alike(self._values.get(guard.register))
+
+    def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
+        """The branches of which shapes do not say that warps take them alike, with the blocks up to
+        where their sides meet, if memory is changed there.
+        """
+        changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
+        for block in graph.cfg.reverse_postorder if changing else ():
+            if graph.agreements[block] is Agreement.NONE:
+                blocks = graph.agreements.live.between(BlockId(block), graph.meeting(block))
+                if not changing.isdisjoint(blocks):
+                    yield graph.last(block), blocks
 
     def address(self, operand: Address | None) -> Value:
         """What is known of an address, but its span; its offsets are those of 64 bits.
@@ -147,6 +186,9 @@ class LaneAnalysis:
         instructions = graph.kernel.instructions
         bases = (one.address.base for _, one in self.accesses if one.address is not None)
         wanted = {base.name for base in bases if isinstance(base, Register)}
+        changing = (index for index, one in self.accesses if one.changes)
+        guards = (instructions[one].guard for one in (*changing, *(at for at, _ in self._branches)))
+        wanted |= {guard.register for guard in guards if guard is not None}
         needed = deciding(graph.kernel, wanted)
         used = {index: (instructions[index].reads, instructions[index].writes) for index in needed}
         readers: dict[str, list[int]] = defaultdict(list)

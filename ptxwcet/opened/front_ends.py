@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 from ptxwcet.ptx.reading import read_source as read_ptx
 from ptxwcet.ptx.reading import read_stream as read_ptx_stream
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
@@ -31,7 +32,8 @@ class FrontEnd:
     """One language: the ``suffixes`` of its files, how a file is read, and a program of files.
 
     ``rules``: what answers depend on besides the package's Python sources. ``prepare`` works out
-    what would else be worked out on first use.
+    what would else be worked out on first use. ``is_graph_alone``: of its kernels the graph is
+    known and nothing that a bound rests on, so that only who asks for the graph gets them.
     """
 
     suffixes: tuple[str, ...]
@@ -39,6 +41,7 @@ class FrontEnd:
     program: Program
     rules: Callable[[], str]
     prepare: Callable[[], object]
+    is_graph_alone: bool = False
 
 
 # The parser is loaded where something is parsed: options and requests do without it.
@@ -62,13 +65,28 @@ def _ptx_tables() -> object:
     return grammar()
 
 
-FRONT_ENDS = [FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables)]
+def _read_cubin(path: str | os.PathLike[str]) -> SourceFile:
+    from ptxwcet.sass.reading import read_source as read_cubin
+
+    return read_cubin(path)
+
+
+def _cubin_program(main: SourceFile, *linked: SourceFile) -> Module:
+    from ptxwcet.sass.lowering import read_program as read_listing
+
+    return read_listing(main, *linked)
+
+
+FRONT_ENDS = [
+    FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables),
+    FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, is_graph_alone=True),
+]
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
 
 def suffixes() -> tuple[str, ...]:
-    """How the names of files end that a front end reads."""
-    return tuple(end for one in FRONT_ENDS for end in one.suffixes)
+    """How the names of files end whose kernels can be bounded."""
+    return tuple(end for one in FRONT_ENDS if not one.is_graph_alone for end in one.suffixes)
 
 
 def _front_end_of(name: str) -> FrontEnd:
@@ -76,14 +94,37 @@ def _front_end_of(name: str) -> FrontEnd:
     return next(named, FRONT_ENDS[0])
 
 
+def _asked(name: str, *, for_graph: bool) -> FrontEnd:
+    """The front end of a file. Raises PtxwcetError (PW127) if it has no more than the graph."""
+    found = _front_end_of(name)
+    if found.is_graph_alone and not for_graph:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW127",
+                f"'{name}' is machine code, of which only the graph is known so far",
+                help="its graph is shown by 'ptxwcet cfg', without a launch; all else takes the "
+                "PTX: 'nvcc -ptx -lineinfo kernel.cu'",
+            )
+        )
+    return found
+
+
+def is_graph_alone(path: str) -> bool:
+    """Whether no more than the graph is known of the kernels of a file, by its name."""
+    return _front_end_of(path).is_graph_alone
+
+
 def is_no_ptx(path: str) -> bool:
     """Whether the name of a file says that another front end than that of PTX reads it."""
     return _front_end_of(path) is not FRONT_ENDS[0]
 
 
-def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The text of a file, as its front end reads it. Raises PtxwcetError (PW112)."""
-    return _front_end_of(os.fspath(path)).read(path)
+def read_source(path: str | os.PathLike[str], *, for_graph: bool = False) -> SourceFile:
+    """The text of a file, as its front end reads it; ``for_graph``: for no more than the graph.
+
+    Raises PtxwcetError: PW112, PW127 (no more than the graph is known), those of the front end.
+    """
+    return _asked(os.fspath(path), for_graph=for_graph).read(path)
 
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
@@ -91,9 +132,10 @@ def read_stream(stream: IO[bytes], name: str) -> SourceFile:
     return read_ptx_stream(stream, name)
 
 
-def read_program(main: SourceFile, *linked: SourceFile) -> Module:
+def read_program(main: SourceFile, *linked: SourceFile, for_graph: bool = False) -> Module:
     """The program of a file, whose kernels are the program's, and of those linked with it.
 
-    Raises PtxwcetError with all errors found. Cost: linear in the files.
+    Raises PtxwcetError with all errors found, PW127 as :func:`read_source`. Cost: linear in the
+    files.
     """
-    return _front_end_of(main.name).program(main, *linked)
+    return _asked(main.name, for_graph=for_graph).program(main, *linked)

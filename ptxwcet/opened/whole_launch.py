@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis
 from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
 from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
@@ -18,9 +19,11 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.opening import sources_of
 from ptxwcet.opened.request import Request
+from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 if TYPE_CHECKING:
     from ptxwcet.bounds.register_use import RegisterUse
+    from ptxwcet.memory.footprint import Footprints
 
 
 class Wishes:
@@ -68,7 +71,8 @@ def with_launch_bound(
     best: LaunchBound | Refusal | None = None
     for pieces in (analysis.pieces, *analysis.others):
         counted = [(piece.analysis, piece.count) for piece in pieces]
-        found = bound_launch(counted, grid, block, analysis.machine, said)
+        touched = partial(_footprints, analysis, pieces)
+        found = bound_launch(counted, grid, block, analysis.machine, said, touched)
         if best is None or _is_less(found, best):
             best, analysis = found, replace(analysis, launch_bound=found, of_launch=pieces)
     if not isinstance(best, LaunchBound):
@@ -77,6 +81,16 @@ def with_launch_bound(
     known = said_by_file.array_bytes
     arrays = bytes_of_arrays(analysis.kernel, module, analysis.launch, known)
     return replace(analysis, roofline=launch_roofline(counted, best, analysis.machine, arrays))
+
+
+def _footprints(analysis: KernelAnalysis, pieces: Sequence[AnalysedPiece]) -> Footprints:
+    """What the launch touches of memory."""
+    # here: few machine files claim anything of caches
+    from ptxwcet.memory.footprint import Footprints
+
+    kernel, launch = analysis.kernel, analysis.launch
+    paths = [piece.paths for piece in pieces]
+    return Footprints(graph_of(kernel, launch), launch, kernel_accesses(kernel, launch), paths)
 
 
 def _is_less(one: LaunchBound | Refusal, other: LaunchBound | Refusal) -> bool:

@@ -294,15 +294,18 @@ def charge_transactions(
     passes_path = taken.lines or taken.passes
     path = max(rules.path_request_cycles.value, on_path) if passes_path else 0
     each = machine.cycles_per_1024_sectors
+    fetched = rules.fetches_of_partial_sectors * taken.partial
+    kept = taken.kept + (fetched if taken.kept == taken.sectors else 0)
+    sectors = taken.sectors + fetched
     if cycles <= timed.initiation_cycles and not path and not each:
         return timed
     return replace(
         timed,
         initiation_cycles=max(timed.initiation_cycles, cycles),
-        latency_cycles=timed.latency_cycles + path + -(-each * taken.sectors // 1024),
+        latency_cycles=timed.latency_cycles + path + -(-each * sectors // 1024),
         path_cycles=path,
-        sectors=taken.sectors if each else 0,
-        kept_sectors=taken.kept if each else 0,
+        sectors=sectors if each else 0,
+        kept_sectors=kept if each else 0,
     )
 
 

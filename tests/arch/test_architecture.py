@@ -28,7 +28,7 @@ pipeline
 bounds
 simulator emulator
 timing
-memory
+memory sass
 flow ptx
 machine
 warp trace
@@ -92,7 +92,10 @@ UNNAMED = {
     "methods.makespan": "machine timing bounds simulator emulator",
 }
 # Who may name a front end: the registry of front ends, and what writes its language.
-FRONT_ENDS = {"ptx": "ptx opened.front_ends methods.instrument.rewriting"}
+FRONT_ENDS = {
+    "ptx": "ptx opened.front_ends methods.instrument.rewriting",
+    "sass": "sass opened.front_ends",
+}
 LIBRARIES = {
     "bitwuzla": "support.smt",
     "click": "cli commands dossier methods sweeps validate",
@@ -117,18 +120,18 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 3_873,
+    "bounds": 4_154,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,
     "commands.certificates": 154,
-    "commands.cfg": 317,
+    "commands.cfg": 383,
     "commands.check": 798,
     "commands.compare": 663,
     "commands.explain": 154,
     "commands.facts": 304,
-    "commands.machine": 266,
-    "commands.memory": 204,
+    "commands.machine": 273,
+    "commands.memory": 266,
     "commands.page": 1_361,
     "commands.run": 380,
     "commands.sequence": 400,
@@ -140,27 +143,28 @@ MOST_LINES = {
     "flow.certificates": 1_842,
     "flow.facts": 2_428,
     "flow.graph": 1_547,
-    "flow.paths": 1_933,
+    "flow.paths": 1_943,
     "flow.shapes": 1_039,
     "flow.values": 4_124,
     "flow.variants": 2_899,
     "flow.walk": 4_143,
-    "ir": 4_500,
+    "ir": 4_559,
     "library": 954,
-    "machine": 1_724,
-    "memory": 1_950,
+    "machine": 1_872,
+    "memory": 2_939,
     "methods.hybrid": 2_593,
     "methods.instrument": 1_578,
     "methods.makespan": 2_152,
     "methods.pwcet": 4_242,
-    "opened": 1_992,
+    "opened": 2_052,
     "ptx": 4_101,
     "report": 931,
+    "sass": 2_048,
     "simulator": 4_475,
     "support": 3_401,
     "sweeps.results": 1_612,
     "sweeps": 3_725,
-    "timing": 2_663,
+    "timing": 2_666,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

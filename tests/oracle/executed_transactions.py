@@ -42,12 +42,13 @@ Key = tuple[int, int, str]
 class Counter:
     """An observer that counts; equal accesses are served once.
 
-    ``atomic``: the instructions whose lanes on one word are served one after the other.
+    ``atomic``: the instructions whose lanes on one word are served one after the other;
+    ``stores``: those that write.
     """
 
-    def __init__(self, atomic: frozenset[int]) -> None:
+    def __init__(self, atomic: frozenset[int], stores: frozenset[int]) -> None:
         self.seen: dict[Key, Seen] = {}
-        self._atomic = atomic
+        self._atomic, self._stores = atomic, stores
         self._served: dict[tuple[object, ...], Transactions] = {}
 
     def __call__(self, access: ObservedAccess) -> None:
@@ -61,12 +62,14 @@ class Counter:
             row.full = counts if row.full is None else row.full.largest(counts)
 
     def _counts(self, access: ObservedAccess) -> Transactions:
-        atomic = access.instruction in self._atomic
-        what = (access.space, access.size, access.addresses, atomic)
+        atomic, store = access.instruction in self._atomic, access.instruction in self._stores
+        what = (access.space, access.size, access.addresses, atomic, store)
         if what not in self._served:
             given = dict(access.addresses)
             assert len(given) == len(access.addresses)
-            self._served[what] = transactions(access.space, access.size, given, atomic=atomic)
+            self._served[what] = transactions(
+                access.space, access.size, given, atomic=atomic, store=store
+            )
         return self._served[what]
 
 
@@ -79,13 +82,15 @@ def executed_transactions(
     instructions. Cost: that of the run, and some 0.2 ms for each access of a warp unlike others.
     """
     kernel = inline_calls(kernel, module)
-    counter = Counter(
+    atomic, stores = (
         frozenset(
             index
             for index, one in enumerate(kernel.instructions)
-            if one.opcode is not None and one.opcode.name in ("atom", "red")
+            if one.opcode is not None and one.opcode.name in names
         )
+        for names in (("atom", "red"), ("st", "stu", "wmma.store"))
     )
+    counter = Counter(atomic, stores)
     execution = execute(
         kernel, module, launch, options=EmulatorOptions(checks=frozenset(), observer=counter)
     )

@@ -7,6 +7,7 @@ transactions: no lanes that it allows may need more than are counted.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -38,7 +39,13 @@ def a_pattern(rng: random.Random, width: int) -> Pattern:
     )
     scale, moved = rng.choice([1, 1, 2, 4, 12, -1]), rng.choice([0, 0, 4, -4, 100])
     align = rng.choice([KNOWN, KNOWN, 0, 1, 2, 3, 5, 7, 8])
-    return normal(Pattern(offsets * scale + moved, align), width)
+    found = normal(Pattern(offsets * scale + moved, align), width)
+    if align == KNOWN or rng.random() < 0.5:
+        return found
+    lanes = np.asarray(found.offsets)
+    low = rng.choice([0, 0, 64, -300, 1000])
+    high = low + int(lanes.max() - lanes.min()) + (rng.choice([1, 4, 40]) << align)
+    return normal(replace(found, span=(low, high)), width)
 
 
 def lanes_of(pattern: Pattern, width: int, rng: random.Random) -> list[int]:
@@ -51,6 +58,11 @@ def lanes_of(pattern: Pattern, width: int, rng: random.Random) -> list[int]:
         if pattern.align < KNOWN:
             near = rng.choice([0, 1 << width - 1, rng.randrange(1 << width)])
             shared = (near + rng.randrange(-64, 65)) >> pattern.align << pattern.align
+            if pattern.span is not None:
+                low, high = pattern.span
+                first, last = low - min(offsets), high - max(offsets)
+                choices = range(-(-first >> pattern.align), (last >> pattern.align) + 1)
+                shared = rng.choice(choices) << pattern.align
         values += [(shared + one) % (1 << width) for one in offsets[warp * 32 : warp * 32 + 32]]
     return values
 

@@ -8,7 +8,7 @@ the rules come from: ``docs/methods/transactions.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LANES = 32
 SECTOR = 32  # bytes
@@ -28,7 +28,8 @@ class Transactions:
     apart; ``passes`` over the banks of shared
     memory; ``words`` and different ``addresses`` of constants and parameters. Of atomic operations:
     ``serial``, the turns in which lanes on one word are served one after the other, and in shared
-    memory ``bank_turns``, the turns if besides a bank serves one lane in each.
+    memory ``bank_turns``, the turns if besides a bank serves one lane in each. Of what changes
+    memory: ``partial``, the sectors of which a byte stays as it was, or is read as well.
     """
 
     sectors: int = 0
@@ -38,6 +39,7 @@ class Transactions:
     addresses: int = 0
     serial: int = 0
     bank_turns: int = 0
+    partial: int = 0
 
     def largest(self, other: Transactions) -> Transactions:
         """The larger of each count."""
@@ -57,13 +59,37 @@ class Transactions:
             self.addresses,
             self.serial,
             self.bank_turns,
+            self.partial,
         )
 
 
 def transactions(
-    space: str, width: int, addresses: Addresses, *, atomic: bool = False
+    space: str, width: int, addresses: Addresses, *, atomic: bool = False, store: bool = False
 ) -> Transactions:
     """The counts of an access of ``width`` bytes a lane in a space."""
+    found = _read(space, width, addresses, atomic=atomic)
+    if atomic:
+        return replace(found, partial=found.sectors)
+    return replace(found, partial=partial_sectors(space, width, addresses)) if store else found
+
+
+def partial_sectors(space: str, width: int, addresses: Addresses) -> int:
+    """Sectors in which some lanes write, and some byte is written by none."""
+    if space not in ("global", "local"):
+        return 0
+    written = set()
+    for lane, address in addresses.items():
+        for byte in range(address, address + width):
+            word, rest = divmod(byte, WORD)
+            written.add(byte if space == "global" else (LANES * word + lane) * WORD + rest)
+    touched = {byte // SECTOR for byte in written}
+    whole = {
+        one for one in touched if written.issuperset(range(SECTOR * one, SECTOR * one + SECTOR))
+    }
+    return len(touched) - len(whole)
+
+
+def _read(space: str, width: int, addresses: Addresses, *, atomic: bool) -> Transactions:
     assert all(0 <= lane < LANES for lane in addresses)
     serial = serial_turns(width, addresses) if atomic else 0
     if space == "shared":

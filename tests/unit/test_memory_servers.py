@@ -1,6 +1,7 @@
 """What servers behind the units add to bounds of blocks and launches, part by part."""
 
 import json
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.fast
 FIGURES = (
     *("line_cycles", "pass_cycles", "word_cycles", "serial_cycles"),
     *("path_request_cycles", "path_line_cycles", "path_pass_cycles"),
-    "server_cycles_per_1024_sectors",
+    *("server_cycles_per_1024_sectors", "partial_sector_fetches"),
 )
 SIDES = {"width": 1024, "height": 1024}
 SECTORS = 8 * (4 + 32)  # of a block of the naive transpose
@@ -88,6 +89,37 @@ def test_the_memory_is_charged_for_all_sectors(machine: Made) -> None:
     found = charged.analysis.launch_bound
     assert isinstance(found, LaunchBound)
     assert found.bound.memory_cycles == -(-each * SECTORS * 4096 // 1024)
+
+
+def test_sectors_that_stores_do_not_fill_are_fetched(machine: Made) -> None:
+    """The transpose writes a word of each of 32 sectors; a file that does not say it is so."""
+    each = 279
+    filled = launch(machine(server_cycles_per_1024_sectors=each))
+    asked = machine(server_cycles_per_1024_sectors=each, partial_sector_fetches=1)
+    unsaid = re.sub("partial_sector_fetches.*", "", Path(asked).read_text())
+    silent = Path(asked).with_name("silent.toml")
+    silent.write_text(unsaid)
+    for path in (asked, str(silent)):
+        charged = launch(path)
+        own = -(-each * 64 // 1024) - -(-each * 32 // 1024)
+        whole = -(-each * (SECTORS + 8 * 32) // 1024) - -(-each * SECTORS // 1024)
+        assert charged.cycles == filled.cycles + own + whole
+        found = charged.analysis.launch_bound
+        assert isinstance(found, LaunchBound)
+        assert found.bound.memory_cycles == -(-each * (SECTORS + 8 * 32) * 4096 // 1024)
+
+
+def test_the_worst_rate_is_charged(machine: Made) -> None:
+    each, worst = 279, 400
+    streams = machine(server_cycles_per_1024_sectors=each)
+    row = f'server_worst_cycles_per_1024_sectors = {{ value = {worst}, evidence = "assumed", '
+    for path in (streams, machine(server_cycles_per_1024_sectors=worst + 1)):
+        with Path(path).open("a") as file:
+            file.write(f'{row}source = "x" }}\n')
+    expected = launch(machine(server_cycles_per_1024_sectors=worst))
+    assert launch(streams).launch_cycles == expected.launch_cycles
+    with pytest.raises(ptxwcet.PtxwcetError, match="the worst rate is at least that of streams"):
+        launch(path)
 
 
 def test_each_cycle_is_paid_by_a_line(machine: Made) -> None:

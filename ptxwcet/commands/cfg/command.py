@@ -15,12 +15,13 @@ from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
-from ptxwcet.commands.cfg.text import render_flow_text
+from ptxwcet.commands.cfg.text import render_flow_text, render_machine_code
 from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
+from ptxwcet.opened.front_ends import is_graph_alone
 from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
@@ -66,9 +67,15 @@ def cfg(
     (--block or --launch), each branch has its class (uniform over the block, over the warp,
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
+
+    Machine code (a .cubin) is shown as well, with addresses and lines of CUDA, without a launch; it
+    needs nvdisasm (pip install 'ptxwcet[sass]').
     """
+    is_code = is_graph_alone(given["file"])
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
+    elif is_code:
+        options.refuse_idle("has no times of machine code", "machine")
     shown = DivergentSet(divergent)
     launched = any(value for key, value in given.items() if key not in _OF_THE_FILE)
     request = request_from(**given)
@@ -77,20 +84,21 @@ def cfg(
     diagnostics = [
         one for row in flows if isinstance(row, RefusedKernel) for one in row.diagnostics
     ]
-    if form == "text":
-        if output is not None or not launched:
-            raise click.UsageError("--format text needs the launch (--block 256), and no -o")
-        texts: list[str] = []
-        for flow in described:
-            try:
-                texts.append(render_flow_text(flow, shown))
-            except Exception as error:
-                diagnostics += refuse(flow.kernel, error).diagnostics
-        echo("\n".join(texts), nl=False)
-        return finish(diagnostics, is_partial=bool(texts))
+    if form == "text" and (output is not None or not (launched or is_code)):
+        raise click.UsageError("--format text needs the launch (--block 256), and no -o")
     kernels = tuple(one.kernel for one in described)
     if not launched:
-        kernels = _select(read_module(request), request.kernels)
+        kernels = _select(read_module(request, for_graph=True), request.kernels)
+    if form == "text":
+        texts: list[str] = []
+        for shown_one in kernels if is_code else described:
+            try:
+                texts.append(_text(shown_one, shown))
+            except Exception as error:
+                kernel = shown_one if isinstance(shown_one, Kernel) else shown_one.kernel
+                diagnostics += refuse(kernel, error).diagnostics
+        echo("\n".join(texts), nl=False)
+        return finish(diagnostics, is_partial=bool(texts))
     if output is not None and output.suffix in PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.readable for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
@@ -113,10 +121,16 @@ def cfg(
     return finish(diagnostics, is_partial=bool(drawings))
 
 
+def _text(shown_one: Kernel | DescribedKernel, shown: DivergentSet) -> str:
+    if isinstance(shown_one, Kernel):
+        return render_machine_code(shown_one)
+    return render_flow_text(shown_one, shown)
+
+
 def _draw(
     kernel: Kernel, described: DescribedKernel | None, shown: DivergentSet, machine: Machine
 ) -> Drawing:
-    costs = block_costs(kernel, machine)
+    costs = block_costs(kernel, machine) if kernel.code is None else None
     if described is None:
         return draw_cfg(kernel, shown, costs)
     return draw_cfg(kernel, shown, costs, described.notes)

@@ -17,6 +17,8 @@ from ptxwcet.machine.microbenchmarks import microbenchmark_files
 from ptxwcet.machine.model import (
     CarveOutRules,
     DispatchRules,
+    L1Rules,
+    L2Rules,
     Machine,
     MemoryRules,
     OccupancyRules,
@@ -82,6 +84,10 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     if shown.carve_out is not None:
         echo("\ncarve-out of the L2 cache")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.carve_out)))
+    for name, cache in (("L1", shown.l1_cache), ("L2", shown.l2_cache)):
+        if cache is not None:
+            echo(f"\n{name} cache")
+            _print_table(("figure", "value", "evidence", "source"), list(_figures(cache)))
     echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
@@ -197,11 +203,12 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
 
 
 def _figures(
-    rules: OccupancyRules | DispatchRules | MemoryRules | CarveOutRules,
+    rules: OccupancyRules | DispatchRules | MemoryRules | CarveOutRules | L1Rules | L2Rules,
 ) -> Iterable[tuple[str, str, str, str]]:
     for field in fields(rules):
         figure = getattr(rules, field.name)
-        yield field.name, str(figure.value), figure.evidence.value, figure.source
+        if figure is not None:
+            yield field.name, str(figure.value), figure.evidence.value, figure.source
 
 
 def _timing_rows(shown: Machine) -> tuple[list[Sequence[str]], list[Sequence[str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from ptxwcet.commands.memory.study import StudiedAccesses
@@ -24,18 +24,35 @@ _MOST_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
+class FootprintRow:
+    """What is touched of an array at most, in sectors of 32 and lines of 128 bytes: by a block, and
+    by all blocks of the launch, None without a grid. ``array`` is None for what is of no array for
+    sure. ``shared``: whether two blocks may touch one line; None without a grid.
+    """
+
+    array: str | None
+    block_sectors: int
+    block_lines: int
+    launch_sectors: int | None
+    launch_lines: int | None
+    shared: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelAccessesRow(KernelHead):
     """The accesses of a kernel, by its instructions.
 
     ``aligned_pointers`` are assumed to be multiples of 256 bytes, and ``stated`` is what else is
     assumed, as it was said. ``bound_cycles`` is the bound of a block on the machine, None if there
-    is none.
+    is none. ``footprints`` are those of global and local memory, empty if it is not known what the
+    warps execute.
     """
 
     bound_cycles: int | None
     aligned_pointers: tuple[str, ...]
     stated: tuple[str, ...]
     accesses: tuple[AccessRow, ...]
+    footprints: tuple[FootprintRow, ...]
     status: Literal["analysed"] = "analysed"
 
 
@@ -61,7 +78,20 @@ def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:
         tuple(map(launch.name_of, studied.accesses.pointers)),
         tuple(_stated(studied)),
         access_rows(kernel, studied.accesses, lines, studied.paid, studied.bound_cycles),
+        tuple(_footprints(studied)),
     )
+
+
+def _footprints(one: StudiedAccesses) -> Iterator[FootprintRow]:
+    for name, touched in one.footprints.items():
+        yield FootprintRow(
+            one.launch.name_of(name) if name else None,
+            touched.block_sectors,
+            touched.block_lines,
+            touched.launch_sectors,
+            touched.launch_lines,
+            touched.is_shared,
+        )
 
 
 def _stated(one: StudiedAccesses) -> Iterator[str]:
@@ -93,7 +123,32 @@ def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
         yield "           no access to memory"
         return
     yield from access_lines(row.accesses, _MOST_ROWS)
+    yield from _footprint_lines(row.footprints)
     if row.aligned_pointers:
         yield f"assumed: {', '.join(row.aligned_pointers)} are multiples of 256 bytes"
     if row.stated:
         yield f"assumed: {'; '.join(row.stated)}"
+
+
+def _footprint_lines(rows: Sequence[FootprintRow]) -> Iterator[str]:
+    """A table of what is touched, however often it is."""
+    if not rows:
+        return
+    yield "touched at most, sectors (lines)"
+    table = [("", "array", "a block", "the launch", "")]
+    for row in rows:
+        launch = _units(row.launch_sectors, row.launch_lines)
+        shared = "" if row.shared is None else _SHARED[row.shared]
+        block = _units(row.block_sectors, row.block_lines)
+        table.append(("", row.array or "other", block, launch, shared))
+    widths = [max(len(cells[place]) for cells in table) for place in range(5)]
+    for cells in table:
+        line = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield "  ".join(line).rstrip()
+
+
+def _units(sectors: int | None, lines: int | None) -> str:
+    return "-" if sectors is None else f"{sectors:,} ({lines:,})"
+
+
+_SHARED = {True: "blocks may share lines", False: "no line of two blocks"}

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.flow.launch import Launch
@@ -18,12 +19,13 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses
+from ptxwcet.memory.footprint import Footprint, Footprints
 from ptxwcet.opened.opening import Answer, Opened, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.timing.launch_costs import kernel_accesses
+from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class StudiedAccesses:
 
     ``paid`` are the cycles of the bound of a block that each instruction pays, by index, and
     ``bound_cycles`` that bound; None where there is none, for the reasons in ``not_bounded``.
+    ``footprints`` are those of each array, empty if its warps' paths are not known.
     """
 
     kernel: Kernel
@@ -40,6 +43,7 @@ class StudiedAccesses:
     paid: Mapping[int, int]
     bound_cycles: int | None
     not_bounded: tuple[Diagnostic, ...] = ()
+    footprints: Mapping[str, Footprint] = field(default_factory=dict)
 
 
 def study_accesses(request: Request) -> Answer[StudiedAccesses]:
@@ -58,6 +62,7 @@ def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesse
     build_flow(whole, launch)  # refuses what is no legal launch
     accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}
+    footprints: Mapping[str, Footprint] = {}
     bound, reasons = None, _NOTHING
     try:
         facts, at_worst = opened.facts_of(kernel), opened.request.unknown_at_worst
@@ -65,9 +70,11 @@ def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesse
         explained = explain_safe(analysis.worst.analysis)
         paid = {index: one.total for index, one in explained.paid.items()}
         bound = explained.cycles
+        paths = [piece.paths for piece in analysis.pieces]
+        footprints = Footprints(graph_of(whole, launch), launch, accesses, paths).arrays()
     except PtxwcetError as error:
         reasons = error.diagnostics
-    return StudiedAccesses(whole, launch, accesses, paid, bound, tuple(reasons))
+    return StudiedAccesses(whole, launch, accesses, paid, bound, tuple(reasons), footprints)
 
 
 _NOTHING: Sequence[Diagnostic] = ()

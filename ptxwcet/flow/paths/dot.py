@@ -243,11 +243,12 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known
     """The statement for one block: a table, one row a fact."""
     if block == cfg.exit:
         return f'  b{block} [label="exit", shape=ellipse, style=filled, fillcolor="#e0e0e0"];'
-    instructions = kernel.instructions[cfg.blocks[block].start : cfg.blocks[block].end]
+    start, end = cfg.blocks[block].start, cfg.blocks[block].end
+    instructions = kernel.instructions[start:end]
     count = len(instructions)
     size = f"{count} instruction" + ("s" if count != 1 else "")
     size = size if summary.cost is None else f"{size}, {summary.cost} cycles"
-    lines = [size, *_source_lines(instructions)]
+    lines = [size, *source_lines(kernel, start, end)]
     color = "#000000"
     title = cfg.name(block)
     if block in cfg.unreachable:
@@ -276,14 +277,23 @@ def _barrier_text(instruction: Instruction) -> str:
     return " ".join(instruction.span.text.rstrip(";").split())
 
 
-def _source_lines(instructions: tuple[Instruction, ...]) -> list[str]:
-    """Lines of the high-level source, a row a file, and lines of the PTX text."""
+def source_lines(kernel: Kernel, start: int, end: int) -> list[str]:
+    """Of instructions: lines of the high-level source, a row a file, and lines of the PTX text.
+
+    Of machine code the lines of PTX are those that it was made of, and the addresses follow.
+    """
+    instructions = kernel.instructions[start:end]
     by_file: dict[str, set[int]] = {}
     for one in instructions:
         if one.location is not None and one.location.line > 0:
             by_file.setdefault(one.location.file, set()).add(one.location.line)
     rows = [f"{PurePosixPath(name).name} {_ranges(lines)}" for name, lines in by_file.items()]
-    if instructions:
+    if kernel.code is not None and instructions:
+        encoded = kernel.code.encoded[start:end]
+        lines = {one.ptx_line for one in encoded if one.ptx_line}
+        rows += [f"ptx {_ranges(lines)}"] if lines else []
+        rows.append(f"at {encoded[0].address:#06x} to {encoded[-1].address:#06x}")
+    elif instructions:
         first, last = instructions[0].span.line, instructions[-1].span.line
         of = instructions[0].span.shown_line.removeprefix(str(first))
         rows.append(f"ptx {_ranges({first, last}, gap=last - first)}{of}")
@@ -330,7 +340,7 @@ def _edge_label(
     taken, fallthrough = cfg.taken[source], cfg.fallthrough[source]
     indirect = last.form.control is ControlEffect.INDIRECT_BRANCH
     marks = []
-    if indirect:
+    if indirect and kernel.code is None:  # of machine code the order of the cases is not known
         cases = [block_at[kernel.labels[label]] for label in last.targets]
         marks += [str(case) for case, one in enumerate(cases) if one == target]
     elif taken == target and fallthrough is not None:

@@ -1,0 +1,442 @@
+"""What registers hold over the whole run of a block: a number in each thread, and what is added.
+
+A *form* is ``lanes[t] + sum(coefficient * symbol) + sum(step * n)``. Symbols are what a block has
+in common for all of its life: its index, parameters, addresses of variables. ``n`` counts from 0 to
+a number of its own: how often a register was added to (the counters and pointers of loops). Of a
+register there are a few forms, of which one is true whenever it is read, modulo ``2**bits``.
+
+Two counts are never set off against each other, for they may be of different times. What the same
+loop does to two registers is so taken to be anything at once: more than it does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.shapes.domain import FUNCTIONS, speaks_of_all
+from ptxwcet.flow.values.accesses import access_of
+from ptxwcet.flow.values.slicing import deciding
+from ptxwcet.flow.values.value import Number, wrap
+from ptxwcet.ir.kernel import (
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Space,
+    SpecialRegister,
+    SymbolRef,
+)
+from ptxwcet.ir.operation import operation_of
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Op, Term, fold
+from ptxwcet.memory.executions import Executions
+from ptxwcet.memory.lanes import POINTER_ALIGN, LaneAnalysis
+from ptxwcet.memory.pattern import KNOWN, Value, trailing_zeros
+from ptxwcet.support.records import dataclass
+
+_MOST_FORMS, _MOST_COUNTS, _MOST_QUESTIONS = 16, 8, 2000
+_MOST_NUMBER = 1 << 61
+_SELF = "itself"
+"""Stands for a register in what is written to it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Form:
+    """See the module docstring. ``counts`` are pairs of a step and the largest number of it."""
+
+    lanes: Number
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    counts: tuple[tuple[int, int], ...] = ()
+
+    def plus(self, other: Form, sign: int = 1) -> Form:
+        """The sum, or the difference."""
+        symbols = dict(self.symbols)
+        for name, number in other.symbols.items():
+            symbols[name] = symbols.get(name, 0) + sign * number
+        kept = {name: number for name, number in symbols.items() if number}
+        counts = (*self.counts, *((sign * step, most) for step, most in other.counts))
+        return Form(self.lanes + sign * other.lanes, kept, counts)
+
+    def times(self, factor: int) -> Form:
+        """The product with a number."""
+        if not factor:
+            return Form(0)
+        symbols = {name: number * factor for name, number in self.symbols.items()}
+        counts = tuple((step * factor, most) for step, most in self.counts)
+        return Form(self.lanes * factor, symbols, counts)
+
+    @property
+    def number(self) -> int | None:
+        """The number that it is; None if it is not one."""
+        is_one = isinstance(self.lanes, int) and not self.symbols and not self.counts
+        return int(self.lanes) if is_one else None
+
+    def interval(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+        """Its least and largest number; None if a symbol has no range."""
+        lanes = np.asarray(self.lanes)
+        low, high = int(lanes.min()), int(lanes.max())
+        for name, number in self.symbols.items():
+            if name not in ranges:
+                return None
+            ends = [number * end for end in ranges[name]]
+            low, high = low + min(ends), high + max(ends)
+        for step, most in self.counts:
+            low, high = low + min(0, step * most), high + max(0, step * most)
+        return low, high
+
+    @property
+    def zeros(self) -> int:
+        """The power of two that divides it, symbols being any numbers."""
+        steps = (step for step, _ in self.counts)
+        return min(map(trailing_zeros, (self.lanes, *self.symbols.values(), *steps)))
+
+
+Forms = tuple[Form, ...] | None
+"""One of these is true; None: nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """A write that adds ``step`` to a register, and how often at most since it began anew.
+
+    ``within``: that is in one entry of this loop, the innermost one around the write.
+    """
+
+    index: int
+    step: int
+    most: int
+    within: int | None
+
+
+class RunForms:
+    """The forms of the registers of a kernel that addresses depend on.
+
+    ``ranges``: those of symbols, as far as they are known. Cost: linear in the kernel and the
+    threads of a block, for each place at which the counter of a loop is read.
+    """
+
+    def __init__(
+        self, graph: FlowGraph, launch: Launch, lanes: LaneAnalysis, executions: Executions
+    ) -> None:
+        self._graph, self._launch, self._lanes = graph, launch, lanes
+        self._kernel, self._executions = graph.kernel, executions
+        self.ranges: dict[str, tuple[int, int]] = {}
+        for axis, size in zip("xyz", launch.grid or (), strict=False):
+            self.ranges[f"%ctaid.{axis}"] = (0, size - 1)
+        self._writers: dict[str, list[int]] = defaultdict(list)
+        for index, instruction in enumerate(self._kernel.instructions):
+            for name in instruction.writes:
+                self._writers[name].append(index)
+        self._undefined = frozenset(graph.agreements.live.undefined())
+        self._sizes = {one.name: one.size_bytes for one in self._kernel.parameters}
+        self._known: dict[str, Forms] = {}
+        self._counters: dict[str, _Counter | None] = {}
+        self._open: list[str] = []
+        self._reads_itself = self._reads_through = False
+        self._questions = 0
+        bases = (one.address.base for _, one in lanes.accesses if one.address is not None)
+        wanted = {base.name for base in bases if isinstance(base, Register)}
+        for index in deciding(self._kernel, wanted):  # in their order: no question leads far
+            for name in self._kernel.instructions[index].writes:
+                self._register(name, index)
+
+    def of_address(self, address: Address, index: int) -> Forms:
+        """The forms of an address of 64 bits that instruction ``index`` accesses."""
+        base = address.base
+        if isinstance(base, Register) and self._graph.width(base.name) != KNOWN:
+            return None
+        forms = self._operand(base, index)
+        return None if forms is None else tuple(one.plus(Form(address.offset)) for one in forms)
+
+    def alignment(self, symbols: Iterable[tuple[str, int]]) -> int:
+        """The power of two that divides a sum of symbols, each times a number."""
+        zeros = (self._zeros(name) + trailing_zeros(one) for name, one in symbols)
+        return min(zeros, default=KNOWN)
+
+    def _zeros(self, symbol: str) -> int:
+        """The power of two that divides a symbol."""
+        if symbol.startswith("&"):
+            own = [one.alignment for one in self._kernel.variables if one.name == symbol[1:]]
+            return trailing_zeros(own[0]) if own and own[0] else 0
+        if symbol in self._launch.alignments:
+            return trailing_zeros(self._launch.alignments[symbol])
+        return POINTER_ALIGN if symbol in self._lanes.pointers else 0
+
+    def _operand(self, operand: Operand, index: int) -> Forms:
+        """The forms of what instruction ``index`` reads."""
+        match operand:
+            case Register(name):
+                return self._register(name, index)
+            case Immediate(value):
+                return (Form(value),) if isinstance(value, int) else None
+            case SpecialRegister(name):
+                if self.ranges.get(name, (0, 0))[1] or name not in self.ranges:
+                    is_index = name.startswith("%ctaid.")
+                    return (Form(0, {name: 1}),) if is_index else self._of_lanes(name)
+                return (Form(0),)
+            case SymbolRef(name, offset):
+                return (Form(offset, {f"&{name}": 1}),)
+            case _:
+                return None
+
+    def _of_lanes(self, special: str) -> Forms:
+        return _of_patterns(self._lanes.special(special))
+
+    def _register(self, name: str, index: int) -> Forms:
+        if self._open and name == self._open[-1]:
+            self._reads_itself = True
+            return (Form(0, {_SELF: 1}),)
+        if name in self._open or name in self._undefined:
+            return None
+        found = _of_patterns(self._lanes.value(name))
+        if found is not None:
+            return found
+        if len(self._writers[name]) != 1:
+            return self._counted(name, index)
+        if name in self._known:
+            return self._known[name]
+        (writer,) = self._writers[name]
+        outer, self._reads_itself = self._reads_itself, False
+        found = self._written(name, writer)
+        reads_itself, self._reads_itself = self._reads_itself, self._reads_itself or outer
+        if reads_itself:
+            self._reads_through = True
+            return found if self._follows(writer, index) else None
+        if found is not None or not self._open:
+            self._known[name] = found
+        return found
+
+    def _written(self, name: str, index: int) -> Forms:
+        """The forms of a register as instruction ``index`` writes it."""
+        instruction = self._kernel.instructions[index]
+        opcode = operation_of(instruction.form).name
+        if opcode == "cvta":
+            is_global = "global" in instruction.modifiers
+            return self._operand(instruction.operands[1], index) if is_global else None
+        if instruction.space is Space.PARAM:
+            return self._parameter(name, instruction)
+        if opcode not in FUNCTIONS:
+            return None
+        meant = meaning_of(instruction, self._kernel.registers)
+        if meant is None or not speaks_of_all(meant, instruction):
+            return None
+        root = meant.results[instruction.writes.index(name)]
+        sources = [self._operand(one, index) for one in meant.sources]
+        found: Forms = fold(root, partial(self._meaning, sources))
+        return found
+
+    def _parameter(self, name: str, instruction: Instruction) -> Forms:
+        """What is loaded from a parameter of the kernel, which the launch leaves open."""
+        access = access_of(instruction)
+        if access is None or not isinstance(access.base, SymbolRef):
+            return None
+        parameter = access.base.name
+        if parameter not in self._sizes or instruction.form.implicit_reads:
+            return None
+        for offset, element in access.places():
+            if not isinstance(element, Register) or element.name != name:
+                continue
+            if self._graph.width(name) != access.bits:
+                return None
+            if offset or access.bits != 8 * self._sizes[parameter]:
+                return (Form(0, {f"{parameter}+{offset}:{access.bits}": 1}),)
+            if parameter in self._launch.ranges:
+                self.ranges[parameter] = self._launch.ranges[parameter]
+            return (Form(0, {parameter: 1}),)
+        return None
+
+    # --- registers that are written at several places ---------------------------------------------
+
+    def _counted(self, name: str, index: int) -> Forms:
+        """A register that several instructions write: what it begins with, and what is added."""
+        if name not in self._counters:
+            self._questions += 1
+            if self._questions > _MOST_QUESTIONS:
+                return None
+            outer = self._reads_itself, self._reads_through
+            self._open.append(name)
+            found = self._writes_of(name)
+            self._open.pop()
+            self._reads_itself, self._reads_through = outer
+            if found is None and self._open:
+                return None  # perhaps because of one that is asked for
+            self._counters[name] = found
+        known = self._counters[name]
+        if known is None:
+            return None
+        begun, added = known
+        counts = tuple((one.step, self._times(one, index)) for one in added)
+        return tuple(replace(one, counts=(*one.counts, *counts)) for one in begun)
+
+    def _writes_of(self, name: str) -> _Counter | None:
+        begun: list[Form] = []
+        steps: list[tuple[int, int]] = []
+        begins: list[int] = []
+        for index in self._writers[name]:
+            self._reads_itself = self._reads_through = False
+            forms = self._written(name, index)
+            if forms is None or (self._reads_through and not self._writes_alone(name, index)):
+                return None
+            if not self._reads_itself:
+                begun += forms
+                begins.append(index)
+                continue
+            for one in forms:
+                rest = {symbol: number for symbol, number in one.symbols.items() if symbol != _SELF}
+                step = replace(one, symbols=rest).number
+                if one.symbols.get(_SELF) != 1 or step is None:
+                    return None
+                steps.append((index, step))
+        if not begun or len(begun) > _MOST_FORMS or len(steps) > _MOST_COUNTS:
+            return None
+        added = [self._since(index, step, begins) for index, step in steps if step]
+        known = tuple(one for one in added if one is not None)
+        return (tuple(begun), known) if len(known) == len(added) else None
+
+    def _follows(self, writer: int, index: int) -> bool:
+        """Whether an instruction reads what another one has written in the same iteration."""
+        one, two = self._graph.block_of(writer), self._graph.block_of(index)
+        innermost = self._graph.forest.innermost
+        return innermost(one) is innermost(two) and self._is_before(writer, index)
+
+    def _writes_alone(self, name: str, index: int) -> bool:
+        """Whether nothing else in the loop around an instruction writes the register."""
+        loop = self._graph.forest.innermost(self._graph.block_of(index))
+        others = (one for one in self._writers[name] if one != index)
+        return loop is not None and all(
+            self._graph.block_of(one) not in loop.body for one in others
+        )
+
+    def _is_before(self, one: int, other: int) -> bool:
+        """Whether an instruction is executed before another whenever that is."""
+        first, second = self._graph.block_of(one), self._graph.block_of(other)
+        if first == second:
+            return one < other
+        return self._graph.dominators.dominates(first, second)
+
+    def _since(self, index: int, step: int, begins: Sequence[int]) -> _Added | None:
+        """How often a write that adds ``step`` is executed since the register began anew."""
+        graph, block = self._graph, self._graph.block_of(index)
+        loops = list(graph.forest.around(block))
+        always = [
+            graph.block_of(one) for one in begins if self._kernel.instructions[one].guard is None
+        ]
+        for place, loop in enumerate(loops):
+            around = loops[place + 1].body if place + 1 < len(loops) else None
+            if any(
+                one not in loop.body
+                and (around is None or one in around)
+                and graph.dominators.dominates(one, loop.header)
+                for one in always
+            ):
+                most = self._executions.in_an_entry(loop.id, block)
+                within = None if place else loop.id
+                return None if most is None else _Added(index, step, most, within)
+        most = self._executions.most(block)
+        return None if most is None else _Added(index, step, most, None)
+
+    def _times(self, one: _Added, index: int) -> int:
+        """How often a register has been added to when an instruction reads it, at most."""
+        if one.within is not None and self._is_before(index, one.index):
+            block = self._graph.block_of(index)
+            innermost = self._graph.forest.innermost(block)
+            if innermost is not None and innermost.id == one.within:
+                visits = self._executions.in_an_entry(one.within, block)
+                return one.most if visits is None else max(0, min(one.most, visits - 1))
+        return one.most
+
+    # --- what terms make of forms -----------------------------------------------------------------
+
+    def _meaning(self, sources: Sequence[Forms], term: Term, args: list[Forms]) -> Forms:
+        if term.op is Op.SOURCE:
+            return sources[term.value]
+        if term.op is Op.CONST:
+            return (Form(wrap(term.value, term.width)),)
+        if term.op is Op.ANY:
+            return None
+        if term.op is Op.ITE:
+            args = args[1:]
+        given = [each for each in args if each is not None]
+        if len(given) < len(args):
+            return None
+        if term.op is Op.ITE:
+            return _few(given[0] + given[1])
+        results = [self._result(term, each) for each in product(*given)]
+        known = [one for one in results if one is not None and _is_small(one)]
+        return _few(known) if len(known) == len(results) else None
+
+    def _result(self, term: Term, args: Sequence[Form]) -> Form | None:
+        one = args[0]
+        match term.op:
+            case Op.ADD | Op.SUB:
+                return one.plus(args[1], 1 if term.op is Op.ADD else -1)
+            case Op.OR if self._is_apart(args, term.width) or self._is_apart(
+                args[::-1], term.width
+            ):
+                return one.plus(args[1])
+            case Op.MUL:
+                one, two = args if args[1].number is not None else args[::-1]
+                return None if two.number is None else _scaled(one, two.number)
+            case Op.SHL:
+                amount = args[1].number
+                return (
+                    None if amount is None or not 0 <= amount < KNOWN else _scaled(one, 1 << amount)
+                )
+            case Op.EXTRACT:
+                return one if term.value == 0 else None
+            case Op.ZEXT | Op.SEXT:
+                width = term.args[0].width
+                first = 0 if term.op is Op.ZEXT else -(1 << width - 1)
+                ends = one.interval(self.ranges)
+                fits = ends is not None and first <= ends[0] and ends[1] < first + (1 << width)
+                return one if fits else None
+            case _:
+                return None
+
+    def _is_apart(self, args: Sequence[Form], width: int) -> bool:
+        """Whether a number is a multiple of a power of two that another one stays below."""
+        one, other = args
+        ends = other.interval(self.ranges)
+        return ends is not None and ends[0] >= 0 and ends[1] < 1 << min(one.zeros, width)
+
+
+_Counter = tuple[tuple[Form, ...], tuple[_Added, ...]]
+"""What a register begins with, and the writes that add to it."""
+
+
+def _of_patterns(value: Value) -> Forms:
+    """The forms of a register of which the number in each thread is known."""
+    if not value or len(value) > _MOST_FORMS:
+        return None
+    if any(one.align < KNOWN or one.cuts for one in value):
+        return None
+    return tuple(Form(one.offsets) for one in value)
+
+
+def _few(forms: Sequence[Form]) -> Forms:
+    return tuple(forms) if len(forms) <= _MOST_FORMS else None
+
+
+def _scaled(form: Form, factor: int) -> Form | None:
+    return form.times(factor) if _size(form) * abs(factor) < _MOST_NUMBER else None
+
+
+def _is_small(form: Form) -> bool:
+    """Whether nothing of it is near the end of words of 64 bits."""
+    return _size(form) < _MOST_NUMBER and len(form.counts) <= _MOST_COUNTS
+
+
+def _size(form: Form) -> int:
+    """The largest number in it."""
+    lanes = np.abs(np.asarray(form.lanes, dtype=np.float64)).max()
+    counted = sum(abs(step) * most for step, most in form.counts)
+    return max([int(lanes), counted, *map(abs, form.symbols.values())])

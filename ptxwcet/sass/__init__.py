@@ -1,0 +1,1 @@
+"""Front end of machine code: cubins, listed by the vendor's disassembler."""

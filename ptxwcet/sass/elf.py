@@ -1,0 +1,264 @@
+"""Cubins: what an ELF file of machine code says of each kernel beside its instructions.
+
+A file may be damaged, cut short or made to do harm: whatever it says of sizes costs no more than
+the file is long, and what does not fit is one diagnostic (PW123).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
+
+MARK = b"\x7fELF"
+_CUDA, _EXECUTABLE = 190, 2  # machine number and type of file
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOLS, _NO_BITS = 2, 8  # types of sections
+_FUNCTION = 2  # type of a symbol
+_KERNEL = 0x10  # of a symbol's "other": who starts it is the host
+_INSTRUCTION_BYTES = 16
+_NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
+_NAME = re.compile(r"[\w$.@]{1,4096}", re.ASCII)
+_SIZED = 4  # format of an attribute that says its size
+# numbers of attributes
+_MOST_THREADS, _CONSTANTS, _THREADS, _FRAME = 0x05, 0x0A, 0x10, 0x11
+_PARAMETER, _REGISTERS, _BRANCHES = 0x17, 0x2F, 0x34
+
+
+class Argument(NamedTuple):
+    """A parameter: its place among the parameters and its size, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel, or a function that lies behind one in its section, at an address there."""
+
+    name: str
+    start: int
+    is_kernel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSection:
+    """The code of a kernel and of its functions, and what the compiler says of the kernel.
+
+    ``threads`` are the block that the kernel requires, ``most_threads`` the largest one; None where
+    nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
+    ``branches`` has for the address of an indexed branch those that it leads to.
+    """
+
+    name: str
+    code: bytes
+    functions: tuple[Function, ...]
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+    parameters: tuple[Argument, ...]
+    parameters_at: int
+    threads: tuple[int, int, int] | None
+    most_threads: tuple[int, int, int] | None
+    branches: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """A file of machine code for one architecture, as ``86``."""
+
+    architecture: int
+    sections: tuple[CodeSection, ...]
+
+
+class _Section(NamedTuple):
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def read_cubin(name: str, data: bytes) -> Cubin:
+    """What a cubin says. Raises PtxwcetError (PW123) for what is none. Cost: linear in the file."""
+    try:
+        return _Reader(name, data).cubin()
+    except (struct.error, IndexError, OverflowError):
+        raise damaged(name, "it ends before what its headers speak of") from None
+
+
+def damaged(name: str, why: str, help_text: str = "") -> PtxwcetError:
+    """The error of a file that is no cubin that can be read."""
+    remedy = help_text or "make it anew: 'nvcc -cubin -arch=sm_86 -lineinfo kernel.cu'"
+    return PtxwcetError(Diagnostic("PW123", f"'{name}' is no cubin to read: {why}", help=remedy))
+
+
+class _Reader:
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name, self.data = name, data
+
+    def cubin(self) -> Cubin:
+        data = self.data
+        if not data.startswith(MARK):
+            raise damaged(self.name, "it does not begin as an ELF file")
+        header = _HEADER.unpack_from(data)
+        if data[4:6] != b"\x02\x01" or header[2] != _CUDA:
+            raise damaged(self.name, "it is an ELF file, of another machine than NVIDIA's GPUs")
+        if header[1] != _EXECUTABLE:
+            raise damaged(
+                self.name,
+                "it is not linked, so that addresses are missing in its code",
+                "link it: 'nvlink -arch=sm_86 kernel.o -o kernel.cubin', or compile it whole "
+                "(without -dc and -rdc=true)",
+            )
+        flags = header[7]
+        architecture = flags >> 8 & 0xFF if data[8] >= _NEW_LAYOUT else flags & 0xFF
+        sections = list(self.sections(header))
+        symbols = list(self.symbols(sections))
+        return Cubin(architecture, tuple(self.code(sections, symbols)))
+
+    def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
+        begin, size, count, names = header[6], header[11], header[12], header[13]
+        if size != _SECTION.size:
+            raise damaged(self.name, f"its section headers are of {size} bytes")
+        rows = [_SECTION.unpack_from(self.data, begin + n * size) for n in range(count)]
+        left = len(self.data)
+        for row in rows:
+            left -= 0 if row[1] == _NO_BITS else row[5]
+            if row[1] != _NO_BITS and row[4] + row[5] > len(self.data):
+                raise damaged(self.name, "a section ends behind the file: it is cut short")
+            if left < 0:
+                raise damaged(self.name, "its sections overlap")
+            yield _Section(self.text(rows[names][4], row[0]), row[1], row[4], row[5], row[6])
+
+    def text(self, table: int, at: int) -> str:
+        """A name in a table of names, empty for one that is too long or holds anything odd."""
+        end = self.data.find(b"\0", table + at, table + at + 4097)
+        found = self.data[table + at : max(end, table + at)].decode("ascii", "replace")
+        return found if _NAME.fullmatch(found) else ""
+
+    def symbols(self, sections: list[_Section]) -> Iterator[tuple[str, int, int, int, int]]:
+        """Name, type, other, section and value of each symbol, by their numbers."""
+        for table in sections:
+            if table.kind == _SYMBOLS:
+                names = sections[table.link].offset
+                for number in range(table.size // _SYMBOL.size):
+                    at = table.offset + number * _SYMBOL.size
+                    name, kind, other, section, value, _ = _SYMBOL.unpack_from(self.data, at)
+                    yield self.text(names, name), kind & 15, other, section, value
+                return
+
+    def code(
+        self, sections: list[_Section], symbols: list[tuple[str, int, int, int, int]]
+    ) -> Iterator[CodeSection]:
+        by_name = {one.name: one for one in sections}
+        of_file = list(self.attributes(by_name.get(".nv.info")))
+        inside: dict[int, list[Function]] = {}
+        numbers: dict[str, int] = {}
+        for number, (name, kind, other, place, value) in enumerate(symbols):
+            if kind == _FUNCTION and name:
+                inside.setdefault(place, []).append(Function(name, value, bool(other & _KERNEL)))
+                numbers[name] = number
+        for number, section in enumerate(sections):
+            kernel = section.name.removeprefix(".text.")
+            functions = sorted(inside.get(number, ()), key=lambda one: one.start)
+            if kernel == section.name or not any(one.is_kernel for one in functions):
+                continue
+            own = self.data[section.offset : section.offset + section.size]
+            starts = [one.start for one in functions]
+            if (
+                kernel != next(one.name for one in functions if one.is_kernel)
+                or starts[0] != 0
+                or any(start % _INSTRUCTION_BYTES or start >= len(own) for start in starts)
+                or len(own) % _INSTRUCTION_BYTES
+            ):
+                raise damaged(self.name, f"the functions of section {section.name} do not fill it")
+            said = list(self.attributes(by_name.get(f".nv.info.{kernel}")))
+            shared = by_name.get(f".nv.shared.{kernel}")
+            yield self.described(
+                (kernel, 0 if shared is None else shared.size),
+                own,
+                tuple(functions),
+                (said, of_file),
+                numbers[kernel],
+            )
+
+    def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+        """The numbers and values of the attributes with a size."""
+        place, end = (section.offset, section.offset + section.size) if section else (0, 0)
+        while place + 4 <= end:
+            form, number, size = struct.unpack_from("<BBH", self.data, place)
+            place += 4
+            if form == _SIZED:
+                if place + size > end:
+                    raise damaged(self.name, "an attribute ends behind its section")
+                yield number, self.data[place : place + size]
+                place += size
+
+    def described(
+        self,
+        of: tuple[str, int],
+        code: bytes,
+        functions: tuple[Function, ...],
+        attributes: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]],
+        number: int,
+    ) -> CodeSection:
+        """Of a kernel and its shared bytes: from its attributes and from those of the file."""
+        (kernel, shared_bytes), (said, of_file) = of, attributes
+        of_kernel = {
+            attribute: struct.unpack("<II", value)[1]
+            for attribute, value in of_file
+            if len(value) == 8 and struct.unpack("<II", value)[0] == number
+        }
+        single = dict(said)
+        arguments: dict[int, Argument] = {}
+        branches: dict[int, tuple[int, ...]] = {}
+        for attribute, value in said:
+            if attribute == _PARAMETER:
+                _, ordinal, offset, packed = struct.unpack("<IHHI", value)
+                arguments[ordinal] = Argument(offset, packed >> 18)
+            elif attribute == _BRANCHES:
+                branches |= dict(_indexed(value))
+        if sorted(arguments) != list(range(len(arguments))):
+            raise damaged(self.name, f"parameters of {kernel} are missing")
+        if not 0 < of_kernel.get(_REGISTERS, 0) <= 255:
+            raise damaged(self.name, f"it does not say how many registers {kernel} uses")
+        constants = single.get(_CONSTANTS)
+        if constants is None and arguments:
+            raise damaged(self.name, f"it does not say where the parameters of {kernel} lie")
+        return CodeSection(
+            name=kernel,
+            code=code,
+            functions=functions,
+            registers=of_kernel[_REGISTERS],
+            shared_bytes=shared_bytes,
+            local_bytes=of_kernel.get(_FRAME, 0),
+            parameters=tuple(arguments[one] for one in sorted(arguments)),
+            parameters_at=struct.unpack("<IHH", constants)[1] if constants else 0,
+            threads=_three(single.get(_THREADS)),
+            most_threads=_three(single.get(_MOST_THREADS)),
+            branches=branches,
+        )
+
+
+def _three(value: bytes | None) -> tuple[int, int, int] | None:
+    if value is None:
+        return None
+    x, y, z = struct.unpack("<III", value)
+    return x, y, z
+
+
+def _indexed(value: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Of each indexed branch its address and those that it leads to."""
+    place = 0
+    while place < len(value):
+        at, _, count = struct.unpack_from("<III", value, place)
+        place += 12
+        yield at, struct.unpack_from(f"<{count}I", value, place) if count else ()
+        place += 4 * count

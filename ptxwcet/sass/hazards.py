@@ -1,0 +1,324 @@
+"""Whether machine code waits for what it reads: at most as the vendor's compiler leaves it.
+
+The hardware does not hold an instruction back until its operands are there: the compiler does, by
+cycles after an instruction, and by scoreboards where their number is not known. A read that is
+nearer to its producer than any that the vendor's compiler leaves, or that waits for no scoreboard,
+is told (PW126): the file was changed by hand, or a row of ours is wrong.
+
+Distances are the least over all paths; an instruction takes a cycle at least. What the table of
+latencies has no cell for is not checked; neither are writes after reads or after writes, what a
+function leaves to its caller, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from typing import NamedTuple
+
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
+from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import Immediate, Operand, Register, leaves
+from ptxwcet.sass.latencies import least_cycles
+from ptxwcet.sass.opcodes import ROWS, Pipe, Row
+from ptxwcet.support.diagnostics import Diagnostic, Severity
+from ptxwcet.support.records import dataclass
+
+_FAR = 40  # cycles: more than any entry of the table
+_SCOREBOARDS = 6
+_STALL_0 = 4  # cycles at least, behind MEMBAR and ERRBAR: with fewer, all its code were wrong
+_MOST_TOLD = 8
+
+
+class Read(NamedTuple):
+    """A read of what ``producer`` wrote: how many cycles after it, None where nothing waits.
+
+    ``reader`` is the number of the instruction, ``role`` what it reads the register as.
+    """
+
+    reader: int
+    register: str
+    producer: str
+    role: str
+    cycles: int | None
+
+
+def hazards_of(kernel: Kernel, architecture: int) -> tuple[Diagnostic, ...]:
+    """Warnings (PW126) about the first reads that are too early. Cost: about linear."""
+    told = []
+    for read in reads_of(kernel, architecture):
+        if read.cycles is not None:
+            wanted = least_cycles(architecture, read.register, read.producer, read.role)
+            if wanted is None or read.cycles >= wanted:
+                continue
+        told.append(_told(kernel, read))
+        if len(told) == _MOST_TOLD:
+            break
+    return tuple(told)
+
+
+def _told(kernel: Kernel, read: Read) -> Diagnostic:
+    assert kernel.code is not None
+    instruction = kernel.instructions[read.reader]
+    address = kernel.code.encoded[read.reader].address
+    why = "and waits for no scoreboard of what writes it"
+    if read.cycles is not None:
+        why = f"{read.cycles} cycles after the {read.producer} instruction that writes it"
+    return Diagnostic(
+        "PW126",
+        f"{instruction.mnemonic} at {address:#06x} reads {read.register} too early, {why}",
+        instruction.span,
+        help="the vendor's compiler leaves no such code: was the file changed?",
+        severity=Severity.WARNING,
+    )
+
+
+def reads_of(kernel: Kernel, architecture: int) -> Iterator[Read]:
+    """The reads of what has been written a short while before, or for which nothing waits."""
+    assert kernel.code is not None
+    cfg = build_cfg(kernel, with_aborts=True)
+    facts = [
+        _facts(one, encoded, architecture)
+        for one, encoded in zip(kernel.instructions, kernel.code.encoded, strict=True)
+    ]
+    entry = _entries(cfg, facts)
+    for block in cfg.reverse_postorder:
+        if block != cfg.exit:
+            yield from _block(cfg, block, facts, entry[block].copy())
+
+
+class _Facts(NamedTuple):
+    """Of an instruction: what it reads and as what, what it writes, and what decides when."""
+
+    reads: tuple[tuple[str, str], ...]
+    writes: tuple[tuple[str, str], ...]
+    is_fixed: bool
+    is_sure: bool  # no guard keeps it from writing
+    unit: str  # instructions of one unit return in order
+    encoded: Encoded
+    most_left: tuple[int, int] | None  # DEPBAR.LE: a scoreboard, and how many may be left
+    forgets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is not there yet: when each register is written, which scoreboards say so.
+
+    ``fixed`` has the cycles since the producers of a register were issued, ``held`` for each
+    scoreboard its registers and how often it was taken since, ``owed`` for each unit the registers
+    whose scoreboard a later instruction of the unit takes.
+    """
+
+    fixed: dict[str, dict[str, int]] = field(default_factory=dict)
+    held: tuple[dict[str, int], ...] = field(
+        default_factory=lambda: tuple({} for _ in range(_SCOREBOARDS))
+    )
+    owed: dict[str, set[str]] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        """A state that changes apart."""
+        return _State(
+            {register: dict(since) for register, since in self.fixed.items()},
+            tuple(map(dict, self.held)),
+            {unit: set(registers) for unit, registers in self.owed.items()},
+        )
+
+    def join(self, other: _State) -> bool:
+        """Takes in what may be so as well; whether that is anything new."""
+        changed = False
+        pairs = [(self.fixed.setdefault(name, {}), since) for name, since in other.fixed.items()]
+        for mine, theirs in (*pairs, *zip(self.held, other.held, strict=True)):
+            for key, value in theirs.items():
+                if value < mine.get(key, _FAR):
+                    mine[key], changed = value, True
+        for unit, registers in other.owed.items():
+            mine_of_unit = self.owed.setdefault(unit, set())
+            changed = changed or not registers <= mine_of_unit
+            mine_of_unit |= registers
+        return changed
+
+    def forget(self, register: str) -> None:
+        """A register is written by another instruction."""
+        self.fixed.pop(register, None)
+        for registers in self.held:
+            registers.pop(register, None)
+        for owed in self.owed.values():
+            owed.discard(register)
+
+
+def _entries(cfg: ControlFlowGraph, facts: list[_Facts]) -> dict[BlockId, _State]:
+    """What is not there yet at the start of each block, on any path."""
+    entry = {block: _State() for block in cfg.reverse_postorder}
+    pending = dict.fromkeys(cfg.reverse_postorder)
+    while pending:
+        block = next(iter(pending))
+        del pending[block]
+        state = entry[block].copy()
+        for _ in _block(cfg, block, facts, state):
+            pass
+        for successor in cfg.successors[block]:
+            if entry[successor].join(state):
+                pending[successor] = None
+    return entry
+
+
+def _block(
+    cfg: ControlFlowGraph, block: BlockId, facts: list[_Facts], state: _State
+) -> Iterator[Read]:
+    """The reads of a block; the state becomes that at its end."""
+    clock = 0
+    for since in state.fixed.values():
+        for producer, cycles in since.items():
+            since[producer] = -cycles  # when it was issued, by the clock of the block
+    for index in range(cfg.blocks[block].start, cfg.blocks[block].end):
+        one = facts[index]
+        for board in one.encoded.waits:
+            state.held[board].clear()
+        if one.most_left is not None:
+            board, left = one.most_left
+            late = [name for name, later in state.held[board].items() if later >= left]
+            for name in late:
+                del state.held[board][name]
+        yield from _reads(index, one, state, clock)
+        _write(one, state, clock)
+        clock += one.encoded.stall or _STALL_0
+    for register, since in list(state.fixed.items()):
+        recent = {name: clock - at for name, at in since.items() if clock - at < _FAR}
+        if recent:
+            state.fixed[register] = recent
+        else:
+            del state.fixed[register]
+
+
+def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]:
+    for register, reader in one.reads:
+        for producer, at in state.fixed.get(register, {}).items():
+            yield Read(index, register, producer, reader, clock - at)
+        is_held = any(register in held for held in state.held)
+        if is_held or any(register in owed for owed in state.owed.values()):
+            yield Read(index, register, "variable", reader, None)
+
+
+def _write(one: _Facts, state: _State, clock: int) -> None:
+    if one.forgets:
+        state.fixed.clear()
+        state.owed.clear()
+        for held in state.held:
+            held.clear()
+    if one.is_sure:
+        for register, _ in one.writes:
+            state.forget(register)
+    board = one.encoded.on_write
+    if board is not None:
+        held = state.held[board]
+        for register in held:
+            held[register] = min(held[register] + 1, _FAR - 1)
+        for register in state.owed.pop(one.unit, ()):
+            held[register] = 0
+    for register, producer in one.writes:
+        if one.is_fixed:
+            state.fixed.setdefault(register, {})[producer] = clock
+        elif one.unit in _ATOMICS and register[0] == "P" and one.encoded.on_read is not None:
+            state.held[one.encoded.on_read][register] = 0  # known when the operands are read
+        elif board is None:
+            state.owed.setdefault(one.unit, set()).add(register)
+        else:
+            state.held[board][register] = 0
+
+
+# --- what an instruction reads and writes ---------------------------------------------------------
+
+
+def _facts(instruction: Instruction, encoded: Encoded, architecture: int) -> _Facts:
+    assert instruction.opcode is not None
+    name, words = instruction.opcode.name, instruction.mnemonic.split(".")[1:]
+    row = ROWS[name]
+    first = _FIXED_FROM.get(row.pipe, 0)
+    return _Facts(
+        tuple(_read(instruction, row, words)),
+        tuple(_written(instruction, row, words)),
+        architecture >= first and encoded.on_write is None,
+        instruction.guard is None,
+        _UNITS.get(name, name),
+        encoded,
+        _left(instruction),
+        instruction.control is ControlEffect.CALL,
+    )
+
+
+# the first architecture on which a pipe has a fixed number of cycles
+_FIXED_FROM = {
+    **dict.fromkeys((Pipe.ADDRESS, Pipe.VARIABLE), 1_000),
+    **dict.fromkeys((Pipe.FP64, Pipe.TO_UNIFORM), 90),
+    Pipe.MATRIX: 80,
+}
+_ATOMICS = ("ATOM", "ATOMG")
+# what returns in order: each opcode for itself, but for those that share a unit
+_UNITS = {
+    **dict.fromkeys(("LDS", "LDSM", "ATOMS", "STS", "STSM", "SHFL"), "memory of the block"),
+    **dict.fromkeys(("MUFU", "POPC", "FLO", "BREV", "F2F", "F2I", "I2F", "FRND"), "functions"),
+    **dict.fromkeys(("DADD", "DMUL", "DFMA", "DSETP"), "doubles"),
+}
+
+
+_LARGE = (("HMMA", "16816"), ("IMMA", "16832"))
+
+
+def _left(instruction: Instruction) -> tuple[int, int] | None:
+    """``DEPBAR.LE SB0, 0x1``: a scoreboard, and how many instructions may still hold it."""
+    match instruction.operands if instruction.mnemonic == "DEPBAR.LE" else ():
+        case (Register(board), Immediate(count)):
+            return int(board.removeprefix("SB")), int(count)
+    return None
+
+
+def _read(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+    guard = instruction.guard
+    if guard is not None:
+        yield guard.register, "guard"
+    is_wide = row.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
+    wide = dict(_wide(instruction)) if is_wide else {}
+    late = row.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
+    for register in instruction.reads:
+        if register[0] == "B" or (guard is not None and register == guard.register):
+            continue  # there is no row for what holds threads that wait for each other
+        if register[0] == "P" and (late or row.opcode.name in ("VOTE", "VOTEU")):
+            yield register, "guard"
+        else:
+            yield register, wide.get(register, row.pipe.value)
+
+
+def _wide(instruction: Instruction) -> Iterator[tuple[str, str]]:
+    """IMAD.WIDE and IMAD.HI read their factors earlier than the high half of what they add."""
+    sources = [one for one in instruction.operands[1:] if not _is_predicate(one)]
+    for register in _registers(sources[2:3])[1:]:
+        yield register, "high"
+    for register in _registers(sources[:2]):
+        yield register, "factor"
+
+
+def _written(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+    producer = row.pipe.value
+    if row.pipe is Pipe.HALF and "MMA" in words:
+        producer = "half_mma"
+    elif row.pipe is Pipe.MATRIX and (row.opcode.name, words[0]) not in _LARGE:
+        producer = "small_matrix"
+    written = [register for register in instruction.writes if register[0] != "B"]
+    if row.pipe is Pipe.FMA and "WIDE" in words:
+        pair = _registers(instruction.operands[:1])
+        for register in written:
+            half = "wide_low" if register == pair[0] else "wide_high"
+            yield register, half if register in pair else producer
+        return
+    for register in written:
+        yield register, producer
+
+
+def _is_predicate(operand: Operand) -> bool:
+    names = _registers([operand])
+    return bool(names) and names[0].lstrip("U")[0] == "P"
+
+
+def _registers(operands: Iterable[Operand]) -> list[str]:
+    return [leaf.name for one in operands for leaf in leaves(one) if isinstance(leaf, Register)]

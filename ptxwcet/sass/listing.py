@@ -1,0 +1,182 @@
+"""The text of machine code that all else is read from: a line an instruction.
+
+``reading`` writes it; it can be kept and read where there is no disassembler::
+
+    .target sm_86
+    .disassembler 13.5.37
+    .section saxpy              (with .registers .shared .local .parameters .parameter .branches)
+    .kernel saxpy               (or .function; several of one address are names of one function)
+    //## File "saxpy.cu", line 7
+    /*0000*/ @P0 IADD3 R2, R2, 0x20, RZ ; /* 000fe20007ffe0ff0000002002027810 */
+    .L_x_1:
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import NamedTuple, NoReturn
+
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
+from ptxwcet.support.source import SourceFile, Span
+
+Places = tuple[tuple[str, int], ...]
+"""Files and lines of CUDA, that of the instruction first and then what inlined it."""
+
+_INSTRUCTION = re.compile(
+    r"/\*([0-9a-f]{4,16})\*/ ((?:@(!?U?P[0-9T]) +)?([\w.]+) *(.*?) ;) /\* ([0-9a-f]{32}) \*/"
+)
+_LABEL = re.compile(r"([\w.$]+):")
+_LINE = re.compile(r'//## File "(.*?)", line (\d{1,9})(?: inlined at "(.*)", line \d+)?')
+_DIRECTIVE = re.compile(r"\.(\w+) (\S.*)")
+_NUMBERS = re.compile(r"(?:0x[0-9a-f]{1,16}|\d{1,16})(?: (?:0x[0-9a-f]{1,16}|\d{1,16}))*")
+_PTX = ".nv_debug_ptx_txt"
+
+
+class Line(NamedTuple):
+    """An instruction: ``guard`` as ``!P0``, empty without one; operands as they are written.
+
+    ``start`` and ``end`` are its place in the text. ``places`` are of CUDA, ``ptx_line`` of PTX.
+    """
+
+    address: int
+    guard: str
+    mnemonic: str
+    operands: str
+    word: int
+    start: int
+    end: int
+    places: Places
+    ptx_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSection:
+    """What is said of the code of a kernel, and its ``functions``, itself among them."""
+
+    name: str
+    numbers: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    functions: list[ListedFunction] = field(default_factory=list)
+
+    def number(self, keyword: str) -> int:
+        """What a directive says that has one number, 0 where it is missing."""
+        return self.numbers.get(keyword, [(0,)])[0][0]
+
+    def branches(self) -> Mapping[int, tuple[int, ...]]:
+        """Where indexed branches lead to, by their addresses."""
+        return {row[0]: row[1:] for row in self.numbers.get("branches", ())}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFunction:
+    """A kernel or function under its ``names``, and where it begins in the text."""
+
+    names: list[str]
+    is_kernel: bool
+    start: int
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole text: its architecture, as ``86``, and its sections."""
+
+    source: SourceFile
+    architecture: int
+    sections: tuple[ListedSection, ...]
+
+
+def parse_listing(source: SourceFile) -> Listing:
+    """Raises PtxwcetError (PW123) for a text that is none. Cost: linear."""
+    return _Parser(source).listing()
+
+
+class _Parser:
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+        self.architecture = 0
+        self.sections: list[ListedSection] = []
+        self.places: Places = ()
+        self.pending: list[tuple[str, int]] = []
+        self.ptx_line = 0
+
+    def listing(self) -> Listing:
+        offset = 0
+        for text in self.source.text.split("\n"):
+            self.line(text, offset)
+            offset += len(text) + 1
+        if not self.architecture:
+            self.refuse(0, "it does not say its architecture")
+        return Listing(self.source, self.architecture, tuple(self.sections))
+
+    def refuse(self, offset: int, why: str) -> NoReturn:
+        span = Span(self.source, offset, offset + 1)
+        message = f"this is no listing of machine code: {why}"
+        raise PtxwcetError(Diagnostic("PW123", message, span, help="give the cubin itself"))
+
+    def line(self, text: str, offset: int) -> None:
+        if found := _INSTRUCTION.fullmatch(text):
+            self.instruction(found, offset)
+        elif found := _LINE.fullmatch(text):
+            if found[1] == _PTX:
+                self.ptx_line = int(found[2])
+            else:
+                self.pending.append((found[1], int(found[2])))
+        elif found := _DIRECTIVE.fullmatch(text):
+            self.directive(found[1], found[2], offset)
+        elif found := _LABEL.fullmatch(text):
+            section = self.section(offset)
+            lines = section.functions[-1].lines if section.functions else []
+            section.labels[found[1]] = lines[-1].address + 16 if lines else 0
+        elif text:
+            self.refuse(offset, "a line is not understood")
+
+    def section(self, offset: int) -> ListedSection:
+        if not self.sections:
+            self.refuse(offset, "it begins without a section")
+        return self.sections[-1]
+
+    def directive(self, keyword: str, value: str, offset: int) -> None:
+        if keyword == "target" and re.fullmatch(r"sm_\d{1,4}", value):
+            self.architecture = int(value.removeprefix("sm_"))
+        elif keyword == "section":
+            self.sections.append(ListedSection(value))
+            self.places, self.pending, self.ptx_line = (), [], 0
+        elif keyword in ("kernel", "function"):
+            functions = self.section(offset).functions
+            if functions and not functions[-1].lines:
+                functions[-1].names.append(value)
+            else:
+                functions.append(ListedFunction([value], keyword == "kernel", offset))
+        elif keyword != "disassembler":
+            if not _NUMBERS.fullmatch(value):
+                self.refuse(offset, "a directive is not understood")
+            numbers = tuple(int(one, 0) for one in value.split())
+            self.section(offset).numbers.setdefault(keyword, []).append(numbers)
+
+    def instruction(self, found: re.Match[str], offset: int) -> None:
+        section = self.section(offset)
+        if not section.functions:
+            self.refuse(offset, "an instruction stands in no function")
+        if self.pending:
+            self.places, self.pending = tuple(self.pending), []
+        address, (start, end) = int(found[1], 16), found.span(2)
+        lines = section.functions[-1].lines
+        if lines and lines[-1].address + 16 != address:
+            self.refuse(offset, "an instruction is missing")
+        lines.append(
+            Line(
+                address,
+                found[3] or "",
+                found[4],
+                found[5],
+                int(found[6], 16),
+                offset + start,
+                offset + end,
+                self.places,
+                self.ptx_line,
+            )
+        )

@@ -1,0 +1,500 @@
+"""From a listing of machine code to a module of the IR: its graph, its registers, its timing bits.
+
+An instruction is an :class:`~ptxwcet.ir.kernel.Instruction` whose row is of
+:mod:`ptxwcet.sass.opcodes`; what its word says of waiting is in ``Kernel.code``. A kernel with an
+opcode, a modifier, an operand or a transfer of control that is not known is an ``UnreadKernel``:
+whoever asks for anything of it gets the refusal (PW125), which names the address.
+
+CALL.REL saves nothing: its function returns where a register says. It is a call of the IR where
+a register holds the address of the next instruction, which is taken for that register, and a branch
+where it leads to a label of its own function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple, NoReturn
+
+from ptxwcet.ir.building import instruction_of
+from ptxwcet.ir.kernel import (
+    Encoded,
+    Guard,
+    Instruction,
+    Kernel,
+    LabelDefinition,
+    MachineCode,
+    Module,
+    Origin,
+    Parameter,
+    PerformanceDirective,
+    SourceLocation,
+    UnreadKernel,
+    Variable,
+)
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
+from ptxwcet.ir.verifier import lowered
+from ptxwcet.sass.hazards import hazards_of
+from ptxwcet.sass.listing import Line, ListedSection, Listing, Places, parse_listing
+from ptxwcet.sass.opcodes import ROWS, Row, Writes
+from ptxwcet.sass.operands import (
+    UnknownOperandError,
+    is_predicate,
+    operand_of,
+    registers,
+    split_operands,
+)
+from ptxwcet.sass.widths import has_wide_addresses, register_counts
+from ptxwcet.support.demangling import readable_names
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile, Span, readable_paths
+
+ARCHITECTURES = (75, 80, 86, 87, 89, 90)
+"""Those whose code is read: encodings and words differ on others."""
+
+_STEP = 16  # bytes of an instruction
+_INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
+_RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
+_NAMED = re.compile(r"`\(([\w.$@]+)\)")
+_FEW = 6
+_NEVER = ("!PT", "!UPT")  # guards of what no thread executes
+
+
+def read_program(main: SourceFile, *linked: SourceFile) -> Module:
+    """The module of a listing. Raises PtxwcetError: PW123 (no listing), PW125.
+
+    Its warnings are reads that machine code does not wait for (PW126). Cost: about linear.
+    """
+    listing = parse_listing(main)
+    if linked:
+        message = "machine code is linked: nothing is linked with it here"
+        raise PtxwcetError(Diagnostic("PW125", message, help="give the cubin without --link"))
+    if listing.architecture not in ARCHITECTURES:
+        known = ", ".join(f"sm_{one}" for one in ARCHITECTURES)
+        raise PtxwcetError(
+            Diagnostic(
+                "PW125",
+                f"'{main.name}' is machine code for sm_{listing.architecture}, which is not known",
+                help=f"compile it for one of {known}",
+            )
+        )
+    names = [name for one in listing.sections for part in one.functions for name in part.names]
+    module = _Module(listing, readable_names(names))
+    kernels = [kernel for section in listing.sections for kernel in module.kernels(section)]
+    whole = [one for one in kernels if not isinstance(one, UnreadKernel)]
+    warnings = [found for one in whole for found in hazards_of(one, listing.architecture)]
+    return Module(
+        main, tuple(kernels), target=f"sm_{listing.architecture}", warnings=tuple(warnings)
+    )
+
+
+class _Module:
+    def __init__(self, listing: Listing, readable: Mapping[str, str]) -> None:
+        self.source, self.architecture = listing.source, listing.architecture
+        self.readable = readable
+        lines = (line for s in listing.sections for part in s.functions for line in part.lines)
+        self.files = readable_paths(path for line in lines for path, _ in line.places)
+        self.origins: dict[Places, Origin] = {}
+
+    def kernels(self, section: ListedSection) -> Iterable[Kernel]:
+        """The kernel of a section, and its functions."""
+        for number, part in enumerate(section.functions):
+            end = part.lines[-1].end if part.lines else part.start + 1
+            span = Span(self.source, part.start, end)
+            try:
+                yield lowered(_Function(self, section, number, span).kernel())
+            except PtxwcetError as error:
+                yield UnreadKernel(
+                    part.names[0],
+                    is_entry=part.is_kernel,
+                    has_body=True,
+                    span=span,
+                    failure=error.diagnostics[0],
+                    readable=self.readable[part.names[0]],
+                )
+
+    def origin(self, places: Places) -> Origin:
+        """The line of CUDA, with what inlined it."""
+        if places not in self.origins:
+            location = None
+            for path, line in reversed(places):
+                location = SourceLocation(path, line, 0, location, self.files[path])
+            self.origins[places] = Origin(self.source, location)
+        return self.origins[places]
+
+
+class _Lowered(NamedTuple):
+    instruction: Instruction
+    table: tuple[str, tuple[str, ...]] | None = None
+
+
+class _Function:
+    """One kernel or function under way."""
+
+    def __init__(self, module: _Module, section: ListedSection, number: int, span: Span) -> None:
+        self.module, self.section, self.span = module, section, span
+        self.part = section.functions[number]
+        self.entries = {name: one for one in section.functions for name in one.names}
+        self.lines = _without_padding(self.part.lines, section.labels)
+        self.first = self.part.lines[0].address if self.part.lines else 0
+        self.end = self.first + _STEP * len(self.lines)
+        self.registers: dict[str, str] = {}
+        self.labels = {
+            label: (address - self.first) // _STEP
+            for label, address in section.labels.items()
+            if self.first <= address < self.end
+        }
+        self.reached = self.places_reached()
+        self.label_of = {index: label for label, index in reversed(self.labels.items())}
+
+    def kernel(self) -> Kernel:
+        """Raises PtxwcetError (PW125)."""
+        if not self.lines:
+            self.refuse(None, "a function without instructions")
+        self.require_rows()
+        found = [self.lower(line) for line in self.lines]
+        section, name = self.section, self.part.names[0]
+        tables = dict(one.table for one in found if one.table is not None)
+        ordered = sorted(self.labels.items(), key=lambda item: item[1])
+        is_kernel = self.part.is_kernel
+        return Kernel(
+            name=name,
+            is_entry=is_kernel,
+            parameters=_parameters(section) if is_kernel else (),
+            instructions=tuple(one.instruction for one in found),
+            labels=dict(ordered),
+            registers=self.registers,
+            branch_tables=tables,
+            variables=_shared(section) if is_kernel else (),
+            performance=_performance(section) if is_kernel else (),
+            body=tuple((index, LabelDefinition(label, label)) for label, index in ordered),
+            span=self.span,
+            readable=self.module.readable[name],
+            code=MachineCode(
+                registers=section.number("registers"),
+                local_bytes=section.number("local"),
+                parameters_at=_places(section),
+                encoded=tuple(_encoded(line) for line in self.lines),
+            ),
+        )
+
+    def refuse(self, line: Line | None, why: str, notes: tuple[str, ...] = ()) -> NoReturn:
+        span = self.span if line is None else Span(self.span.source, line.start, line.end)
+        at = "" if line is None else f" at {line.address:#06x}"
+        raise PtxwcetError(
+            Diagnostic(
+                "PW125",
+                f"machine code that is not known{at}: {why}",
+                span,
+                notes=notes,
+                help="bound the kernel from its PTX, and report the instruction",
+            )
+        )
+
+    def require_rows(self) -> None:
+        """Refuses the first opcode or modifier without a row, and names all others."""
+        unknown: dict[str, Line] = {}
+        for line in self.lines:
+            row = _row(line)
+            if row is None or not row.modifiers.issuperset(line.mnemonic.split(".")[1:]):
+                unknown.setdefault(line.mnemonic, line)
+        if not unknown:
+            return
+        first, *others = unknown.items()
+        notes = [f"{name} at {line.address:#06x}" for name, line in others[:_FEW]]
+        if len(others) > _FEW:
+            notes.append(f"and {len(others) - _FEW} more kinds")
+        name, line = first
+        words = name.split(".")[1:]
+        row = _row(line)
+        what = f"no row for {line.mnemonic}"
+        if row is not None:
+            what = f"{name} with .{next(one for one in words if one not in row.modifiers)}"
+        self.refuse(line, what, (f"so are {', '.join(notes)}",) if notes else ())
+
+    def lower(self, line: Line) -> _Lowered:
+        """The instruction, with the table that it branches by."""
+        row = _row(line)
+        assert row is not None
+        if line.guard in _NEVER:
+            return _Lowered(self.made(line, ROWS["NOP"], []))
+        texts = split_operands(line.operands)
+        control = row.opcode.control
+        if row.opcode.name in ("BRX", "BRXU"):
+            return self.indexed(line, row)
+        if control is ControlEffect.RETURN:
+            return self.returning(line, row)
+        words = line.mnemonic.split(".")
+        if control is ControlEffect.CALL:
+            return self.call(line, row, texts)
+        if control is ControlEffect.BRANCH or "COLLECTIVE" in words:
+            return self.branch(line, row, texts)
+        row = _arriving(row, words)
+        return _Lowered(self.made(line, row, self.operands(line, row, texts)))
+
+    def operands(self, line: Line, row: Row, texts: list[str]) -> list[Operand]:
+        words = line.mnemonic.split(".")
+        counts = register_counts(words[0], words[1:])
+        if counts is None:
+            self.refuse(line, f"how many registers {line.mnemonic} has")
+        written = _written(row.writes, texts)
+        wide, place, made = has_wide_addresses(words), 0, list[Operand]()
+        is_copy = words[0] == "LDGSTS"  # its first address is of shared memory
+        masked = int(texts[-1], 0) if "PR" in texts and texts[-1].startswith("0x") else 0x7F
+        for number, text in enumerate(texts):
+            count = counts[min(place, len(counts) - 1)]
+            try:
+                made.append(
+                    operand_of(
+                        text,
+                        count,
+                        written=number < written,
+                        wide_addresses=wide and not (is_copy and number == 0),
+                        masked=masked,
+                    )
+                )
+            except UnknownOperandError as error:
+                self.refuse(line, f"{line.mnemonic} with the operand {error}")
+            place += not is_predicate(text)
+        return made + self.descriptor(line, words)
+
+    def descriptor(self, line: Line, words: list[str]) -> list[Operand]:
+        """The uniform registers with the descriptor of memory, which sm_8x reads and does not show.
+
+        Newer code shows them, as ``desc[UR4][R2.64]``.
+        """
+        shown = "desc[" in line.operands or ".64" not in line.operands
+        # where other instructions have a register of data
+        number = line.word >> (32 if words[0] in ("LD", "LDG") else 64) & 0x3F
+        if not has_wide_addresses(words) or shown or self.module.architecture < 80 or number > 61:
+            return []
+        return [Decorated(registers("UR", number, 2), "desc")]
+
+    def made(
+        self,
+        line: Line,
+        row: Row,
+        operands: list[Operand],
+        targets: tuple[str, ...] = (),
+        guard: Guard | None = None,
+    ) -> Instruction:
+        if guard is None and not line.guard.endswith("PT") and line.guard:
+            guard = Guard(line.guard.lstrip("!"), line.guard.startswith("!"))
+        place = self.module.origin(line.places), line.start, line.end
+        texts = split_operands(line.operands)
+        instruction = instruction_of(
+            line.mnemonic,
+            operands,
+            place,
+            guard=guard,
+            targets=targets,
+            decoded=(row.opcode, min(_written(row.writes, texts), len(operands))),
+        )
+        for name in (*instruction.reads, *instruction.writes):
+            is_predicate_name = name[0] == "%" or name.lstrip("U")[0] == "P"
+            self.registers[name] = "pred" if is_predicate_name else "b32"
+        return instruction
+
+    # --- transfers of control --------------------------------------------------------------------
+
+    def target(self, line: Line, label: str) -> str:
+        """A label of this function. Refuses one of another."""
+        if label not in self.labels:
+            self.refuse(line, f"{line.mnemonic} leads out of the function, to {label}")
+        return label
+
+    def branch(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
+        """A branch; more than a guard may decide whether it is taken: a predicate, convergence."""
+        operands = self.operands(line, row, texts)
+        label = operands[-1] if operands else None
+        if not isinstance(label, SymbolRef):
+            self.refuse(line, f"{line.mnemonic} to {line.operands or 'nothing'}")
+        others = operands[:-1]
+        guards = [line.guard] if line.guard else []
+        words = line.mnemonic.split(".")
+        named = [text for text in texts[:-1] if is_predicate(text)]
+        waits = [word for word in ("DIV", "CONV", "ANY", "COLLECTIVE") if word in words]
+        guard, added = None, list[Operand]()
+        if named or waits:
+            # one pseudo predicate, that nothing writes, for all that decides
+            added = [Register(one.lstrip("!")) for one in guards]
+            guard = Guard("%" + "&".join((*guards, *named, *waits)), False)
+        elif others and texts[:-1] != ["UPT"]:
+            self.refuse(line, f"{line.mnemonic} {line.operands}")
+        row = row._replace(opcode=replace(row.opcode, control=ControlEffect.BRANCH))
+        target = self.target(line, label.name)
+        return _Lowered(self.made(line, row, [label, *others, *added], (target,), guard))
+
+    def indexed(self, line: Line, row: Row) -> _Lowered:
+        """An indexed branch, whose targets the compiler lists in the file."""
+        targets = self.section.branches().get(line.address)
+        found = _INDEXED.fullmatch(line.operands)
+        if not targets or found is None:
+            self.refuse(line, f"{line.mnemonic} without a list of where it leads")
+        names = []
+        for address in targets:
+            if not self.first <= address < self.end or address % _STEP:
+                self.refuse(line, f"{line.mnemonic} leads out of the function, to {address:#x}")
+            names.append(self.label_at(address))
+        table = f"targets_{line.address:#x}"
+        operands = [operand_of(found[1], 2, written=False), SymbolRef(table)]
+        return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
+
+    def places_reached(self) -> set[int]:
+        """The indices of instructions that another one than that before leads to."""
+        found = {
+            self.labels[label]
+            for line in self.lines
+            for label in _NAMED.findall(line.operands)
+            if label in self.labels and line.mnemonic != "BSSY"
+        }
+        listed = (one for targets in self.section.branches().values() for one in targets)
+        return found | {(one - self.first) // _STEP for one in listed}
+
+    def label_at(self, address: int) -> str:
+        """The first label of an address, made where there is none."""
+        index = (address - self.first) // _STEP
+        if index not in self.label_of:
+            self.label_of[index] = f"at_{address:#x}"
+            self.labels[self.label_of[index]] = index
+        return self.label_of[index]
+
+    def returning(self, line: Line, row: Row) -> _Lowered:
+        found = _RETURN.fullmatch(line.operands)
+        if self.part.is_kernel or found is None:
+            self.refuse(line, f"{line.mnemonic} {line.operands} in a kernel")
+        return _Lowered(self.made(line, row, [operand_of(found[1], 2, written=False)]))
+
+    def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
+        if _RETURN.fullmatch(line.operands):
+            self.refuse(line, f"{line.mnemonic} of what a register holds")
+        operands = self.operands(line, row, texts)
+        if len(operands) != 1 or not isinstance(operands[0], SymbolRef):
+            self.refuse(line, f"{line.mnemonic} {line.operands}")
+        name = operands[0].name
+        if name in self.labels:
+            return self.branch(line, row, texts)
+        callee = self.entries.get(name)
+        if callee is None:
+            self.refuse(line, f"{line.mnemonic} of {name}, which is not in the kernel's section")
+        if not self.has_next(line):
+            self.refuse(line, f"{line.mnemonic} that may not return to the next instruction")
+        made = self.made(line, row, [])
+        form = replace(made.form, callee_slot=len(made.names))
+        return _Lowered(made._replace(form=form, names=(*made.names, callee.names[0])))
+
+    def has_next(self, line: Line) -> bool:
+        """Whether a register holds the address of the next instruction at a call.
+
+        A constant, moved there since the last place that something leads to, and not overwritten.
+        """
+        overwritten = set[str]()
+        wanted = f"{line.address + _STEP:#x}"
+        index = (line.address - self.first) // _STEP
+        while index > 0 and index not in self.reached:
+            index -= 1
+            before = self.lines[index]
+            row = _row(before)
+            if row is None or row.opcode.control is not ControlEffect.NONE:
+                return False
+            texts = split_operands(before.operands)
+            is_move = before.mnemonic == "MOV" or before.mnemonic.startswith("IMAD.MOV")
+            if is_move and texts[-1] == wanted and texts[0] not in overwritten:
+                return not before.guard
+            count = _written(row.writes, texts)
+            overwritten |= _names(self.operands(before, row, texts)[:count])
+        return False
+
+
+def _row(line: Line) -> Row | None:
+    return ROWS.get(line.mnemonic.partition(".")[0])
+
+
+def _arriving(row: Row, words: list[str]) -> Row:
+    """The row, of a barrier that does not wait as one that only arrives."""
+    if row.opcode.name == "BAR" and "ARV" in words:
+        return row._replace(opcode=replace(row.opcode, control=ControlEffect.ARRIVE))
+    return row
+
+
+def _names(operands: Iterable[Operand]) -> set[str]:
+    return {leaf.name for one in operands for leaf in leaves(one) if isinstance(leaf, Register)}
+
+
+def _written(writes: Writes, texts: list[str]) -> int:
+    """How many leading operands an instruction writes."""
+    if writes is Writes.BEFORE_MEMORY:
+        return next((n for n, text in enumerate(texts) if "[" in text), 0)
+    if writes is Writes.WITH_PREDICATES:
+        first = next((n for n, text in enumerate(texts) if not is_predicate(text)), 0)
+        rest = texts[first + 1 :]
+        return first + 1 + next((n for n, text in enumerate(rest) if not is_predicate(text)), 0)
+    simple = {Writes.NONE: 0, Writes.ONE: 1, Writes.TWO: 2, Writes.ALL: len(texts)}
+    return simple.get(writes, len(texts) - 1)
+
+
+def _without_padding(lines: list[Line], labels: Mapping[str, int]) -> list[Line]:
+    """The instructions without what fills a section up: a branch to itself, and NOPs behind it.
+
+    Nothing leads there: what is before ends, and nothing else names the label.
+    """
+    last = len(lines)
+    while last and lines[last - 1].mnemonic == "NOP":
+        last -= 1
+    if last < 2:
+        return lines
+    end, before = lines[last - 1], lines[last - 2]
+    label = end.operands.removeprefix("`(").rstrip(")")
+    is_loop = end.mnemonic == "BRA" and not end.guard and labels.get(label) == end.address
+    ends = before.mnemonic in ("EXIT", "BRA") or before.mnemonic.startswith(("RET.", "CALL."))
+    named = sum(f"`({label})" in line.operands for line in lines)
+    if is_loop and ends and not before.guard and named == 1 and "," not in before.operands:
+        return lines[: last - 1]
+    return lines
+
+
+def _encoded(line: Line) -> Encoded:
+    """The bits of a word that say how the warp waits: see docs/methods/machine-code.md."""
+    bits = line.word >> 105
+    on_write, on_read, mask = bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63
+    return Encoded(
+        address=line.address,
+        stall=bits & 15,
+        yields=not bits >> 4 & 1,
+        on_write=None if on_write == 7 else on_write,
+        on_read=None if on_read == 7 else on_read,
+        waits=tuple(one for one in range(6) if mask >> one & 1),
+        reuse=bits >> 17 & 15,
+        ptx_line=line.ptx_line,
+    )
+
+
+def _parameters(section: ListedSection) -> tuple[Parameter, ...]:
+    rows = section.numbers.get("parameter", ())
+    return tuple(
+        Parameter(f"{section.name}_param_{n}", f"b{8 * size}", size, 1, n)
+        for n, (_, size) in enumerate(rows)
+    )
+
+
+def _places(section: ListedSection) -> tuple[int, ...]:
+    base = section.number("parameters")
+    return tuple(base + row[0] for row in section.numbers.get("parameter", ()))
+
+
+def _shared(section: ListedSection) -> tuple[Variable, ...]:
+    size = section.number("shared")
+    name = f"{section.name}_shared"
+    declaration = f".shared .b8 {name}[{size}];"
+    return (Variable(name, "shared", "b8", size, 1, "", declaration),) if size else ()
+
+
+def _performance(section: ListedSection) -> tuple[PerformanceDirective, ...]:
+    found = []
+    for keyword in ("reqntid", "maxntid"):
+        for values in section.numbers.get(keyword, ()):
+            text = f".{keyword} " + ", ".join(map(str, values))
+            found.append(PerformanceDirective(f".{keyword}", values, text))
+    return tuple(found)

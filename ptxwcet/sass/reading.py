@@ -1,0 +1,120 @@
+"""A cubin as text: what the file says of its kernels, and the disassembler's listing of them.
+
+The text is that of :mod:`ptxwcet.sass.listing`, and all that follows is read from it. Each word of
+the listing is compared with the file, so that what is analysed is what is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from ptxwcet.sass.disassembler import disassembled
+from ptxwcet.sass.elf import CodeSection, Cubin, damaged, read_cubin
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.source import SourceFile
+
+_SECTION = re.compile(r"//-+ \.text\.(\S+)\s+-+")
+_LINE = re.compile(r"\s*//## File \".*\", line \d+")
+_LABEL = re.compile(r"(\.L_\w+):")
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/\s+(\S.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*")
+_SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
+
+
+def read_source(path: str | os.PathLike[str]) -> SourceFile:
+    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), PW123, PW124.
+
+    Cost: that of the disassembler.
+    """
+    name = os.fspath(path)
+    try:
+        data = read_bytes(path, MOST_TEXT_BYTES)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise PtxwcetError(Diagnostic("PW112", f"cannot read '{name}': {reason}")) from None
+    cubin = read_cubin(name, data)
+    if not cubin.sections:
+        raise damaged(name, "it holds no kernel")
+    version, listing = disassembled(name, data)
+    return SourceFile(name, "\n".join(_written(name, cubin, version, listing)) + "\n")
+
+
+def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[str]:
+    parts = _parts(listing)
+    yield f".target sm_{cubin.architecture}"
+    yield f".disassembler {version}"
+    for section in cubin.sections:
+        if section.name not in parts:
+            raise _unlike(name, f"kernel {section.name} is missing")
+        yield from _head(section)
+        yield from _body(name, section, parts[section.name])
+
+
+def _parts(listing: str) -> dict[str, list[str]]:
+    """The lines of each section of code."""
+    parts: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in listing.splitlines():
+        if line.startswith("//-"):
+            begins = _SECTION.fullmatch(line)
+            lines = parts.setdefault(begins[1], []) if begins else []
+        lines.append(line)
+    return parts
+
+
+def _head(section: CodeSection) -> Iterator[str]:
+    yield ""
+    yield f".section {section.name}"
+    yield f".registers {section.registers}"
+    yield f".shared {section.shared_bytes}"
+    yield f".local {section.local_bytes}"
+    yield f".parameters {section.parameters_at:#x}"
+    for one in section.parameters:
+        yield f".parameter {one.offset:#x} {one.size}"
+    for keyword, value in (("reqntid", section.threads), ("maxntid", section.most_threads)):
+        if value is not None:
+            yield f".{keyword} {value[0]} {value[1]} {value[2]}"
+    for at, targets in section.branches.items():
+        yield f".branches {at:#x} " + " ".join(f"{one:#x}" for one in targets)
+
+
+def _body(name: str, section: CodeSection, lines: list[str]) -> Iterator[str]:
+    """The instructions, each with its word, and what stands between them."""
+    functions = list(section.functions)
+    address, first = 0, None
+    for line in lines:
+        if first is not None:
+            second = _SECOND_HALF.fullmatch(line)
+            if second is None:
+                raise _unlike(name, f"the word at {address:#06x} is not whole")
+            low, high = int(first[3], 16), int(second[1], 16)
+            word = low.to_bytes(8, "little") + high.to_bytes(8, "little")
+            if word != section.code[address : address + 16]:
+                raise _unlike(name, f"the word at {address:#06x} is another one")
+            while functions and functions[0].start == address:
+                one = functions.pop(0)
+                yield f".{'kernel' if one.is_kernel else 'function'} {one.name}"
+            yield f"/*{address:04x}*/ {first[2]} ; /* {high:016x}{low:016x} */"
+            address, first = address + 16, None
+        elif found := _INSTRUCTION.fullmatch(line):
+            if int(found[1], 16) != address:
+                raise _unlike(name, f"it goes on at {found[1]}, not at {address:04x}")
+            first = found
+        elif label := _LABEL.fullmatch(line):
+            yield f"{label[1]}:"
+        elif _LINE.match(line):
+            yield line.strip()
+    if address != len(section.code) or first is not None:
+        raise _unlike(name, f"kernel {section.name} ends at {address:#06x}")
+
+
+def _unlike(name: str, why: str) -> PtxwcetError:
+    return PtxwcetError(
+        Diagnostic(
+            "PW124",
+            f"the disassembler's listing of '{name}' is not that of its code: {why}",
+            help="try another version: pip install --upgrade nvidia-cuda-nvdisasm",
+        )
+    )

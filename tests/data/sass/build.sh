@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Compiles what lies here with nvcc and ptxas, and lists it with nvdisasm (on the PATH). Run it after
+# changing control.cu. nvcc writes the folder of the source: only the file name is kept.
+set -euo pipefail
+cd "$(dirname "$0")"
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+nvcc -ptx -arch=sm_75 -lineinfo control.cu -o "$work/control.ptx"
+sed -i -E 's|^(\s*\.file\s+[0-9]+\s+")[^"]*/([^"/]+")|\1\2|' "$work/control.ptx"
+ptxas -arch sm_86 -lineinfo "$work/control.ptx" -o control_86.cubin
+for arch in 75 86 90; do
+  sed -E 's/^\.target sm_86/.target sm_75/' ../../../samples/sgemm_naive.ptx >"$work/sgemm_naive.ptx"
+  ptxas -arch "sm_$arch" $([ "$arch" != 86 ] || echo -lineinfo) "$work/sgemm_naive.ptx" -o "sgemm_naive_$arch.cubin"
+done
+for file in *.cubin; do
+  python3 -c 'import sys; from ptxwcet.sass.reading import read_source; print(end=read_source(sys.argv[1]).text)' "$file" >"${file%.cubin}.sass"
+done
+for file in control_86.cubin sgemm_naive_90.cubin; do
+  python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
+done

@@ -1,4 +1,4 @@
-"""How many random cases a test draws: half in the gate, all where thorough tests are asked for."""
+"""How many random cases a test draws: a third in the gate, all where thorough ones are asked for."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def draw_all() -> None:
 
 def drawn(most: int) -> int:
     """How many of so many random cases are drawn."""
-    return most if _whole else (most + 1) // 2
+    return most if _whole else (most + 2) // 3

@@ -258,7 +258,8 @@ class Checker:
         """Claims of a cache need one, and the memory behind it; none is about more than it has."""
         for key, (table, _) in CLAIMS.items():
             if key in data.get("satisfies", {}) and not {table, "memory"} <= data.keys():
-                message = f"assumption {key} is about the tables [{table}] and [memory]"
+                others = "" if table == "memory" else f" [{table}] and"
+                message = f"assumption {key} is about the tables{others} [memory]"
                 self.report("PW312", message, ("satisfies", key), "give both, or leave it out")
         values = [
             row["value"]

@@ -48,13 +48,7 @@ from ptxwcet.claims import (
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.machine.assumptions import (
-    ALONE,
-    BREADTH_FIRST,
-    CLAIMS,
-    OF_LAUNCHES,
-    PATH_KEEPS_UP,
-)
+from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, CLAIMS, OF_LAUNCHES, PATH_KEEPS_UP
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR

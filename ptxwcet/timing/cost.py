@@ -20,13 +20,7 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
-from ptxwcet.machine.model import (
-    Machine,
-    MemoryRules,
-    OpTiming,
-    RefusedOp,
-    TimingMeaning,
-)
+from ptxwcet.machine.model import Machine, MemoryRules, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,

@@ -14,15 +14,10 @@ from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
-from ptxwcet.machine.model import WARP_SIZE, Machine, OpTiming, RefusedOp
+from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
-from ptxwcet.timing.cost import (
-    UNKNOWN_OPCODES,
-    InstructionCosts,
-    cycles_at_path,
-    timing_class,
-)
+from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts, cycles_at_path, timing_class
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
@@ -86,14 +81,15 @@ class LaunchCosts(InstructionCosts):
             if instruction.op_class is None:
                 return None  # of whatever unit
             cycles = cycles_at_path(self._taken(index, instruction), rules)
+            if not cycles:
+                continue
             row = machine.timings[timing_class(instruction, instruction.op_class, machine)]
-            if cycles and (not isinstance(row, OpTiming) or row.is_upper):
+            if not isinstance(row, OpTiming) or row.is_upper:
                 return None  # charged above what it may take
-            if cycles and isinstance(row, OpTiming):
-                passing.append((cycles, row))
+            passing.append((cycles, row))
         units = {row.unit for _, row in passing}
         feeding = sum(machine.unit(name).count for name in units)
-        if not passing or -(-self._launch.threads // WARP_SIZE) < feeding:
+        if not passing or self._launch.warps < feeding:
             return None
         if any(feeding * cycles > row.initiation_cycles for cycles, row in passing):
             return None

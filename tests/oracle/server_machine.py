@@ -196,7 +196,7 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come, at_path):
                 if ops[k, w, n, 7]:
                     unit, lat = ops[k, w, n, 0], ops[k, w, n, 2]
                     before_path[:, :, unit] = np.minimum(before_path[:, :, unit], lat)
-    for sm in range(sms):
+    for sm in range(sms if feeders else 0):
         for core in range(cores):
             for unit in range(units):
                 least = min(before_path[sm, core, unit], 1 << 20)

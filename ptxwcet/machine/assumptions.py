@@ -116,6 +116,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
 
 PATH_KEEPS_UP = "path-keeps-up"
 KEEPS_RECENT, CONSERVATIVE = "keeps-recent", "conservative-cache"
+HASHED_SETS = "xor-hashed-sets"
 L1_KEEPS_RECENT, L1_CONSERVATIVE = "l1-keeps-recent", "l1-conservative-cache"
 _RECENT = (
     "{} keeps a line of a launch's data as long as fewer others were used since its last use than "
@@ -143,6 +144,12 @@ CLAIMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         KEEPS_RECENT: ("l2_cache", _RECENT.format("the L2 cache") + _L2),
         CONSERVATIVE: ("l2_cache", _FEW.format("the L2 cache") + _L2),
+        HASHED_SETS: (
+            "l2_cache",
+            "the L2 cache has sets in the number of its figure, each with ways for a launch's data "
+            "of which the one that was used least recently is replaced; a line comes to the set of "
+            "its number modulo that of the sets, xor a function of the quotient; " + _L2,
+        ),
         L1_KEEPS_RECENT: ("l1_cache", _RECENT.format("the L1 cache of an SM") + _L1),
         L1_CONSERVATIVE: ("l1_cache", _FEW.format("the L1 cache of an SM") + _L1),
     }

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_154,
+    "bounds": 4_181,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,
@@ -150,8 +150,8 @@ MOST_LINES = {
     "flow.walk": 4_143,
     "ir": 4_559,
     "library": 958,
-    "machine": 1_880,
-    "memory": 2_939,
+    "machine": 1_907,
+    "memory": 2_950,
     "methods.hybrid": 2_593,
     "methods.instrument": 1_578,
     "methods.makespan": 2_152,

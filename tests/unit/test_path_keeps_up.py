@@ -117,6 +117,23 @@ def test_units_and_warps(machine: Made) -> None:
     assert costs(machine("assumed", store_global=row), threads=256)[0].path_cycles == 1
 
 
+def row(op_class: str, initiation: int) -> str:
+    head = f'{op_class} = {{ unit = "MEM", initiation_cycles = {initiation}, latency_cycles = 9'
+    return head + ', evidence = "assumed", source = "silicon: invented" }'
+
+
+@pytest.mark.parametrize(("initiation", "is_latency"), [(7, False), (8, True), (9, True)])
+def test_the_longest_decides_for_all(machine: Made, initiation: int, is_latency: bool) -> None:
+    """Lines take 2 cycles and passes 1: units of 8 are enough for lines, and all may wait 8."""
+    rows = {name: row(name, initiation) for name in ("load_global", "store_global")}
+    lines = f"path_line_cycles = {figure(2)}"
+    found = latencies(machine("assumed", path_line_cycles=lines, **rows), SHARED)
+    if is_latency:
+        assert found == [(0, 9 + 8 + 1), (0, 15 + 8), (0, 15 + 8), (0, 9 + 8 + 1)]
+    else:
+        assert found == [(2, 9 + 2 + 1), (1, 15 + 1), (1, 15 + 1), (2, 9 + 2 + 1)]
+
+
 def figure(value: int) -> str:
     return f'{{ value = {value}, evidence = "assumed", source = "path: invented" }}'
 

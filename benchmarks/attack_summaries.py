@@ -35,6 +35,7 @@ CONTROLS = {
     "path dropped": "without waiting at the memory path",
     "memory dropped": "without waiting at the memory",
     "waiting dropped": "without waiting",
+    "nothing waits": "as if nothing waited at a path that keeps up",
     "cache dropped": "without waiting at the L2 cache",
     "units dropped": "without what the memory moves of arrays set aside",
     "nothing is kept": "on a machine whose cache keeps nothing",
@@ -132,8 +133,15 @@ def _servers(data: Data) -> Data:
         "cases": data["cases"],
         "runs": data["runs"],
         "exceeded": data["exceeded"],
-        "controls": [_control(CONTROLS[name], *sums[name]) for name in sorted(sums)],
+        "controls": [_control(CONTROLS.get(name, name), *sums[name]) for name in sorted(sums)],
         "sources_sha256": None,
+    }
+
+
+def _path(data: Data) -> Data:
+    return _servers(data) | {
+        "attacked": "bounds of random grids and blocks whose memory path keeps up, and how long "
+        "each access is at the path"
     }
 
 
@@ -202,6 +210,7 @@ ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack-footprints.json": _footprints,
     "attack-grid.json": _grids,
     "attack-launches.json": _launches,
+    "attack-path.json": _path,
     "attack-servers.json": _servers,
 }
 

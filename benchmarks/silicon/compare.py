@@ -5,9 +5,9 @@
     python benchmarks/silicon/compare.py --keep NAME     # the bounds of now stay as column NAME
 
 Each launch is bounded as it ran: a launch file says grid, block, registers, dynamic shared memory,
-scalars and how large the arrays are. A column is a row of ``VARIANTS``: claims of the machine file
-that are others than in the file, so that one sees what each is worth. What a theorem brought that
-no claim switches off is seen beside a column that was kept before it (``kept.json``).
+scalars and how large the arrays are. A column is one of :func:`variants`: claims of the machine
+file that are others than in the file, so that one sees what each is worth. What a theorem brought
+that no claim switches off is seen beside a column that was kept before it (``kept.json``).
 
 Writes ``docs/experiments/silicon-*.md`` (between their marks) and ``.json``. Exit code 1 if a bound
 is below the mean that was measured, of launches that took longer than the shortest launch does. The
@@ -43,12 +43,13 @@ class Gpu:
     """A table of measurements, ``NAME.csv``, and the machine file of the GPU.
 
     ``floor_ms``: the shortest launches that were measured there took so long, whatever they did;
-    0 if nobody says.
+    0 if nobody says. ``l2_bytes``: of its L2 cache.
     """
 
     name: str
     machine: str
     floor_ms: float = 0.0
+    l2_bytes: int = 0
 
     @property
     def page(self) -> Path:
@@ -72,9 +73,32 @@ class Variant:
     claims: Mapping[str, str | None] = field(default_factory=dict)
 
 
-GPUS = (Gpu("titanv", "titan-v"), Gpu("rtx4070", "rtx-4070", 0.0086))
-VARIANTS = (Variant("bound"),)
-"""The first is the bound of the page; each more is a column beside it."""
+GPUS = (Gpu("titanv", "titan-v", 0.0, 4_718_592), Gpu("rtx4070", "rtx-4070", 0.0086, 37_748_736))
+_CLAIMED = '{ state = "assumed", source = "silicon: to see what it is worth" }'
+
+
+def _invented(value: int) -> str:
+    return f'{{ value = {value}, evidence = "assumed", source = "silicon: invented" }}'
+
+
+def variants(gpu: Gpu) -> tuple[Variant, ...]:
+    """The first is the bound of the page; each more is a column beside it."""
+    claims = ("keeps-recent", "l1-keeps-recent")
+    caches = {
+        "l1_cache.kept_bytes": _invented(102_400),
+        "l2_cache.bytes": _invented(gpu.l2_bytes),
+        "l2_cache.kept_bytes": _invented(gpu.l2_bytes * 2 // 3),
+        "l2_cache.cache_cycles_per_1024_sectors": _invented(22),
+        **{f"satisfies.{claim}": _CLAIMED for claim in claims},
+    }
+    return (
+        Variant(BOUND),
+        Variant("path-keeps-up", {"satisfies.path-keeps-up": _CLAIMED}),
+        Variant("invented caches", caches),
+    )
+
+
+BOUND = "bound"
 ROOFLINE = "roofline"
 AT_FLOOR = 1.15
 """A launch is at its floor if it took less than so many times the shortest."""
@@ -96,9 +120,9 @@ PARAMETERS: dict[str, dict[str, str]] = {
 class Row:
     """A launch: measured, bounded, by column, and its roofline, in milliseconds.
 
-    The first of ``VARIANTS`` is the bound, of which are ``without_memory``, the ratio if the memory
-    of the GPU took no time, and ``memory``, its share in percent. ``is_at_floor``: it took hardly
-    longer than the shortest launch.
+    The first of :func:`variants` is the bound, of which are ``without_memory``, the ratio if the
+    memory of the GPU took no time, and ``memory``, its share in percent. ``is_at_floor``: it took
+    hardly longer than the shortest launch.
     """
 
     kernel: str
@@ -181,7 +205,7 @@ def compared(gpu: Gpu, kept: Mapping[str, Sequence[float]]) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         machines = []
-        for number, variant in enumerate(VARIANTS):
+        for number, variant in enumerate(variants(gpu)):
             path = folder / f"machine-{number}.toml"
             path.write_text(with_claims(source, variant.claims), encoding="utf-8")
             machines.append(path if variant.claims else gpu.machine)
@@ -195,7 +219,7 @@ def compared(gpu: Gpu, kept: Mapping[str, Sequence[float]]) -> list[Row]:
             times = {title: each[number] for title, each in kept.items()}
             times |= {
                 variant.title: (one.launch_cycles or 0) / clock / 1000
-                for variant, one in zip(VARIANTS, found, strict=True)
+                for variant, one in zip(variants(gpu), found, strict=True)
             }
             numbers = [launch[key] for key in ("rows", "columns") if launch[key]]
             rows.append(
@@ -267,7 +291,7 @@ def table_of(rows: Sequence[Row]) -> list[str]:
         ratios = " | ".join(f"{row.ratio(title):.2f}" for title in titles)
         lines.append(
             f"| {row.kernel} | {row.size} | {row.measured_ms:.4f}{mark} | "
-            f"{row.bounds_ms[VARIANTS[0].title]:.4f} | {ratios} | {row.without_memory:.2f} | "
+            f"{row.bounds_ms[BOUND]:.4f} | {ratios} | {row.without_memory:.2f} | "
             f"{row.memory:.0f} % |"
         )
     if any(row.is_at_floor for row in rows):
@@ -301,7 +325,7 @@ def main() -> int:
             continue
         columns = kept.setdefault(gpu.name, {})
         if asked.keep:
-            columns[asked.keep] = [row.bounds_ms[VARIANTS[0].title] for row in compared(gpu, {})]
+            columns[asked.keep] = [row.bounds_ms[BOUND] for row in compared(gpu, {})]
             continue
         rows = compared(gpu, columns)
         write(gpu, rows)

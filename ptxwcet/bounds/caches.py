@@ -6,6 +6,7 @@ A block touches ``f`` lines at most, ``R`` blocks are there at a time, all block
     keeps-recent        a line stays as long as fewer than C others are used: of x sectors a block
                         there come again, over all blocks, R x F / (C - R f + 1) at most
     conservative-cache  while C lines are asked for, C are brought in: C (1 + F / (C + 1 - R f))
+    xor-hashed-sets     runs of lines no more of which meet in a set than it has ways: F, once
 
 The L1 cache of an SM has its slots alone, and stores go through it. What leaves the L2 cache may
 have to be written back, also what was there before.
@@ -23,7 +24,13 @@ from ptxwcet.bounds.grid import Dispatch, SetAside
 from ptxwcet.bounds.occupancy import assumed
 from ptxwcet.claims import Assumption
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import CONSERVATIVE, KEEPS_RECENT, L1_CONSERVATIVE, L1_KEEPS_RECENT
+from ptxwcet.machine.assumptions import (
+    CONSERVATIVE,
+    HASHED_SETS,
+    KEEPS_RECENT,
+    L1_CONSERVATIVE,
+    L1_KEEPS_RECENT,
+)
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import AnalysedAccess
 from ptxwcet.memory.counting import LINE, SECTOR
@@ -100,6 +107,22 @@ def moved_if_conservative(use: CacheUse, kept: int, lines: int) -> int | None:
     own = use.asked if use.changed.block_sectors else 0
     old = _SECTORS * min(lines, allocated)
     return min(use.asked, _SECTORS * allocated) + min(_SECTORS * allocated, own + old)
+
+
+def moved_if_hashed(use: CacheUse, sets: int, ways: int, lines: int) -> int | None:
+    """The same if the cache has so many sets, to which any aligned piece of as many lines comes one
+    by one: none of a launch leaves if its runs of lines have no more pieces than a set has ways.
+    """
+    runs, fetched = use.all.launch_runs, use.fetched.launch_sectors
+    if runs is None or fetched is None or sum(_pieces(run, sets) for run in runs) > ways:
+        return None
+    assert use.all.launch_lines is not None
+    return min(use.asked, fetched) + _SECTORS * min(lines, use.all.launch_lines)
+
+
+def _pieces(run: int, sets: int) -> int:
+    """How many aligned pieces of as many lines as there are sets a run of lines meets at most."""
+    return (run - 2) // sets + 2 if run > 1 else run
 
 
 def _fits(use: CacheUse, kept: int) -> bool:
@@ -187,6 +210,10 @@ class _Launched:
             if machine.states(key)
             and (moved := theorem(use, rules.kept_bytes.value // LINE, lines)) is not None
         }
+        sets, ways = rules.sets, rules.ways
+        if machine.states(HASHED_SETS) and sets is not None and ways is not None:
+            hashed = moved_if_hashed(use, sets.value, ways.value, lines)
+            found |= {} if hashed is None else {HASHED_SETS: hashed}
         best = min(found, key=found.__getitem__, default=None)
         return (asked, ()) if best is None or found[best] >= asked else (found[best], (best,))
 

@@ -48,7 +48,7 @@ from ptxwcet.claims import (
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.flow.walk.path import BlockPaths, WarpPath
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, CLAIMS, OF_LAUNCHES
+from ptxwcet.machine.assumptions import ALONE, BREADTH_FIRST, CLAIMS, OF_LAUNCHES, PATH_KEEPS_UP
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.counting import SECTOR
@@ -231,7 +231,7 @@ def bound_launch(
         return Refusal(error.diagnostics[0].message)
     residency, overhead = rules.residency, rules.overhead_cycles
     dispatch, assumptions = rules.dispatch, [one for row, _ in pieces for one in row.assumptions]
-    if footprints is not None and any(map(machine.states, CLAIMS)):
+    if footprints is not None and any(map(machine.states, CLAIMS.keys() - {PATH_KEEPS_UP})):
         # here: few machine files claim anything
         from ptxwcet.bounds.caches import behind_caches
 

@@ -114,7 +114,9 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
 )
 """Key -> what is assumed, one sentence each. Every machine file has an entry for every key."""
 
+PATH_KEEPS_UP = "path-keeps-up"
 KEEPS_RECENT, CONSERVATIVE = "keeps-recent", "conservative-cache"
+HASHED_SETS = "xor-hashed-sets"
 L1_KEEPS_RECENT, L1_CONSERVATIVE = "l1-keeps-recent", "l1-conservative-cache"
 _RECENT = (
     "{} keeps a line of a launch's data as long as fewer others were used since its last use than "
@@ -134,10 +136,22 @@ _L2 = (
 )
 CLAIMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        PATH_KEEPS_UP: (
+            "memory",
+            "an access that passes the memory path of an SM occupies its unit for no less than the "
+            "initiation of its op class, comes to the path a time after that is the same for all "
+            "of that unit, and the path serves in the order of arrival",
+        ),
         KEEPS_RECENT: ("l2_cache", _RECENT.format("the L2 cache") + _L2),
         CONSERVATIVE: ("l2_cache", _FEW.format("the L2 cache") + _L2),
+        HASHED_SETS: (
+            "l2_cache",
+            "the L2 cache has sets in the number of its figure, each with ways for a launch's data "
+            "of which the one that was used least recently is replaced; a line comes to the set of "
+            "its number modulo that of the sets, xor a function of the quotient; " + _L2,
+        ),
         L1_KEEPS_RECENT: ("l1_cache", _RECENT.format("the L1 cache of an SM") + _L1),
         L1_CONSERVATIVE: ("l1_cache", _FEW.format("the L1 cache of an SM") + _L1),
     }
 )
-"""What a machine file may claim of caches besides: the table that it is about, and the text."""
+"""What a machine file may claim besides: the table that it is about, and the text."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS
+from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS, HASHED_SETS
 from ptxwcet.machine.model import Evidence, Reader, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
@@ -95,6 +95,8 @@ _L2: Mapping[str, tuple[int, int]] = {
     "bytes": (128, 1 << 40),
     "kept_bytes": (128, 1 << 40),
     "cache_cycles_per_1024_sectors": (0, 1024 * MOST_CYCLES),
+    "sets": (1, 1 << 30),
+    "ways": (1, 1 << 20),
 }
 FIGURES = {
     "occupancy": _OCCUPANCY,
@@ -105,7 +107,9 @@ FIGURES = {
     "l2_cache": _L2,
 }
 """The optional tables of figures, with their keys."""
-OPTIONAL_FIGURES = frozenset({"server_worst_cycles_per_1024_sectors", "partial_sector_fetches"})
+OPTIONAL_FIGURES = frozenset(
+    {"server_worst_cycles_per_1024_sectors", "partial_sector_fetches", "sets", "ways"}
+)
 """Figures that a table may do without: the worst is charged then, of what is said."""
 _RANGES: Mapping[str, tuple[int, int]] = {
     "taken_branch_bubble_cycles": (0, MOST_CYCLES),
@@ -258,18 +262,32 @@ class Checker:
         """Claims of a cache need one, and the memory behind it; none is about more than it has."""
         for key, (table, _) in CLAIMS.items():
             if key in data.get("satisfies", {}) and not {table, "memory"} <= data.keys():
-                message = f"assumption {key} is about the tables [{table}] and [memory]"
+                others = "" if table == "memory" else f" [{table}] and"
+                message = f"assumption {key} is about the tables{others} [memory]"
                 self.report("PW312", message, ("satisfies", key), "give both, or leave it out")
-        values = [
-            row["value"]
+        figures: dict[str, int] = {
+            name: row["value"]
             for name, row in _entries(data, "l2_cache")
-            if name in ("bytes", "kept_bytes") and isinstance(row, dict)
-            if _has_type(row.get("value"), int)
-        ]
-        rows = dict(_entries(data, "l2_cache"))
-        if len(values) == 2 and rows["kept_bytes"]["value"] > rows["bytes"]["value"]:
-            message = f"l2_cache figure kept_bytes is {max(values)}: the cache has {min(values)}"
+            if isinstance(row, dict) and _has_type(row.get("value"), int)
+        }
+        there, claims = figures.get("bytes"), data.get("satisfies", {})
+        if there is not None and figures.get("kept_bytes", 0) > there:
+            kept = figures["kept_bytes"]
+            message = f"l2_cache figure kept_bytes is {kept}: the cache has {there}"
             self.report("PW310", message, ("l2_cache", "kept_bytes"))
+        if HASHED_SETS in claims and figures and not {"sets", "ways"} <= figures.keys():
+            message = f"assumption {HASHED_SETS} is about sets and ways of [l2_cache]"
+            self.report("PW312", message, ("satisfies", HASHED_SETS), "give both, or leave it out")
+        sets = figures.get("sets", 1)
+        if sets & (sets - 1):
+            message = f"l2_cache figure sets is {sets}: it must be a power of two"
+            self.report("PW310", message, ("l2_cache", "sets"))
+        lines = sets * figures.get("ways", 1)
+        if there is not None and 128 * lines > there:
+            message = (
+                f"l2_cache has {lines} lines of 128 bytes in sets: the cache has {there} bytes"
+            )
+            self.report("PW310", message, ("l2_cache", "ways"))
         key = "cache_cycles_per_1024_sectors"
         both = [dict(_entries(data, table)).get(key) for table in ("l2_cache", "carve_out")]
         said = {one["value"] for one in both if isinstance(one, dict) and "value" in one}

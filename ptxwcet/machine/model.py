@@ -206,12 +206,15 @@ class L2Rules:
     """The L2 cache as a server, and as what claims are made of (docs/methods/caches.md).
 
     It has ``bytes``, and takes ``cache_cycles_per_1024_sectors`` of any access. Claims are about
-    ``kept_bytes`` of it, for the data of one launch.
+    ``kept_bytes`` of it, for the data of one launch, that of hashed sets about ``sets`` with so
+    many ``ways`` each.
     """
 
     bytes: Figure
     kept_bytes: Figure
     cache_cycles_per_1024_sectors: Figure
+    sets: Figure | None = None
+    ways: Figure | None = None
 
 
 @dataclass(frozen=True)

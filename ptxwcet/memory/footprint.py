@@ -38,6 +38,8 @@ class Footprint:
 
     By a block of threads, and by all blocks of a launch together: None if it has no known grid.
     ``is_shared``: whether two blocks may touch the same line; None if nobody knows of a launch.
+    ``launch_runs``: of each base, how many lines there are from the first that a launch touches to
+    the last; None if that is not known of all.
     """
 
     block_sectors: int = 0
@@ -45,6 +47,7 @@ class Footprint:
     launch_sectors: int | None = 0
     launch_lines: int | None = 0
     is_shared: bool | None = False
+    launch_runs: tuple[int, ...] | None = ()
 
     def plus(self, other: Footprint) -> Footprint:
         """What is touched of either."""
@@ -53,12 +56,15 @@ class Footprint:
             return None if one is None or two is None else one + two
 
         shared = [self.is_shared, other.is_shared]
+        runs = [self.launch_runs, other.launch_runs]
+        known = [one for one in runs if one is not None]
         return Footprint(
             self.block_sectors + other.block_sectors,
             self.block_lines + other.block_lines,
             both(self.launch_sectors, other.launch_sectors),
             both(self.launch_lines, other.launch_lines),
             None if None in shared else any(shared),
+            tuple(sum(known, ())) if len(known) == len(runs) else None,
         )
 
 
@@ -154,7 +160,7 @@ class Footprints:
             blocks = self._blocks
             launch = [None if blocks is None else blocks * one for one in unknown]
             shared = None if blocks is None else blocks > 1
-            rest = Footprint(unknown[0], unknown[1], launch[0], launch[1], shared)
+            rest = Footprint(unknown[0], unknown[1], launch[0], launch[1], shared, None)
             found[""] = found.get("", Footprint()).plus(rest)
         return found
 
@@ -198,8 +204,9 @@ class Footprints:
             alone = len(counted) == 1 and is_exact and counted[0][1]
             shared = self._blocks > 1 and not (alone and number == self._blocks * counted[0][0])
         if self._blocks is None:
-            return Footprint(block[0], block[1], None, None, None)
-        return Footprint(block[0], block[1], launch[0], launch[1], shared)
+            return Footprint(block[0], block[1], None, None, None, None)
+        runs = (_hull(of_launch, LINE),)
+        return Footprint(block[0], block[1], launch[0], launch[1], shared, runs)
 
     def _lanes(self, form: Form) -> NDArray[np.int64]:
         if isinstance(form.lanes, int):
@@ -236,9 +243,7 @@ def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]
     """How many units of bytes all these accesses touch, from any base that is a multiple of 2 to
     the power of ``zeros``; and whether it is just so many, from all bases, if all are executed.
     """
-    residues = range(0, unit, 1 << min(zeros, 7))
-    bytes_of_all = max(one.ends[1] for one in places) - min(one.ends[0] for one in places)
-    hull = (bytes_of_all + unit - 2) // unit + 1
+    residues, hull = range(0, unit, 1 << min(zeros, 7)), _hull(places, unit)
     if len(residues) > _MOST_RESIDUES:  # where units begin is moved: one may become two
         number, _ = _units(places, unit, KNOWN)
         return min(hull, 2 * number), False
@@ -256,6 +261,12 @@ def _units(places: Sequence[_Places], unit: int, zeros: int) -> tuple[int, bool]
         numbers.append(min(hull, own + rest))
         is_exact &= not rest and own <= hull
     return max(numbers), is_exact and len(set(numbers)) == 1
+
+
+def _hull(places: Sequence[_Places], unit: int) -> int:
+    """How many units of bytes there are from the first access to the last, from any base."""
+    bytes_of_all = max(one.ends[1] for one in places) - min(one.ends[0] for one in places)
+    return (bytes_of_all + unit - 2) // unit + 1
 
 
 def _touched(places: _Places, unit: int, residue: int) -> tuple[NDArray[np.int64], int]:

@@ -20,7 +20,7 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
-from ptxwcet.machine.model import Machine, OpTiming, RefusedOp, TimingMeaning
+from ptxwcet.machine.model import Machine, MemoryRules, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,
@@ -110,7 +110,7 @@ def _cost_on(
             instruction.span,
             help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
         )
-    timing = machine.timings[_timing_class(instruction, op_class, machine)]
+    timing = machine.timings[timing_class(instruction, op_class, machine)]
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
     if timing.readers:
@@ -194,6 +194,8 @@ class InstructionCosts:
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
         self.waits_for_launches = False
         """Whether an instruction was charged that waits for the launches before."""
+        self.most_at_path: int | None = None
+        """What an access spends at the path of its SM at most, if that is latency and no work."""
         self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT
         """Whether all costs so far are the machine's nominal timings, charged nowhere."""
 
@@ -227,7 +229,7 @@ class InstructionCosts:
         if instruction.op_class is None:
             return True
         timing = self._machine.timings[
-            _timing_class(instruction, instruction.op_class, self._machine)
+            timing_class(instruction, instruction.op_class, self._machine)
         ]
         barrier = self._machine.timings[OpClass.BARRIER]
         if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
@@ -263,7 +265,8 @@ class InstructionCosts:
         if is_charged(instruction, self._machine):
             self.is_nominal = False
         if isinstance(cost, TimedInstruction) and self._machine.memory is not None:
-            charged = charge_transactions(cost, self._taken(index, instruction), self._machine)
+            asked = self._taken(index, instruction)
+            charged = charge_transactions(cost, asked, self._machine, self.most_at_path)
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)
@@ -273,12 +276,25 @@ class InstructionCosts:
         return transactions_at_worst(instruction) if found is None else found
 
 
+def cycles_at_path(taken: Transactions, rules: MemoryRules) -> int:
+    """What transactions take of the memory path of an SM; 0 of those that do not pass it."""
+    if not taken.lines and not taken.passes:
+        return 0
+    cycles = rules.path_line_cycles.value * taken.lines
+    cycles += rules.path_pass_cycles.value * taken.passes
+    return max(rules.path_request_cycles.value, cycles)
+
+
 def charge_transactions(
-    timed: TimedInstruction, taken: Transactions, machine: Machine
+    timed: TimedInstruction,
+    taken: Transactions,
+    machine: Machine,
+    most_at_path: int | None = None,
 ) -> TimedInstruction:
     """An instruction that takes transactions of memory, each at its cost on a machine.
 
     What it takes itself of the path, the cache and the memory behind it is added to its latency.
+    ``most_at_path``: if that is what it spends at the path at most, it is latency and nothing else.
     """
     rules = machine.memory
     if rules is None or taken is NO_TRANSACTIONS:
@@ -289,10 +305,8 @@ def charge_transactions(
         + rules.word_cycles.value * taken.words
         + rules.serial_cycles.value * taken.serial
     )
-    on_path = rules.path_line_cycles.value * taken.lines
-    on_path += rules.path_pass_cycles.value * taken.passes
-    passes_path = taken.lines or taken.passes
-    path = max(rules.path_request_cycles.value, on_path) if passes_path else 0
+    path = cycles_at_path(taken, rules)
+    at_path = most_at_path if path and most_at_path is not None else path
     each = machine.cycles_per_1024_sectors
     fetched = rules.fetches_of_partial_sectors * taken.partial
     kept = taken.kept + (fetched if taken.kept == taken.sectors else 0)
@@ -302,8 +316,8 @@ def charge_transactions(
     return replace(
         timed,
         initiation_cycles=max(timed.initiation_cycles, cycles),
-        latency_cycles=timed.latency_cycles + path + -(-each * sectors // 1024),
-        path_cycles=path,
+        latency_cycles=timed.latency_cycles + at_path + -(-each * sectors // 1024),
+        path_cycles=path if most_at_path is None else 0,
         sectors=sectors if each else 0,
         kept_sectors=kept if each else 0,
     )
@@ -314,11 +328,11 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
     op_class = instruction.op_class
     if op_class is None or op_class is OpClass.NANOSLEEP:
         return True
-    row = machine.timings[_timing_class(instruction, op_class, machine)]
+    row = machine.timings[timing_class(instruction, op_class, machine)]
     return isinstance(row, OpTiming) and row.is_upper
 
 
-def _timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
+def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
     """The row to take: a commit costs what a wait does, a shared matrix move a shared access, what
     would abort the launch and is passed a return that is passed. What sleeps for a known time, or
     orders the launch and another one, is issued like a branch.

@@ -13,11 +13,11 @@ from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.assumptions import NO_OTHER_KERNELS
-from ptxwcet.machine.model import Machine, RefusedOp
+from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
+from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
-from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts
+from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts, cycles_at_path, timing_class
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
@@ -63,6 +63,37 @@ class LaunchCosts(InstructionCosts):
             readers=readers_on(machine, kernel),
         )
         self._launch = launch
+        self.most_at_path = self._kept_up()
+
+    def _kept_up(self) -> int | None:
+        """What an access spends at the memory path at most, if it keeps up with all of the kernel.
+
+        None takes more of the path than a part of what its unit is sure to take: the part of one of
+        the units of an SM that feed it (docs/methods/memory-servers.md). Asked of blocks with as
+        many warps as these are: of fewer the latency may be more than what it saves. Cost: linear
+        in the kernel.
+        """
+        machine, rules = self._machine, self._machine.memory
+        if rules is None or not machine.states(PATH_KEEPS_UP):
+            return None
+        passing: list[tuple[int, OpTiming]] = []
+        for index, instruction in enumerate(self._kernel.instructions):
+            if instruction.op_class is None:
+                return None  # of whatever unit
+            cycles = cycles_at_path(self._taken(index, instruction), rules)
+            if not cycles:
+                continue
+            row = machine.timings[timing_class(instruction, instruction.op_class, machine)]
+            if not isinstance(row, OpTiming) or row.is_upper:
+                return None  # charged above what it may take
+            passing.append((cycles, row))
+        units = {row.unit for _, row in passing}
+        feeding = sum(machine.unit(name).count for name in units)
+        if not passing or self._launch.warps < feeding:
+            return None
+        if any(feeding * cycles > row.initiation_cycles for cycles, row in passing):
+            return None
+        return feeding * max(cycles for cycles, _ in passing)
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
@@ -132,6 +163,8 @@ class LaunchCosts(InstructionCosts):
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
         if self.waits_for_launches:
             found.append(self._machine.assumption(NO_OTHER_KERNELS))
+        if self.most_at_path is not None:
+            found.append(self._machine.assumption(PATH_KEEPS_UP))
         pointers = () if self._found is None else self._found.pointers
         if pointers:
             text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_154,
+    "bounds": 4_181,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,
@@ -150,8 +150,8 @@ MOST_LINES = {
     "flow.walk": 4_143,
     "ir": 4_559,
     "library": 954,
-    "machine": 1_872,
-    "memory": 2_939,
+    "machine": 1_907,
+    "memory": 2_950,
     "methods.hybrid": 2_593,
     "methods.instrument": 1_578,
     "methods.makespan": 2_152,
@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_401,
     "sweeps.results": 1_612,
     "sweeps": 3_725,
-    "timing": 2_666,
+    "timing": 2_713,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

@@ -203,6 +203,13 @@ def compared(
         for name, touched, most in pairs:
             if most is not None and touched > most:
                 result.wrong.append(f"{what}: {touched} {name}, {most} said")
+    everywhere = set().union(*seen.lines.of_block.values())
+    for lines in (1, 4, 64) if found.launch_runs is not None else ():
+        # aligned pieces of so many lines, of which a run of l meets at most (l - 2) // lines + 2
+        met = len({one[-1] // lines for one in everywhere if isinstance(one[-1], int)})
+        most = sum(max(0, run - 2) // lines + min(run, 2) for run in found.launch_runs or ())
+        if met > most or any(len(one) != 2 for one in everywhere):
+            result.wrong.append(f"{met} pieces of {lines} lines, {most} said")
     if found.is_shared is False and seen.lines.is_shared:
         result.wrong.append("blocks share lines")
     return result

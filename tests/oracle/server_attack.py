@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 from grid_attack import FAMILIES, Family, kind_of, mixed, order_of, random_classes, random_grid
 from grid_machine import Block, Grid, Op
@@ -17,6 +18,7 @@ from server_machine import (
     at_memory,
     cache_of,
     longest_run,
+    longest_runs,
     memory_of,
     path_of,
     served_demand,
@@ -76,6 +78,16 @@ def longest(served: ServedGrid, seed: int, runs: int) -> int:
     found = int(longest_run(*made, seed % (1 << 31), runs, 40, served.grid.late))
     assert found >= 0, "a run does not end"
     return found
+
+
+def longest_and_at_path(served: ServedGrid, seed: int, runs: int) -> tuple[int, int]:
+    """As :func:`longest`, and the longest time that an access spends at the path."""
+    order = list(order_of(served.grid))
+    random.Random(seed).shuffle(order)
+    made = arrays(served, tuple(order))
+    found = longest_runs(*made, seed % (1 << 31), runs, 40, served.grid.late)
+    assert found[0] >= 0, "a run does not end"
+    return int(found[0]), int(found[1])
 
 
 def co_runner(served: ServedGrid) -> CoRunner | None:
@@ -184,6 +196,71 @@ def claimed_kept(kept: Kept, *, cache: int = 1, moves: int = 3) -> int:
     return bound_grid(kinds, Dispatch(grid.sms, grid.slots, memory=server)).cycles
 
 
+# --- a path that keeps up -------------------------------------------------------------------------
+
+
+FED = Family(
+    "fed",
+    "few warps that do nothing but feed the path",
+    sms=(1, 2),
+    slots=(1, 3),
+    cores=(1, 3),
+    blocks=(1, 4),
+    warps=(1, 4),
+    units=(1, 2),
+    length=(2, 5),
+    sections=(1, 2),
+    init=1,
+    latency=6,
+    delay=0,
+    gap=0,
+    oddities=False,
+)
+
+
+def random_fed(family: Family, seed: int) -> ServedGrid:
+    """A grid of a family in which the path keeps up with all that feeds it."""
+    grid = random_grid(family, seed)
+    rng = random.Random(f"fed {family.name} {seed}")
+    share, path, memory = rng.random(), rng.randint(1, 4), rng.choice((0, 0, 3))
+    units = sorted({op.unit for op in _ops(grid)})
+    feeding = rng.sample(units, min(len(units), rng.randint(1, 2)))
+    feeders, spare = grid.cores * len(feeding), rng.choice((0, 0, 1, 5))
+    if family is FED:
+        share, spare = max(share, 0.6), 0
+
+    def fed(op: Op) -> Op:
+        if op.is_barrier or op.unit not in feeding or rng.random() > share:
+            return op
+        on_path, in_memory = rng.randint(1, path), rng.randint(0, memory)
+        init = feeders * on_path + rng.randint(0, spare)
+        plain = (op.unit, init, op.lat, op.reads, op.is_barrier, op.bubble)
+        return Served(*plain, on_path, in_memory)
+
+    kinds = tuple(tuple(tuple(map(fed, warp)) for warp in block) for block in grid.kinds)
+    burst, rate = rng.choice((0, 0, 0, 5)), rng.choice((0, 0, 0, 40))
+    whole = replace(grid, kinds=kinds, breadth=False, shared=False, servers=1, gap=0, delay=0)
+    posted = rng.random() < 0.4
+    return ServedGrid(whole, posted, burst, rate, feeders=feeders)
+
+
+def keeping_up(served: ServedGrid, *, burst: bool = True) -> ServedGrid:
+    """The grid without a path, in the place of which is latency: as the theorem has it.
+
+    Without the ``burst``, false: as if nothing ever waited.
+    """
+    longest = max(map(path_of, _ops(served.grid)), default=0)
+
+    def late(op: Op) -> Op:
+        if not isinstance(op, Served) or not op.path:
+            return op
+        waits = served.feeders * longest if burst else op.path
+        return replace(op, path=0, lat=op.lat + waits)
+
+    kinds = tuple(tuple(tuple(map(late, warp)) for warp in block) for block in served.grid.kinds)
+    return replace(served, grid=replace(served.grid, kinds=kinds))
+
+
 # --- one block: SAFE ------------------------------------------------------------------------------
 
 
@@ -247,6 +324,8 @@ class Tally:
     tried: Counter[str] = field(default_factory=Counter)
     broken: Counter[str] = field(default_factory=Counter)
     witnesses: list[str] = field(default_factory=list)
+    less: int = 0  # where a path that keeps up is less than one that need not
+    as_claimed: int = 0  # where an access spends as long at the path as is claimed
 
     def add(self, longest: int, bound: int, runs: int, what: object) -> None:
         self.cases += 1
@@ -256,6 +335,12 @@ class Tally:
             self.exceeded += 1
             self.witnesses.append(f"{longest} > {bound}: {what}")
         self.tightest = max(self.tightest, longest / max(bound, 1))
+
+    def claim(self, at_path: int, most: int, what: object) -> None:
+        self.as_claimed += at_path == most
+        if at_path > most:
+            self.exceeded += 1
+            self.witnesses.append(f"{at_path} > {most} at the path: {what}")
 
     def control(self, name: str, longest: int, bound: int) -> None:
         self.tried[name] += 1
@@ -295,6 +380,54 @@ def attack_kept(family: Family, seeds: range, runs: int) -> Tally:
         other = longest(replace(kept.served, false=2), seed, runs)
         tally.control("nothing is kept", other, bound)
     return tally
+
+
+def attack_fed(family: Family, seeds: range, runs: int) -> Tally:
+    """Launches, and their first blocks alone, where the path keeps up; and where it does not.
+
+    What each access spends at the path is held against the theorem, and the end against the bound.
+    """
+    tally = Tally()
+    for seed in seeds:
+        whole = random_fed(family, seed)
+        if not all(any(block) for block in whole.grid.kinds):
+            continue
+        block = whole.grid.kinds[0]
+        one = replace(whole.grid, kinds=(block,), counts=(1,), sms=1, slots=1)
+        for served in (whole, ServedGrid(one, feeders=whole.feeders)):
+            is_one = served is not whole
+            if is_one and not meets_alike(block):
+                continue
+
+            bound = partial(_claimed_or_safe, is_one=is_one, seed=seed)
+            late = bound(keeping_up(served))
+            found, at_path = longest_and_at_path(served, seed, runs)
+            tally.add(found, late, runs, served)
+            most = served.feeders * max(map(path_of, _ops(served.grid)), default=0)
+            if not most:
+                continue
+            tally.claim(at_path, most, served)
+            tally.less += late < bound(served)
+            tally.control("nothing waits", found, bound(keeping_up(served, burst=False)))
+            for name, changed in false_paths(served):
+                found, at_path = longest_and_at_path(changed, seed, runs)
+                tally.control(f"{name}: an access", at_path, most)
+                tally.control(f"{name}: the end", found, late)
+    return tally
+
+
+def _claimed_or_safe(served: ServedGrid, *, is_one: bool, seed: int) -> int:
+    if is_one:
+        return safe_of(served.grid.kinds[0], served.grid.cores)
+    return min(claimed(served), claimed_with_classes(served, seed))
+
+
+def false_paths(served: ServedGrid) -> Iterator[tuple[str, ServedGrid]]:
+    """Machines that are not as the theorem wants them."""
+    yield "times before the path vary", replace(served, false=3)
+    yield "feeders are faster than is said", replace(served, false=4)
+    yield "accesses are longer than they may be", replace(served, feeders=1)
+    yield "in any order", replace(served, false=5)
 
 
 def attack_blocks(family: Family, seeds: range, runs: int) -> Tally:

@@ -44,8 +44,12 @@ class Served(Op):
 class ServedGrid:
     """A grid, and what else there is: ``posted``, a block does not wait for the memory to take what
     none of its warps reads; others' traffic of ``burst + rate / 256`` cycles a cycle. ``kept``: the
-    cache keeps so many units. ``false``: not the machine of the page, but one whose joined misses
-    lose the latency of the first one too (1), or which keeps nothing (2).
+    cache keeps so many units. ``feeders``: the path keeps up with so many units of an SM that feed
+    it, if not 0: it is first in first out, what feeds it takes at least ``feeders`` times its
+    ``path`` and reaches it the same time after, whatever it is. ``false``: not the machine of the
+    page, but one whose joined misses lose the latency of the first one too (1), which keeps nothing
+    (2), where the time before the path varies (3), whose feeders take a cycle (4), or whose path
+    serves in any order (5).
     """
 
     grid: Grid
@@ -54,6 +58,7 @@ class ServedGrid:
     rate: int = 0
     kept: int = 0
     false: int = 0
+    feeders: int = 0
     named: dict[str, int] = field(default_factory=dict)
 
 
@@ -110,7 +115,7 @@ def arrays(served: ServedGrid, order: tuple[int, ...]) -> tuple[Ints, Ints, Ints
                 ops[k, w, n] = (*row, path_of(op), memory, n in read, cache, unit)
                 units = max(units, op.unit + 1)
     shape = (grid.sms, grid.slots, grid.cores, units, served.posted, served.burst, served.rate)
-    shape = (*shape, served.kept, served.false)
+    shape = (*shape, served.kept, served.false, served.feeders)
     return np.array(shape, np.int64), np.array(order, np.int64), lengths, ops
 
 
@@ -127,14 +132,22 @@ def longest_run(shape, kind_of, lengths, ops, seed, runs, jitter, late):
     ``jitter``: in how many of 100 runs times are below the model's. ``late``: a warp that has ended
     counts as arrived a cycle later.
     """
+    return longest_runs(shape, kind_of, lengths, ops, seed, runs, jitter, late)[0]
+
+
+@numba.njit(cache=True)
+def longest_runs(shape, kind_of, lengths, ops, seed, runs, jitter, late):
+    """As :func:`longest_run`, and the longest time that an access spends at the path of its SM."""
     np.random.seed(seed)
     longest = 0
+    at_path = np.zeros(1, np.int64)
     for _ in range(runs):
-        found = _run(shape, kind_of, lengths, ops, np.random.randint(100) < jitter, late, False)
+        is_jittered = np.random.randint(100) < jitter
+        found = _run(shape, kind_of, lengths, ops, is_jittered, late, False, at_path)
         if found < 0:
-            return -1
+            return -1, at_path[0]
         longest = max(longest, found)
-    return longest
+    return longest, at_path[0]
 
 
 @numba.njit(cache=True)
@@ -144,7 +157,7 @@ def first_come_run(shape, kind_of, lengths, ops):
 
     What arrives in the same cycle is served by warp, then by the warp's program.
     """
-    return _run(shape, kind_of, lengths, ops, False, False, True)
+    return _run(shape, kind_of, lengths, ops, False, False, True, np.zeros(1, np.int64))
 
 
 @numba.njit(cache=True)
@@ -153,8 +166,8 @@ def _some(number, jittered):
 
 
 @numba.njit(cache=True)
-def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
-    sms, slots, cores, units, posted, burst, rate, kept, false = shape
+def _run(shape, kind_of, lengths, ops, jittered, late, first_come, at_path):
+    sms, slots, cores, units, posted, burst, rate, kept, false, feeders = shape
     blocks = len(kind_of)
     warps, longest = lengths.shape[1], ops.shape[2]
     holds = np.full((sms, slots), -1, np.int64)
@@ -167,6 +180,7 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
     until = np.zeros((blocks, warps, longest), np.int64)
     left = np.zeros((blocks, warps, longest), np.int64)  # of the latency
     home = np.zeros(blocks, np.int64)
+    core_of = np.zeros((blocks, warps), np.int64)
     lead = np.random.rand(blocks, warps)  # who goes first, in runs that starve others
     starve = np.random.randint(3)
     latest = np.random.randint(3)  # servers: any, latest first, by the lead of the warp
@@ -175,6 +189,19 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
         starve, latest, lost = 1, 3, 0
         for w in range(warps):
             lead[:, w] = w / warps
+    before_path = np.full((sms, cores, units), 1 << 30, np.int64)  # where the path keeps up
+    for k in range(len(lengths) if feeders else 0):
+        for w in range(warps):
+            for n in range(lengths[k, w]):
+                if ops[k, w, n, 7]:
+                    unit, lat = ops[k, w, n, 0], ops[k, w, n, 2]
+                    before_path[:, :, unit] = np.minimum(before_path[:, :, unit], lat)
+    for sm in range(sms if feeders else 0):
+        for core in range(cores):
+            for unit in range(units):
+                least = min(before_path[sm, core, unit], 1 << 20)
+                before_path[sm, core, unit] = np.random.randint(least + 1)
+    path_order = 4 if feeders and false != 5 else latest
     path_free = np.zeros(sms, np.int64)
     memory_free = cache_free = 0
     unit_is = np.zeros(kept, np.int64)
@@ -250,17 +277,23 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                                 stage[b, w, n] = _COMING
                             if stage[b, w, n] != _COMING and lost != 1:
                                 part = np.random.randint(part + 1) if lost == 2 else 0
+                            if stage[b, w, n] == _TO_PATH and feeders:
+                                unit, core = ops[k, w, n, 0], core_of[b, w]
+                                part = before_path[home[b], core, unit]
+                                if false == 3:
+                                    part = left[b, w, n] * np.random.randint(2)
                             left[b, w, n] -= part
                             until[b, w, n] = cycle + part
             # --- servers: never idle while something waits
             for sm in range(sms):
                 if path_free[sm] <= cycle:
                     b, w, n = _chosen(
-                        stage, until, _AT_PATH, sm, home, nexts, started, warps, latest, lead
+                        stage, until, _AT_PATH, sm, home, nexts, started, warps, path_order, lead
                     )
                     if b >= 0:
                         service = max(1, _some(ops[kind_of[b], w, n, 7], jittered))
                         path_free[sm] = cycle + service
+                        at_path[0] = max(at_path[0], cycle - until[b, w, n] + service)
                         stage[b, w, n], until[b, w, n] = _ON_PATH, cycle + service
                         moved = True
             if kept and cache_free <= cycle:
@@ -367,9 +400,15 @@ def _run(shape, kind_of, lengths, ops, jittered, late, first_come):
                 k, n = kind_of[b], nexts[b, w]
                 unit = ops[k, w, n, 0]
                 init = max(1, _some(ops[k, w, n, 1], jittered))
+                fed = feeders * ops[k, w, n, 7]
+                if fed:
+                    init = 1 if false == 4 else max(init, fed)
+                core_of[b, w] = core
                 free[sm, core, unit] = max(cycle, free[sm, core, unit]) + init
                 stage[b, w, n], until[b, w, n] = _IN_UNIT, free[sm, core, unit]
                 left[b, w, n] = _some(ops[k, w, n, 2], jittered)
+                if fed:
+                    left[b, w, n] = max(left[b, w, n], before_path[sm, core, unit])
                 nexts[b, w] = n + 1
                 waits[b, w] = ops[k, w, n, 5]
                 earliest[b, w] = cycle + 1 + ops[k, w, n, 6]
@@ -397,8 +436,9 @@ def _chosen(stage, until, wanted, sm, home, nexts, started, warps, latest, lead)
                         at = (b, w, n)
                 elif latest == 1:
                     at = (b, w, n)
-                elif latest == 3:
-                    if until[b, w, n] < first:
+                elif latest >= 3:  # 4: any of those that came first
+                    is_same = latest == 4 and until[b, w, n] == first and np.random.randint(2)
+                    if until[b, w, n] < first or is_same:
                         first = until[b, w, n]
                         at = (b, w, n)
                 elif lead[b, w] < best:

@@ -28,7 +28,13 @@ Made = Callable[..., str]
 def machine(tmp_path: Path) -> Made:
     """titan-v with caches, of which something is claimed."""
 
-    def made(*claims: str, tables: str = "12", kept: int = L2, state: str = "assumed") -> str:
+    def made(
+        *claims: str,
+        tables: str = "12",
+        kept: int = L2,
+        state: str = "assumed",
+        sets: tuple[int, ...] = (),
+    ) -> str:
         text = (PACKAGE / "machine/models/titan-v.toml").read_text(encoding="utf-8")
         text = text.replace('name = "titan-v"', 'name = "cached"')
         for one in claims:
@@ -39,6 +45,7 @@ def machine(tmp_path: Path) -> Made:
                 "bytes": L2,
                 "kept_bytes": kept,
                 "cache_cycles_per_1024_sectors": CACHE,
+                **dict(zip(("sets", "ways"), sets, strict=False)),
             }
         for table, figures in rows.items():
             text += f"\n[{table}]\n"
@@ -92,6 +99,25 @@ def test_a_launch_that_fits_is_fetched_once(machine: Made) -> None:
     assert few.claim.cycles == plain.claim.cycles  # all lines of the cache may be brought in
     both = launched(machine("keeps-recent", "conservative-cache"))
     assert both.claim == found.claim
+
+
+def test_runs_of_lines_in_hashed_sets(machine: Made) -> None:
+    """Each matrix of 2,048 lines may meet two pieces of as many: six ways are enough."""
+    claim = "xor-hashed-sets"
+    kept = launched(machine("keeps-recent"))
+    found = launched(machine(claim, sets=(2048, 6)))
+    assert found.bound == kept.bound
+    keys = {one.key for one in found.claim.assumptions}
+    assert claim in keys
+    assert "keeps-recent" not in keys
+    for few in ((2048, 5), (1024, 6)):
+        assert launched(machine(claim, sets=few)).claim == launched(machine()).claim
+    with pytest.raises(PtxwcetError, match="is about sets and ways of"):
+        load_machine(machine(claim, sets=(2048,)))
+    with pytest.raises(PtxwcetError, match="sets is 3072: it must be a power of two"):
+        load_machine(machine(claim, sets=(3072, 6)))
+    with pytest.raises(PtxwcetError, match="38912 lines of 128 bytes in sets: the cache has 4718"):
+        load_machine(machine(claim, sets=(2048, 19)))
 
 
 def test_the_l1_cache_serves_what_a_block_loads_again(machine: Made) -> None:

@@ -1,4 +1,4 @@
-"""How many random cases a test draws: a third in the gate, all where thorough ones are asked for."""
+"""How many random cases a test draws: a third in the gate, all where thorough tests run, too."""
 
 from __future__ import annotations
 

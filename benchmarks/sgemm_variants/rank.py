@@ -56,14 +56,19 @@ def measured(ptx: Path, variant: dict[str, int]) -> tuple[int, int]:
     said = ptx.with_suffix(".sm_87.txt").read_text(encoding="utf-8")
     found = re.search(r"Used (\d+) registers", said)
     assert found is not None
-    request = Request(
-        str(ptx),
-        block=f"{variant['tn'] // variant['rn']}x{variant['tm'] // variant['rm']}",
-        grid=f"{SIZE // variant['tn']}x{SIZE // variant['tm']}",
-        parameters=tuple(f"{name}={SIZE}" for name in "MNK"),
-        machine=MACHINE,
-        gpu=GridWishes(registers=int(found[1])),
+    launch = ptx.with_suffix(".toml")
+    arrays = "".join(
+        f'{name} = {{ shape = [{SIZE}, {SIZE}], dtype = "float32", init = "zeros" }}\n'
+        for name in "012"
     )
+    sizes = "".join(f"{place} = {SIZE}\n" for place in "345")
+    block = f"{variant['tn'] // variant['rn']}x{variant['tm'] // variant['rm']}"
+    grid = f"{SIZE // variant['tn']}x{SIZE // variant['tm']}"
+    launch.write_text(
+        f'kernel = "sgemm"\ngrid = "{grid}"\nblock = "{block}"\n[arguments]\n{arrays}{sizes}'
+    )
+    gpu = GridWishes(registers=int(found[1]))
+    request = Request(str(ptx), launch_file=str(launch), machine=MACHINE, gpu=gpu)
     answer, *_ = bound_file(request).kernels
     assert isinstance(answer.launch_bound, LaunchBound)
     caught: list[GridRun] = []

@@ -1,0 +1,542 @@
+"""What machine code computes: the terms of its integer opcodes, in the language of PTX's rows.
+
+A builder makes of an instruction's operands a term for each of its targets. What a builder does not
+know, a modifier, an operand, a number of registers, has no term: nobody knows more of the result
+than that it depends on what is read. The words of constant bank 0 that hold the launch are the
+special registers of PTX; those of parameters are sources of their own (``c[0x0][0x160]``).
+
+Registers of the uniform datapath are those of a whole warp: a term says what is written there, and
+that lanes which do not execute the instruction see it, too, is for its reader to know.
+
+Each builder is compared with execution of the PTX that its instructions were made of
+(``tests/oracle/test_machine_code_execution.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+
+from ptxwcet.ir.bits import (
+    first_found,
+    length_extended,
+    looked_up,
+    mask_of,
+    permuted,
+)
+from ptxwcet.ir.meanings import least
+from ptxwcet.ir.opcodes import WholeMeaning
+from ptxwcet.ir.operands import (
+    Address,
+    Decorated,
+    Element,
+    Immediate,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    SpecialRegister,
+    SymbolRef,
+    Vector,
+)
+from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
+
+_BANK = "c[0x0]"
+_LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
+"""The first words of constant bank 0."""
+
+SPECIAL_REGISTERS = {
+    **{f"SR_TID.{axis}": f"%tid.{axis.lower()}" for axis in "XYZ"},
+    **{f"SR_CTAID.{axis}": f"%ctaid.{axis.lower()}" for axis in "XYZ"},
+    "SR_LANEID": "%laneid",
+    **{f"SR_{word}MASK": f"%lanemask_{word.lower()}" for word in ("EQ", "LE", "LT", "GE", "GT")},
+}
+"""Those that are registers of PTX under another name."""
+
+
+class _UnknownError(Exception):
+    """There is no term."""
+
+
+class Given:
+    """The operands of an instruction as a builder reads them.
+
+    ``targets`` is how many there are, those that throw results away included; ``predicates`` what
+    is read behind all other sources.
+    """
+
+    def __init__(self, words: Sequence[str], operands: Sequence[Operand], count: int) -> None:
+        self.words = frozenset(words)
+        rest = list(operands)
+        self.predicates: list[Operand] = []
+        while rest and _is_read_predicate(rest[-1]):
+            self.predicates.insert(0, rest.pop())
+        if len(rest) < count:
+            raise _UnknownError
+        self.written = rest[: len(rest) - count]
+        self.values = rest[len(rest) - count :]
+        self.sources: list[Operand] = []
+
+    @property
+    def targets(self) -> int:
+        """How many operands are written."""
+        return len(self.written)
+
+    def source(self, operand: Operand, width: int) -> Term:
+        """A register, or a word of the launch."""
+        if operand not in self.sources:
+            self.sources.append(operand)
+        return source(self.sources.index(operand), width)
+
+    def word(self, place: int, width: int = 32) -> Term:
+        """A source of 32 or 64 bits."""
+        return self.read(self.values[place], width)
+
+    def read(self, operand: Operand, width: int = 32) -> Term:
+        """See :meth:`word`."""
+        match operand:
+            case Immediate(value) if isinstance(value, int) and (width == 32 or value == 0):
+                return const(value, width)
+            case Register(name) if width == 32 and not _is_predicate(name):
+                return self.source(operand, 32)
+            case Vector((low, high)) if width == 64:
+                return self.read(high).above(self.read(low))
+            case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+                places = range(int(base) + offset, int(base) + offset + width // 8, 4)
+                words = [self.constant(place) for place in places]
+                return words[0] if width == 32 else words[1].above(words[0])
+            case Decorated(inner, "-", ""):
+                return -self.read(inner, width)
+            case Decorated(inner, "~", ""):
+                return ~self.read(inner, width)
+        raise _UnknownError
+
+    def constant(self, place: int) -> Term:
+        """A word of constant bank 0."""
+        if place % 4 or place < 0:
+            raise _UnknownError
+        if place // 4 < len(_LAUNCH):
+            return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
+        return self.source(Element(SymbolRef(_BANK), Address(Immediate(place, hex(place)))), 32)
+
+    def literal(self, place: int) -> int | None:
+        """The number of a literal source."""
+        operand = self.values[place]
+        is_number = isinstance(operand, Immediate) and isinstance(operand.value, int)
+        return int(operand.value) if isinstance(operand, Immediate) and is_number else None
+
+    def predicate(self, place: int) -> Term:
+        """A predicate that is read behind the other sources."""
+        if place >= len(self.predicates):
+            raise _UnknownError
+        return self.truth(self.predicates[place])
+
+    def truth(self, operand: Operand) -> Term:
+        """A predicate."""
+        match operand:
+            case Immediate(value):
+                return const(int(value != 0), 1)
+            case Register(name) if _is_predicate(name):
+                return self.source(operand, 1)
+            case Negated(Register() as inner):
+                return ~self.source(inner, 1)
+        raise _UnknownError
+
+
+Builder = Callable[[Given], "tuple[Term, ...]"]
+"""A term for each target, in their order."""
+
+
+def computed(build: Builder, sources: int, words: str = "") -> WholeMeaning:
+    """The meaning of an opcode with so many sources beside predicates, with these modifiers.
+
+    ``HI`` has one source more, but for ``SX32``.
+    """
+    known = frozenset(words.split())
+
+    def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
+        if not known.issuperset(modifiers):
+            return None
+        try:
+            more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
+            given = Given(modifiers, operands, sources + more)
+            found = build(given)
+            if len(found) < given.targets:
+                return None
+            parts = [
+                one
+                for target, result in zip(given.written, found, strict=False)
+                for one in _kept(target, result)
+            ]
+        except _UnknownError:
+            return None
+        return Meaning(tuple(parts), tuple(given.sources))
+
+    return meaning
+
+
+def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
+    """The term of each register of a target."""
+    match target:
+        case Sink():
+            return ()
+        case Register(name):
+            if result.width == (1 if _is_predicate(name) else 32):
+                return (result,)
+        case Vector(elements):
+            if all(isinstance(one, Register) for one in elements):
+                width = result.width // len(elements)
+                return tuple(result.part(width * n, width) for n in range(len(elements)))
+    raise _UnknownError
+
+
+def _is_predicate(name: str) -> bool:
+    return name.lstrip("U").startswith("P")
+
+
+def _is_read_predicate(operand: Operand) -> bool:
+    match operand:
+        case Negated():
+            return True
+        case Register(name):
+            return _is_predicate(name)
+        case Immediate(_, text):
+            return text.endswith("PT")
+    return False
+
+
+# --- sums and products ----------------------------------------------------------------------------
+
+
+def added(given: Given) -> tuple[Term, ...]:
+    """IADD3: a sum, and whether it carries; a number that is taken away is its complement and 1.
+
+    Of three numbers there are two carries; which is which is not known.
+    """
+    width = 64 if "64" in given.words else 32
+    places = [n for n in range(3) if given.literal(n) != 0]
+    total = _total([given.word(n, width) for n in places], width)
+    wide = [_long(given, n, width) for n in places] if width == 32 else []
+    for place in range(len(given.predicates)):
+        carry = given.predicate(place)
+        total = _with_carry(total, carry)
+        wide = [*wide, carry.extended(33, signed=False)]
+    if given.predicates and "X" not in given.words:
+        raise _UnknownError
+    if len(places) > 2 or width == 64:
+        return total, any_bits(1), any_bits(1)
+    return total, _total(wide, 33).part(32, 1), const(0, 1)
+
+
+def _long(given: Given, place: int, width: int) -> Term:
+    """A summand in one bit more, which is set where it carries by itself."""
+    operand = given.values[place]
+    if isinstance(operand, Decorated) and operand.before == "-":
+        return (~given.read(operand.operand, width)).extended(width + 1, signed=False) + 1
+    return given.word(place, width).extended(width + 1, signed=False)
+
+
+def _total(summands: Sequence[Term], width: int) -> Term:
+    """Their sum."""
+    if not summands:
+        return const(0, width)
+    total = summands[0]
+    for one in summands[1:]:
+        total = total + one
+    return total
+
+
+def _with_carry(total: Term, carry: Term) -> Term:
+    if carry.op is Op.CONST and carry.value == 0:
+        return total
+    return total + carry.extended(total.width, signed=False)
+
+
+def multiplied(given: Given) -> tuple[Term, ...]:
+    """IMAD in its forms: the low or the high half, or all of a product, and a number added."""
+    is_long = bool(given.words & {"WIDE", "HI"})
+    width = 64 if is_long else 32
+    is_signed = is_long and "U32" not in given.words
+    factors = [given.word(n).extended(width, signed=is_signed) for n in (0, 1)]
+    literals = [given.literal(n) for n in (0, 1)]
+    summand = given.word(2, width)
+    if 0 in literals:
+        product = const(0, width)
+    elif 1 in literals:
+        product = factors[literals.index(1) ^ 1]
+    else:
+        product = factors[0] * factors[1]
+    total = _total([one for one in (product, summand) if one is not const(0, width)], width)
+    carried = total.less_than(summand, signed=False)  # the product wraps by itself where signed
+    if given.predicates and "X" not in given.words:
+        raise _UnknownError
+    for place in range(len(given.predicates)):
+        total = _with_carry(total, given.predicate(place))
+    is_exact = is_long and not is_signed and not given.predicates and "WIDE" in given.words
+    result = total.part(32, 32) if "HI" in given.words else total
+    return result, carried if is_exact else any_bits(1)
+
+
+def scaled(given: Given) -> tuple[Term, ...]:
+    """LEA: a number shifted left, and another one added; of 64 bits the high half."""
+    amount = given.literal(len(given.values) - 1)
+    if amount is None or not 0 <= amount < 32:
+        raise _UnknownError
+    low, other = given.word(0), given.word(1)
+    shifted = low.shifted_left(amount)
+    if "HI" in given.words:
+        high = given.word(2) if len(given.values) == 4 else low.shifted_right(31, signed=True)
+        shifted = high.above(low).shifted_left(amount).part(32, 32)
+    total = shifted if given.literal(1) == 0 else shifted + other
+    if given.predicates and "X" not in given.words:
+        raise _UnknownError
+    for place in range(len(given.predicates)):
+        total = _with_carry(total, given.predicate(place))
+    is_exact = not given.words and isinstance(given.values[1], Register | Element)
+    carried = total.less_than(shifted, signed=False)
+    return total, carried if is_exact else any_bits(1)
+
+
+def added_simply(given: Given) -> tuple[Term, ...]:
+    """VIADD."""
+    return (given.word(0) + given.word(1),)
+
+
+def absolute(given: Given) -> tuple[Term, ...]:
+    """IABS."""
+    value = given.word(0)
+    return (value.less_than(0, signed=True).choose(-value, value),)
+
+
+def extreme(given: Given) -> tuple[Term, ...]:
+    """IMNMX: the smaller number if the predicate holds, else the larger one."""
+    one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
+    larger = one.less_than(other, signed=is_signed).choose(other, one)
+    return (given.predicate(0).choose(least(one, other, signed=is_signed), larger),)
+
+
+# --- comparisons and logic ------------------------------------------------------------------------
+
+
+def compared(given: Given) -> tuple[Term, ...]:
+    """ISETP: a comparison, joined with a predicate; the second target has the opposite, joined.
+
+    ``EX`` compares the high words of what the last predicate says of the low ones.
+    """
+    one, other, words = given.word(0), given.word(1), given.words
+    outcome = _comparison(one, other, words)
+    if "EX" in words:
+        outcome = one.equals(other).choose(given.predicate(1), outcome)
+    joined = given.predicate(0)
+    return _joined(outcome, joined, words), _joined(~outcome, joined, words)
+
+
+def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
+    is_signed = "U32" not in words
+    for name, found in (
+        ("EQ", lambda: one.equals(other)),
+        ("NE", lambda: ~one.equals(other)),
+        ("LT", lambda: one.less_than(other, signed=is_signed)),
+        ("GE", lambda: ~one.less_than(other, signed=is_signed)),
+        ("GT", lambda: other.less_than(one, signed=is_signed)),
+        ("LE", lambda: ~other.less_than(one, signed=is_signed)),
+    ):
+        if name in words:
+            return found()
+    raise _UnknownError
+
+
+def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
+    """An outcome with a predicate; what changes nothing is left out."""
+    neutral = const(int("AND" in words), 1)
+    if other is neutral:
+        return outcome
+    if "AND" in words:
+        return outcome & other
+    if "OR" in words:
+        return outcome | other
+    if "XOR" in words:
+        return outcome ^ other
+    raise _UnknownError
+
+
+_TWO = {8: "and", 14: "or", 6: "xor", 12: "first", 10: "second", 3: "not first", 5: "not second"}
+"""Tables of two numbers with names, where the third one is 0."""
+
+
+def logic(given: Given) -> tuple[Term, ...]:
+    """LOP3: a table of three numbers, and whether the result is not 0 or a predicate holds."""
+    table = given.literal(3)
+    if table is None:
+        raise _UnknownError
+    a, b, c = (given.word(n) for n in range(3))
+    result = _of_two(table, a, b) if given.literal(2) == 0 else None
+    result = looked_up(table, a, b, c) if result is None else result
+    if given.targets == 1:
+        return (result,)
+    return _joined(~result.equals(0), given.predicate(0), frozenset(("OR",))), result
+
+
+def _of_two(table: int, a: Term, b: Term) -> Term | None:
+    name = _TWO.get(sum((table >> 2 * n & 1) << n for n in range(4)))
+    return {
+        "and": a & b,
+        "or": a | b,
+        "xor": a ^ b,
+        "first": a,
+        "second": b,
+        "not first": ~a,
+        "not second": ~b,
+    }.get(name or "")
+
+
+def logic_of_predicates(given: Given) -> tuple[Term, ...]:
+    """PLOP3: two tables of three predicates."""
+    *targets, a, b, c = given.written  # predicates stand before the tables
+    tables = [given.literal(n) for n in (0, 1)]
+    given.written = targets
+    inputs = [given.truth(one) for one in (a, b, c)]
+    return tuple(looked_up(one, *inputs) for one in tables if one is not None)
+
+
+def selected(given: Given) -> tuple[Term, ...]:
+    """SEL: the first number if the predicate holds, else the second one."""
+    return (given.predicate(0).choose(given.word(0), given.word(1)),)
+
+
+def packed_predicates(given: Given) -> tuple[Term, ...]:
+    """P2R: predicates as the lowest bits, under a mask, in a word."""
+    mask = given.literal(2)
+    predicates = given.values[0]
+    if mask is None or not 0 <= mask < 128 or not isinstance(predicates, Vector):
+        raise _UnknownError
+    result = given.word(1) & ~mask
+    for one in predicates.elements:
+        assert isinstance(one, Register)
+        bit = given.truth(one).extended(32, signed=False)
+        result = result | bit.shifted_left(int(one.name[1:]))
+    return (result,)
+
+
+def unpacked_predicates(given: Given) -> tuple[Term, ...]:
+    """R2P: predicates from the lowest bits of a word, those under a mask."""
+    (targets,), bits = given.written, given.literal(1)
+    if bits is None or not 0 <= bits < 128 or not isinstance(targets, Vector):
+        raise _UnknownError
+    given.written = list(targets.elements)
+    return tuple(given.word(0).part(n, 1) for n in range(7) if bits >> n & 1)
+
+
+# --- bits -----------------------------------------------------------------------------------------
+
+
+def shifted(given: Given) -> tuple[Term, ...]:
+    """SHF: a word of two, the second one in front, shifted together.
+
+    ``W`` counts modulo the width of the type; else all that is more is the width.
+    """
+    width = 64 if given.words & {"U64", "S64"} else 32
+    low, amount, high = (given.word(n) for n in range(3))
+    if "W" in given.words:
+        amount = amount & (width - 1)
+    else:
+        amount = least(amount, const(width, 32), signed=False)
+    is_signed, upper = bool(given.words & {"S32", "S64"}), "HI" in given.words
+    if "L" in given.words and not upper:
+        return (low.shifted_left(amount),)
+    if "R" in given.words and upper:
+        return (high.shifted_right(amount, signed=is_signed),)
+    pair = high.above(low)
+    if "L" in given.words:
+        return (pair.shifted_left(amount).part(32, 32),)
+    return (pair.shifted_right(amount, signed=is_signed).part(0, 32),)
+
+
+def extended(given: Given) -> tuple[Term, ...]:
+    """SGXT: the lowest bits, so many, as a number."""
+    wraps, is_signed = "W" in given.words, "U32" not in given.words
+    return (length_extended(given.word(0), given.word(1), wraps=wraps, signed=is_signed),)
+
+
+def mask(given: Given) -> tuple[Term, ...]:
+    """BMSK: so many ones from a bit on."""
+    return (mask_of(given.word(0), given.word(1), wraps="W" in given.words),)
+
+
+def bytes_picked(given: Given) -> tuple[Term, ...]:
+    """PRMT: bytes of two words, picked by the number in the middle."""
+    return (permuted(given.word(2).above(given.word(0)), given.word(1)),)
+
+
+def ones(given: Given) -> tuple[Term, ...]:
+    """POPC."""
+    return (term(Op.POPC, 32, (given.word(0),)),)
+
+
+def reversed_bits(given: Given) -> tuple[Term, ...]:
+    """BREV."""
+    return (term(Op.BREV, 32, (given.word(0),)),)
+
+
+def first_bit(given: Given) -> tuple[Term, ...]:
+    """FLO: the highest bit that is set, or how far it is from the top; -1 if there is none."""
+    is_signed = "U32" not in given.words
+    return (first_found(given.word(0), signed=is_signed, is_distance="SH" in given.words),)
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+
+def moved(given: Given) -> tuple[Term, ...]:
+    """MOV."""
+    return (given.word(0),)
+
+
+def constant_loaded(given: Given) -> tuple[Term, ...]:
+    """LDC, of a place that is a literal."""
+    if not isinstance(given.values[0], Element):
+        raise _UnknownError
+    return (given.word(0, 64 if "64" in given.words else 32),)
+
+
+def special(given: Given) -> tuple[Term, ...]:
+    """S2R."""
+    match given.values[0]:
+        case SpecialRegister(name) if name in SPECIAL_REGISTERS:
+            return (given.source(SpecialRegister(SPECIAL_REGISTERS[name]), 32),)
+    raise _UnknownError
+
+
+def special_of_block(given: Given) -> tuple[Term, ...]:
+    """S2UR, of what all lanes of a warp have alike."""
+    match given.values[0]:
+        case SpecialRegister(name) if name.startswith("SR_CTAID."):
+            return special(given)
+    raise _UnknownError
+
+
+def zero(given: Given) -> tuple[Term, ...]:
+    """CS2R of nothing."""
+    if given.values != [SpecialRegister("SRZ")]:
+        raise _UnknownError
+    return (const(0, 32 if "32" in given.words else 64),)
+
+
+def halves_moved(given: Given) -> tuple[Term, ...]:
+    """HFMA2 of zeros and literals, which the compiler moves constants by."""
+    match given.values:
+        case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
+            high, low = map(_half, literals)
+            return (const(high << 16 | low, 32),)
+    raise _UnknownError
+
+
+def _half(operand: Operand) -> int:
+    """The bits of a literal of half precision."""
+    if not isinstance(operand, Immediate) or math.isnan(operand.value):
+        raise _UnknownError
+    try:
+        return int.from_bytes(struct.pack("<e", operand.value), "little")
+    except OverflowError:
+        raise _UnknownError from None

@@ -199,18 +199,21 @@ _PICKED: Mapping[str, tuple[str, ...]] = {
 
 def _permuted(s: Sources) -> tuple[Term, ...]:
     pair, selector = s[1].above(s[0]), s[2]
-    if s.words:
-        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[s.words[0]]]
+    return (permuted(pair, selector, s.words[0] if s.words else ""),)
+
+
+def permuted(pair: Term, selector: Term, mode: str = "") -> Term:
+    """A byte of two words for each of the four lowest nibbles of a selector, or its sign.
+
+    With a ``mode`` the selector picks one of its four arrangements of bytes.
+    """
+    if mode:
+        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[mode]]
         choice = selector & 3
         result = arrangements[3]
         for number in (2, 1, 0):
             result = choice.equals(number).choose(arrangements[number], result)
-        return (result,)
-    return (permuted(pair, selector),)
-
-
-def permuted(pair: Term, selector: Term) -> Term:
-    """A byte of two words for each of the four lowest nibbles of a selector, or its sign."""
+        return result
     result = const(0, 32)
     for place in range(4):
         nibble = selector.part(4 * place, 4)

@@ -25,7 +25,7 @@ from ptxwcet.ir.bits import (
     mask_of,
     permuted,
 )
-from ptxwcet.ir.meanings import least
+from ptxwcet.ir.meanings import least, saturated
 from ptxwcet.ir.opcodes import WholeMeaning
 from ptxwcet.ir.operands import (
     Address,
@@ -67,6 +67,7 @@ class Given:
     """
 
     def __init__(self, words: Sequence[str], operands: Sequence[Operand], count: int) -> None:
+        self.order = tuple(words)
         self.words = frozenset(words)
         rest = list(operands)
         self.predicates: list[Operand] = []
@@ -141,6 +142,8 @@ class Given:
                 return self.source(operand, 1)
             case Negated(Register() as inner):
                 return ~self.source(inner, 1)
+            case Decorated(Register() | Element() as inner, "", ".SIGN"):
+                return self.read(inner).part(31, 1)
         raise _UnknownError
 
 
@@ -148,18 +151,16 @@ Builder = Callable[[Given], "tuple[Term, ...]"]
 """A term for each target, in their order."""
 
 
-def computed(build: Builder, sources: int, words: str = "") -> WholeMeaning:
-    """The meaning of an opcode with so many sources beside predicates, with these modifiers.
-
-    ``HI`` has one source more, but for ``SX32``.
-    """
-    known = frozenset(words.split())
+def meaning_of_opcode(name: str) -> WholeMeaning | None:
+    """What an opcode computes, None if that is not known."""
+    builder = _BUILDERS.get(name)
+    if builder is None:
+        return None
+    build, sources = builder
 
     def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
-        if not known.issuperset(modifiers):
-            return None
+        more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
         try:
-            more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
             given = Given(modifiers, operands, sources + more)
             found = build(given)
             if len(found) < given.targets:
@@ -268,12 +269,13 @@ def multiplied(given: Given) -> tuple[Term, ...]:
     else:
         product = factors[0] * factors[1]
     total = _total([one for one in (product, summand) if one is not const(0, width)], width)
-    carried = total.less_than(summand, signed=False)  # the product wraps by itself where signed
+    carried = total.less_than(summand, signed=False)
     if given.predicates and "X" not in given.words:
         raise _UnknownError
     for place in range(len(given.predicates)):
-        total = _with_carry(total, given.predicate(place))
-    is_exact = is_long and not is_signed and not given.predicates and "WIDE" in given.words
+        before, total = total, _with_carry(total, given.predicate(place))
+        carried = carried | total.less_than(before, signed=False)
+    is_exact = is_long and not is_signed
     result = total.part(32, 32) if "HI" in given.words else total
     return result, carried if is_exact else any_bits(1)
 
@@ -309,8 +311,40 @@ def absolute(given: Given) -> tuple[Term, ...]:
     return (value.less_than(0, signed=True).choose(-value, value),)
 
 
+def difference(given: Given) -> tuple[Term, ...]:
+    """VABSDIFF: how far two numbers are apart, and a number added."""
+    one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
+    apart = one.less_than(other, signed=is_signed).choose(other - one, one - other)
+    return (apart if given.literal(2) == 0 else apart + given.word(2),)
+
+
+def products_added(given: Given) -> tuple[Term, ...]:
+    """IDP: the products of four bytes, or of two halves with the low or high two bytes, added."""
+    first, second = (one for one in given.order if one[0] in "US")
+    one, other, total = given.word(0), given.word(1), given.word(2)
+    width = int(first[1:])
+    begin = 16 if "HI" in given.words else 0
+    for n in range(32 // width):
+        a = one.part(width * n, width).extended(32, signed=first[0] == "S")
+        b = other.part(begin + 8 * n, 8).extended(32, signed=second[0] == "S")
+        total = total + a * b
+    return (total,)
+
+
+def narrowed(given: Given) -> tuple[Term, ...]:
+    """I2I: a signed number in the range of a narrower type."""
+    kind = given.order[0]
+    if given.order[1:] != ("S32", "SAT"):
+        raise _UnknownError
+    is_signed = kind[0] == "S"
+    found = saturated(given.word(0), int(kind[1:]), signed=is_signed)
+    return (found.extended(32, signed=is_signed),)
+
+
 def extreme(given: Given) -> tuple[Term, ...]:
     """IMNMX: the smaller number if the predicate holds, else the larger one."""
+    if "RELU" in given.words:
+        raise _UnknownError
     one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
     larger = one.less_than(other, signed=is_signed).choose(other, one)
     return (given.predicate(0).choose(least(one, other, signed=is_signed), larger),)
@@ -375,7 +409,8 @@ def logic(given: Given) -> tuple[Term, ...]:
     result = looked_up(table, a, b, c) if result is None else result
     if given.targets == 1:
         return (result,)
-    return _joined(~result.equals(0), given.predicate(0), frozenset(("OR",))), result
+    how = frozenset(("AND" if "PAND" in given.words else "OR",))
+    return _joined(~result.equals(0), given.predicate(0), how), result
 
 
 def _of_two(table: int, a: Term, b: Term) -> Term | None:
@@ -466,7 +501,8 @@ def mask(given: Given) -> tuple[Term, ...]:
 
 def bytes_picked(given: Given) -> tuple[Term, ...]:
     """PRMT: bytes of two words, picked by the number in the middle."""
-    return (permuted(given.word(2).above(given.word(0)), given.word(1)),)
+    mode = "".join(given.words).lower()
+    return (permuted(given.word(2).above(given.word(0)), given.word(1), mode),)
 
 
 def ones(given: Given) -> tuple[Term, ...]:
@@ -495,8 +531,19 @@ def moved(given: Given) -> tuple[Term, ...]:
 
 def constant_loaded(given: Given) -> tuple[Term, ...]:
     """LDC, of a place that is a literal."""
-    if not isinstance(given.values[0], Element):
+    match given.values[0]:
+        case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+            place = int(base) + offset
+        case _:
+            raise _UnknownError
+    if not given.words <= {"64", "U8", "S8", "U16", "S16"}:
         raise _UnknownError
+    for word in given.words - {"64"}:
+        width = int(word[1:])
+        if place % (width // 8):
+            raise _UnknownError
+        few = given.constant(place & ~3).part(8 * (place % 4), width)
+        return (few.extended(32, signed=word[0] == "S"),)
     return (given.word(0, 64 if "64" in given.words else 32),)
 
 
@@ -525,6 +572,8 @@ def zero(given: Given) -> tuple[Term, ...]:
 
 def halves_moved(given: Given) -> tuple[Term, ...]:
     """HFMA2 of zeros and literals, which the compiler moves constants by."""
+    if not given.words <= {"MMA"}:
+        raise _UnknownError
     match given.values:
         case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
             high, low = map(_half, literals)
@@ -540,3 +589,38 @@ def _half(operand: Operand) -> int:
         return int.from_bytes(struct.pack("<e", operand.value), "little")
     except OverflowError:
         raise _UnknownError from None
+
+
+_TABLE: dict[str, tuple[Builder, int]] = {
+    "IADD3 UIADD3": (added, 3),
+    "VIADD": (added_simply, 2),
+    "IABS": (absolute, 1),
+    "IMNMX VIMNMX": (extreme, 2),
+    "IMAD UIMAD": (multiplied, 3),
+    "IDP": (products_added, 3),
+    "LEA ULEA": (scaled, 3),
+    "VABSDIFF": (difference, 3),
+    "I2I": (narrowed, 1),
+    "ISETP UISETP": (compared, 2),
+    "LOP3 ULOP3": (logic, 4),
+    "PLOP3 UPLOP3": (logic_of_predicates, 2),
+    "SEL USEL": (selected, 2),
+    "P2R": (packed_predicates, 3),
+    "R2P": (unpacked_predicates, 2),
+    "SHF USHF": (shifted, 3),
+    "SGXT USGXT": (extended, 2),
+    "BMSK UBMSK": (mask, 2),
+    "PRMT UPRMT": (bytes_picked, 3),
+    "POPC UPOPC": (ones, 1),
+    "BREV UBREV": (reversed_bits, 1),
+    "FLO UFLO": (first_bit, 1),
+    "MOV UMOV": (moved, 1),
+    "LDC ULDC": (constant_loaded, 1),
+    "S2R": (special, 1),
+    "S2UR": (special_of_block, 1),
+    "CS2R": (zero, 1),
+    "HFMA2": (halves_moved, 4),
+}
+"""Of each opcode its builder, and how many sources it has beside predicates; LEA.HI has more."""
+
+_BUILDERS = {name: row for names, row in _TABLE.items() for name in names.split()}

@@ -11,9 +11,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
-from ptxwcet.ir.opcodes import Opcode, WholeMeaning
-from ptxwcet.sass import meanings
-from ptxwcet.sass.meanings import computed
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.sass.meanings import meaning_of_opcode
 
 
 class Pipe(Enum):
@@ -65,10 +64,10 @@ class Rows(dict[str, Row]):
         writes: Writes = Writes.WITH_PREDICATES,
         modifiers: str = "",
         control: ControlEffect = ControlEffect.NONE,
-        meaning: WholeMeaning | None = None,
     ) -> None:
         """A row for each of these names."""
         for name in names.split():
+            meaning = meaning_of_opcode(name)
             opcode = Opcode(name, op_class, control, operands=(0, 16), meaning=meaning)
             self[name] = Row(opcode, pipe, writes, frozenset(modifiers.split()))
 
@@ -100,94 +99,31 @@ def _rows() -> Rows:
 def _add_integers(rows: Rows) -> None:
     alu, fma, variable = Pipe.ALU, Pipe.FMA, Pipe.VARIABLE
     one, two = Writes.ONE, Writes.TWO
-    rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X", meaning=computed(meanings.added, 3, "X"))
-    rows.add("VIADD", OpClass.INT_ADD, fma, meaning=computed(meanings.added_simply, 2))
-    rows.add("IABS", OpClass.SIGN, alu, meaning=computed(meanings.absolute, 1))
-    rows.add(
-        "IMNMX VIMNMX",
-        OpClass.INT_MINMAX,
-        alu,
-        one,
-        "U32 RELU",
-        meaning=computed(meanings.extreme, 2, "U32"),
-    )
+    rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
+    rows.add("VIADD", OpClass.INT_ADD, fma)
+    rows.add("IABS", OpClass.SIGN, alu)
+    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
     rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
-    rows.add(
-        "IMAD",
-        OpClass.INT_MAD,
-        fma,
-        modifiers="MOV IADD SHL WIDE HI X U32",
-        meaning=computed(meanings.multiplied, 3, "MOV IADD SHL WIDE HI X U32"),
-    )
+    rows.add("IMAD", OpClass.INT_MAD, fma, modifiers="MOV IADD SHL WIDE HI X U32")
     rows.add("IDP", OpClass.INT_DOT, fma, one, "4A 2A LO HI S8 U8 S16 U16")
-    rows.add(
-        "LEA",
-        OpClass.INT_ADD,
-        alu,
-        modifiers="HI X SX32",
-        meaning=computed(meanings.scaled, 3, "HI X SX32"),
-    )
-    rows.add(
-        "LOP3", OpClass.LOGIC, alu, modifiers="LUT", meaning=computed(meanings.logic, 4, "LUT")
-    )
-    rows.add(
-        "SHF",
-        OpClass.SHIFT,
-        alu,
-        modifiers="L R W HI U32 S32 U64 S64",
-        meaning=computed(meanings.shifted, 3, "L R W HI U32 S32 U64 S64"),
-    )
-    rows.add(
-        "BMSK", OpClass.BITFIELD, alu, modifiers="W C", meaning=computed(meanings.mask, 2, "W C")
-    )
-    rows.add(
-        "SGXT",
-        OpClass.BITFIELD,
-        alu,
-        modifiers="U32 W",
-        meaning=computed(meanings.extended, 2, "U32 W"),
-    )
-    rows.add(
-        "PRMT",
-        OpClass.BITFIELD,
-        alu,
-        modifiers="F4E B4E RC8 ECL ECR RC16",
-        meaning=computed(meanings.bytes_picked, 3),
-    )
-    rows.add("POPC", OpClass.BITFIELD, variable, meaning=computed(meanings.ones, 1))
-    rows.add("BREV", OpClass.BITFIELD, variable, meaning=computed(meanings.reversed_bits, 1))
-    rows.add(
-        "FLO",
-        OpClass.BITFIELD,
-        variable,
-        modifiers="U32 SH",
-        meaning=computed(meanings.first_bit, 1, "U32 SH"),
-    )
+    rows.add("LEA", OpClass.INT_ADD, alu, modifiers="HI X SX32")
+    rows.add("LOP3", OpClass.LOGIC, alu, modifiers="LUT PAND")
+    rows.add("SHF", OpClass.SHIFT, alu, modifiers="L R W HI U32 S32 U64 S64")
+    rows.add("BMSK", OpClass.BITFIELD, alu, modifiers="W C")
+    rows.add("SGXT", OpClass.BITFIELD, alu, modifiers="U32 W")
+    rows.add("PRMT", OpClass.BITFIELD, alu, modifiers="F4E B4E RC8 ECL ECR RC16")
+    rows.add("POPC BREV", OpClass.BITFIELD, variable)
+    rows.add("FLO", OpClass.BITFIELD, variable, modifiers="U32 SH")
     rows.add("VABSDIFF", OpClass.SIGN, alu, one, "U32")
     rows.add("VABSDIFF4", OpClass.VIDEO, alu, one, "U8 S8 ACC")
-    rows.add(
-        "ISETP",
-        OpClass.COMPARE,
-        alu,
-        two,
-        f"{_COMPARISONS} U32 EX",
-        meaning=computed(meanings.compared, 2, f"{_COMPARISONS} U32 EX"),
-    )
-    rows.add(
-        "PLOP3",
-        OpClass.LOGIC,
-        alu,
-        two,
-        "LUT",
-        meaning=computed(meanings.logic_of_predicates, 2, "LUT"),
-    )
-    rows.add("SEL", OpClass.MOVE, alu, one, meaning=computed(meanings.selected, 2))
-    rows.add("MOV", OpClass.MOVE, alu, one, meaning=computed(meanings.moved, 1))
-    rows.add("P2R", OpClass.MOVE, alu, one, meaning=computed(meanings.packed_predicates, 3))
-    rows.add("R2P", OpClass.MOVE, alu, one, meaning=computed(meanings.unpacked_predicates, 2))
-    rows.add("CS2R", OpClass.MOVE, Pipe.PAIR, one, "32", meaning=computed(meanings.zero, 1, "32"))
+    rows.add("ISETP", OpClass.COMPARE, alu, two, f"{_COMPARISONS} U32 EX")
+    rows.add("PLOP3", OpClass.LOGIC, alu, two, "LUT")
+    rows.add("SEL", OpClass.MOVE, alu, one)
+    rows.add("MOV", OpClass.MOVE, alu, one)
+    rows.add("P2R R2P", OpClass.MOVE, alu, one)
+    rows.add("CS2R", OpClass.MOVE, Pipe.PAIR, one, "32")
     rows.add("LEPC", OpClass.MOVE, Pipe.PAIR, one)
-    rows.add("S2R", OpClass.MOVE, variable, one, meaning=computed(meanings.special, 1))
+    rows.add("S2R", OpClass.MOVE, variable, one)
     rows.add("B2R", OpClass.MOVE, Pipe.ADDRESS, Writes.ALL, "RESULT")
     rows.add("VOTE", OpClass.VOTE, alu, Writes.BUT_LAST, "ANY ALL EQ")
     rows.add("MATCH", OpClass.VOTE, variable, Writes.BUT_LAST, "ANY ALL U64")
@@ -215,9 +151,7 @@ def _add_floats(rows: Rows) -> None:
     converted = f"{_FLOATS} {_ROUNDINGS} {_INTEGERS} TRUNC FLOOR CEIL NTZ RND"
     rows.add("F2F F2I I2F FRND", OpClass.MOVE, variable, one, converted)
     packed = f"F32 MMA BF16_V2 {_ROUNDINGS}"
-    rows.add("HADD2 HMUL2", OpClass.FP16_ARITH, half, one, f"{packed} RELU")
-    moved = computed(meanings.halves_moved, 4, "MMA")
-    rows.add("HFMA2", OpClass.FP16_ARITH, half, one, f"{packed} RELU", meaning=moved)
+    rows.add("HADD2 HMUL2 HFMA2", OpClass.FP16_ARITH, half, one, f"{packed} RELU")
     rows.add("HMNMX2", OpClass.FP16_ARITH, half, one, "BF16_V2 NAN FTZ")
     rows.add("HSETP2", OpClass.COMPARE, half, two, f"{compared} BF16_V2 H0_AND H1_AND")
     rows.add("HSET2", OpClass.COMPARE, half, one, f"BF BF16_V2 {compared}")
@@ -232,92 +166,23 @@ def _add_floats(rows: Rows) -> None:
 
 def _add_uniform(rows: Rows) -> None:
     uniform, quick, one = Pipe.UNIFORM, Pipe.UNIFORM_MOVE, Writes.ONE
-    rows.add(
-        "UIADD3",
-        OpClass.INT_ADD,
-        uniform,
-        modifiers="X 64",
-        meaning=computed(meanings.added, 3, "X 64"),
-    )
-    rows.add(
-        "UIMAD",
-        OpClass.INT_MAD,
-        uniform,
-        modifiers="WIDE HI U32 X",
-        meaning=computed(meanings.multiplied, 3, "WIDE HI U32 X"),
-    )
-    rows.add(
-        "ULEA",
-        OpClass.INT_ADD,
-        uniform,
-        modifiers="HI X SX32",
-        meaning=computed(meanings.scaled, 3, "HI X SX32"),
-    )
-    rows.add(
-        "ULOP3", OpClass.LOGIC, uniform, modifiers="LUT", meaning=computed(meanings.logic, 4, "LUT")
-    )
-    rows.add(
-        "USHF",
-        OpClass.SHIFT,
-        uniform,
-        modifiers="L R W HI U32 S32 U64 S64",
-        meaning=computed(meanings.shifted, 3, "L R W HI U32 S32 U64 S64"),
-    )
-    rows.add("UPRMT", OpClass.BITFIELD, uniform, meaning=computed(meanings.bytes_picked, 3))
-    rows.add("UBREV", OpClass.BITFIELD, uniform, meaning=computed(meanings.reversed_bits, 1))
-    rows.add("UPOPC", OpClass.BITFIELD, uniform, meaning=computed(meanings.ones, 1))
-    rows.add(
-        "UFLO",
-        OpClass.BITFIELD,
-        uniform,
-        modifiers="U32 SH",
-        meaning=computed(meanings.first_bit, 1, "U32 SH"),
-    )
-    rows.add(
-        "UBMSK",
-        OpClass.BITFIELD,
-        uniform,
-        modifiers="W C",
-        meaning=computed(meanings.mask, 2, "W C"),
-    )
-    rows.add(
-        "USGXT",
-        OpClass.BITFIELD,
-        uniform,
-        modifiers="U32 W",
-        meaning=computed(meanings.extended, 2, "U32 W"),
-    )
-    rows.add("USEL", OpClass.MOVE, uniform, one, meaning=computed(meanings.selected, 2))
-    rows.add(
-        "UISETP",
-        OpClass.COMPARE,
-        uniform,
-        Writes.TWO,
-        f"{_COMPARISONS} U32 EX",
-        meaning=computed(meanings.compared, 2, f"{_COMPARISONS} U32 EX"),
-    )
-    rows.add(
-        "UPLOP3",
-        OpClass.LOGIC,
-        uniform,
-        Writes.TWO,
-        "LUT",
-        meaning=computed(meanings.logic_of_predicates, 2, "LUT"),
-    )
-    rows.add("UMOV", OpClass.MOVE, quick, one, meaning=computed(meanings.moved, 1))
-    rows.add(
-        "ULDC",
-        OpClass.LOAD_CONST,
-        quick,
-        one,
-        _WIDTHS,
-        meaning=computed(meanings.constant_loaded, 1, "64"),
-    )
+    rows.add("UIADD3", OpClass.INT_ADD, uniform, modifiers="X 64")
+    rows.add("UIMAD", OpClass.INT_MAD, uniform, modifiers="WIDE HI U32 X")
+    rows.add("ULEA", OpClass.INT_ADD, uniform, modifiers="HI X SX32")
+    rows.add("ULOP3", OpClass.LOGIC, uniform, modifiers="LUT")
+    rows.add("USHF", OpClass.SHIFT, uniform, modifiers="L R W HI U32 S32 U64 S64")
+    rows.add("UPRMT UBREV UPOPC", OpClass.BITFIELD, uniform)
+    rows.add("UFLO", OpClass.BITFIELD, uniform, modifiers="U32 SH")
+    rows.add("UBMSK", OpClass.BITFIELD, uniform, modifiers="W C")
+    rows.add("USGXT", OpClass.BITFIELD, uniform, modifiers="U32 W")
+    rows.add("USEL", OpClass.MOVE, uniform, one)
+    rows.add("UISETP", OpClass.COMPARE, uniform, Writes.TWO, f"{_COMPARISONS} U32 EX")
+    rows.add("UPLOP3", OpClass.LOGIC, uniform, Writes.TWO, "LUT")
+    rows.add("UMOV", OpClass.MOVE, quick, one)
+    rows.add("ULDC", OpClass.LOAD_CONST, quick, one, _WIDTHS)
     rows.add("VOTEU", OpClass.VOTE, quick, Writes.BUT_LAST, "ANY ALL EQ")
     rows.add("R2UR", OpClass.MOVE, Pipe.TO_UNIFORM, Writes.BUT_LAST)
-    rows.add(
-        "S2UR", OpClass.MOVE, Pipe.VARIABLE, one, meaning=computed(meanings.special_of_block, 1)
-    )
+    rows.add("S2UR", OpClass.MOVE, Pipe.VARIABLE, one)
     rows.add("REDUX", OpClass.VOTE, Pipe.VARIABLE, one, "SUM MIN MAX AND OR XOR S32")
     rows.add("ELECT", OpClass.VOTE, quick, Writes.BUT_LAST)
 
@@ -329,14 +194,7 @@ def _add_memory(rows: Rows) -> None:
     rows.add("LD", OpClass.LOAD_GENERIC, address, first, accessed)
     rows.add("LDS", OpClass.LOAD_SHARED, address, first, f"U {_WIDTHS}")
     rows.add("LDL", OpClass.LOAD_LOCAL, address, first, f"{_WIDTHS} LU")
-    rows.add(
-        "LDC",
-        OpClass.LOAD_CONST,
-        Pipe.VARIABLE,
-        Writes.ONE,
-        f"{_WIDTHS} IL IS ISL",
-        meaning=computed(meanings.constant_loaded, 1, "64"),
-    )
+    rows.add("LDC", OpClass.LOAD_CONST, Pipe.VARIABLE, Writes.ONE, f"{_WIDTHS} IL IS ISL")
     rows.add("LDSM", OpClass.MATRIX_MOVE, address, first, "16 M88 MT88 2 4")
     rows.add("STG", OpClass.STORE_GLOBAL, address, none, accessed)
     rows.add("ST", OpClass.STORE_GENERIC, address, none, accessed)

@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -451,7 +452,7 @@ class _Block:
         if name in _SKIPPED:
             return
         if rule is None:
-            raise UncoveredError(instruction.span.text)
+            raise UncoveredError(instruction.mnemonic)
         operands = [
             one
             for one in instruction.operands
@@ -470,7 +471,7 @@ class _Block:
                     parted = (self.read(operands[1]) & ~self.together(lanes)) != 0
                     lanes = lanes & (parted == (part == "DIV"))
                 elif part in ("ANY", "COLLECTIVE"):
-                    raise UncoveredError(instruction.span.text)
+                    raise UncoveredError(instruction.mnemonic)
                 else:
                     name = part.lstrip("!")
                     value = np.uint64(1) + self.zero if name.endswith("T") else None
@@ -518,7 +519,7 @@ class _Block:
 
     def do_bar(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         if "SYNC" not in words or len(operands) != 1:
-            raise UncoveredError(instruction.span.text)
+            raise UncoveredError(instruction.mnemonic)
         self.wait(lanes, self.zero)
 
     # --- memory
@@ -580,7 +581,7 @@ class _Block:
     def do_ldgsts(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         to, origin, *rest = operands
         if rest:
-            raise UncoveredError(instruction.span.text)
+            raise UncoveredError(instruction.mnemonic)
         size, _signed_one = _size(words)
         target, source = self.place(to) & _LOW, self.place(origin) - np.uint64(_GLOBAL)
         for lane in np.flatnonzero(lanes):
@@ -592,7 +593,7 @@ class _Block:
         at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
         data, place = self.space(name, self.place(operands[at]), lanes)
         if words & {"F32", "F64", "64", "U64", "S64", "F16x2", "BF16x2", "CAST", "SPIN"}:
-            raise UncoveredError(instruction.span.text)
+            raise UncoveredError(instruction.mnemonic)
         targets = [one for one in operands[:at] if isinstance(one, (Register, Sink))]
         given = [self.read(one) for one in operands[at + 1 :]]
         old = self.zero.copy()
@@ -696,34 +697,43 @@ class _Block:
     def do_mufu(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         function = _FUNCTIONS.get(instruction.mnemonic.split(".")[1])
         if function is None:
-            raise UncoveredError(instruction.span.text)
+            raise UncoveredError(instruction.mnemonic)
         self.write(operands[0], _bits(function(self.float(operands[1]))), lanes)
 
     def do_i2f(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        value = self.read(operands[1])
-        if words - {"F32", "S32", "U32", "RP", "RN"}:
-            raise UncoveredError(instruction.span.text)
-        found = (
-            value.astype(np.float32) if "U32" in words else _signed(value, 32).astype(np.float32)
-        )
-        if "RP" in words:
-            exact = value if "U32" in words else _signed(value, 32)
-            below = found.astype(np.float64) < exact.astype(np.float64)
-            found = np.where(below, np.nextafter(found, np.float32(np.inf)), found)
+        if words - {"F32", "S32", "U32", "U16", "U64", "RP", "RZ", "RN"}:
+            raise UncoveredError(instruction.mnemonic)
+        value, kinds = self.read(operands[1]), words & {"U16", "U32", "U64"}
+        value = value & np.uint64(0xFFFF) if "U16" in words else value
+        numbers = [int(one) for one in (value if kinds else _signed(value, 32))]
+        found = np.array([_nearest(one, words) for one in numbers], np.float32)
         self.write(operands[0], _bits(found), lanes)
 
     do_i2fp = do_i2f
 
     def do_f2i(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        if words - {"FTZ", "U32", "S32", "TRUNC", "FLOOR", "CEIL", "NTZ"}:
-            raise UncoveredError(instruction.span.text)
+        if words - {"FTZ", "U32", "S32", "U64", "TRUNC", "FLOOR", "CEIL", "NTZ"}:
+            raise UncoveredError(instruction.mnemonic)
         value = self.float(operands[1]).astype(np.float64)
         rounding = {"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.ceil}
         how = next((one for one in rounding if one in words), "")
-        whole = np.nan_to_num(rounding.get(how, np.rint)(value), nan=0.0)
-        low, high = (0, 0xFFFFFFFF) if "U32" in words else (-(1 << 31), (1 << 31) - 1)
-        kept = np.clip(whole, low, high).astype(np.int64).view(np.uint64) & _LOW
-        self.write(operands[0], kept, lanes)
+        whole = np.nan_to_num(rounding.get(how, np.rint)(value), nan=0.0, posinf=2.0**70)
+        bits = 64 if "U64" in words else 32
+        low, high = (0, (1 << bits) - 1) if words & {"U32", "U64"} else (-(1 << 31), (1 << 31) - 1)
+        kept = [min(max(int(one), low), high) % (1 << bits) for one in whole]
+        self.write(operands[0], np.array(kept, np.uint64), lanes)
+
+
+def _nearest(number: int, words: frozenset[str]) -> np.float32:
+    """A number in single precision, rounded once."""
+    found = np.float32(float(number))
+    near = [np.nextafter(found, np.float32(side)) for side in (-np.inf, np.inf)]
+    near.insert(1, found)
+    if "RZ" in words:
+        return next(one for one in reversed(near) if abs(Fraction(float(one))) <= abs(number))
+    if "RP" in words:
+        return next(one for one in near if Fraction(float(one)) >= number)
+    return min(near, key=lambda one: (abs(Fraction(float(one)) - number), one.view(np.uint32) & 1))
 
 
 def _size(words: frozenset[str]) -> tuple[int, bool]:

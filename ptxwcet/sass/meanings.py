@@ -341,13 +341,37 @@ def narrowed(given: Given) -> tuple[Term, ...]:
     return (found.extended(32, signed=is_signed),)
 
 
+def narrowed_pair(given: Given) -> tuple[Term, ...]:
+    """I2IP: two such numbers side by side, the second one lower, in front of them a third word."""
+    if given.order[1:] != ("S32", "SAT"):
+        raise _UnknownError
+    kind = given.order[0]
+    width = int(kind[1:])
+    one, other = (
+        saturated(given.word(n), width, signed=kind[0] == "S").extended(32, signed=False)
+        for n in (0, 1)
+    )
+    pair = one.shifted_left(width) | other
+    return (pair | given.word(2).shifted_left(2 * width),)
+
+
 def extreme(given: Given) -> tuple[Term, ...]:
     """IMNMX: the smaller number if the predicate holds, else the larger one."""
     if "RELU" in given.words:
         raise _UnknownError
-    one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
-    larger = one.less_than(other, signed=is_signed).choose(other, one)
-    return (given.predicate(0).choose(least(one, other, signed=is_signed), larger),)
+    one, other, is_least = given.word(0), given.word(1), given.predicate(0)
+    is_signed = not given.words & {"U32", "U16x2"}
+    width = 16 if given.words & {"S16x2", "U16x2"} else 32
+    parts = [
+        _extreme(one.part(low, width), other.part(low, width), is_least, signed=is_signed)
+        for low in range(0, 32, width)
+    ]
+    return (parts[0] if width == 32 else parts[1].above(parts[0]),)
+
+
+def _extreme(one: Term, other: Term, is_least: Term, *, signed: bool) -> Term:
+    larger = one.less_than(other, signed=signed).choose(other, one)
+    return is_least.choose(least(one, other, signed=signed), larger)
 
 
 # --- comparisons and logic ------------------------------------------------------------------------
@@ -407,10 +431,11 @@ def logic(given: Given) -> tuple[Term, ...]:
     a, b, c = (given.word(n) for n in range(3))
     result = _of_two(table, a, b) if given.literal(2) == 0 else None
     result = looked_up(table, a, b, c) if result is None else result
+    joined = given.predicate(0)
     if given.targets == 1:
         return (result,)
     how = frozenset(("AND" if "PAND" in given.words else "OR",))
-    return _joined(~result.equals(0), given.predicate(0), how), result
+    return _joined(~result.equals(0), joined, how), result
 
 
 def _of_two(table: int, a: Term, b: Term) -> Term | None:
@@ -452,15 +477,6 @@ def packed_predicates(given: Given) -> tuple[Term, ...]:
         bit = given.truth(one).extended(32, signed=False)
         result = result | bit.shifted_left(int(one.name[1:]))
     return (result,)
-
-
-def unpacked_predicates(given: Given) -> tuple[Term, ...]:
-    """R2P: predicates from the lowest bits of a word, those under a mask."""
-    (targets,), bits = given.written, given.literal(1)
-    if bits is None or not 0 <= bits < 128 or not isinstance(targets, Vector):
-        raise _UnknownError
-    given.written = list(targets.elements)
-    return tuple(given.word(0).part(n, 1) for n in range(7) if bits >> n & 1)
 
 
 # --- bits -----------------------------------------------------------------------------------------
@@ -601,18 +617,18 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "LEA ULEA": (scaled, 3),
     "VABSDIFF": (difference, 3),
     "I2I": (narrowed, 1),
+    "I2IP": (narrowed_pair, 3),
     "ISETP UISETP": (compared, 2),
     "LOP3 ULOP3": (logic, 4),
     "PLOP3 UPLOP3": (logic_of_predicates, 2),
     "SEL USEL": (selected, 2),
     "P2R": (packed_predicates, 3),
-    "R2P": (unpacked_predicates, 2),
     "SHF USHF": (shifted, 3),
     "SGXT USGXT": (extended, 2),
-    "BMSK UBMSK": (mask, 2),
+    "BMSK": (mask, 2),
     "PRMT UPRMT": (bytes_picked, 3),
-    "POPC UPOPC": (ones, 1),
-    "BREV UBREV": (reversed_bits, 1),
+    "POPC": (ones, 1),
+    "BREV": (reversed_bits, 1),
     "FLO UFLO": (first_bit, 1),
     "MOV UMOV": (moved, 1),
     "LDC ULDC": (constant_loaded, 1),

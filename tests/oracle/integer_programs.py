@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from instruction_forms import statements
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from ptxwcet.emulator.launch import EmulatedLaunch
 
 LANES = 40
+KEPT = (56, 62, 72, 78, 81, 99, 103, 105, 108, 114)
+"""Seeds of programs that have all integer opcodes of sm_86 and sm_90 between them."""
 _COUNTS = {"h": 6, "r": 8, "d": 6, "p": 4}
 _BYTES = {"h": 2, "r": 4, "d": 8}
 _ROW = 256
@@ -48,10 +51,10 @@ def taken(pool: Sequence[str], folder: Path) -> list[str]:
     return [one for number, one in enumerate(pool) if number + before not in refused]
 
 
-def program(names: Sequence[str], pool: Sequence[str], seed: int) -> str:
-    """A file with kernels of these names."""
-    draw = random.Random(seed)
-    return _HEAD + "".join(_Kernel(draw, pool).text(name) for name in names)
+def program(seeds: Iterable[int], pool: Sequence[str]) -> str:
+    """A file with a kernel of each seed, named after it."""
+    kernels = (_Kernel(random.Random(seed), pool).text(f"k{seed}") for seed in seeds)
+    return _HEAD + "".join(kernels)
 
 
 class _Kernel:
@@ -181,3 +184,8 @@ def launch(seed: int) -> EmulatedLaunch:
     data: NDArray[np.uint64] = np.array([number() for _ in range(rows)], np.uint64)
     arguments = (data, np.zeros(rows, np.uint64), *(number() for _ in range(4)))
     return EmulatedLaunch((LANES, 1, 1), (1, 1, 1), arguments)
+
+
+if __name__ == "__main__":  # what tests/data/sass/build.sh keeps
+    with TemporaryDirectory() as folder:
+        print(end=program(KEPT, taken(integer_statements(), Path(folder))))

@@ -42,6 +42,7 @@ from ptxwcet.ir.operands import (
 )
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
+_LARGEST_HALF = 65504.0
 _BANK = "c[0x0]"
 _LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
@@ -121,6 +122,15 @@ class Given:
             return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
         return self.source(Element(SymbolRef(_BANK), Address(Immediate(place, hex(place)))), 32)
 
+    def require(self, is_known: bool) -> None:
+        """Refuses what is not known."""
+        if not is_known:
+            raise _UnknownError
+
+    def is_plain(self, *places: int) -> bool:
+        """Whether nothing stands before or after these sources."""
+        return not any(isinstance(self.values[place], Decorated) for place in places)
+
     def literal(self, place: int) -> int | None:
         """The number of a literal source."""
         operand = self.values[place]
@@ -186,9 +196,9 @@ def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
             if result.width == (1 if _is_predicate(name) else 32):
                 return (result,)
         case Vector(elements):
-            if all(isinstance(one, Register) for one in elements):
-                width = result.width // len(elements)
-                return tuple(result.part(width * n, width) for n in range(len(elements)))
+            places = range(0, result.width, 32)
+            if len(places) == len(elements) and all(isinstance(e, Register) for e in elements):
+                return tuple(result.part(low, 32) for low in places)
     raise _UnknownError
 
 
@@ -223,8 +233,8 @@ def added(given: Given) -> tuple[Term, ...]:
         carry = given.predicate(place)
         total = _with_carry(total, carry)
         wide = [*wide, carry.extended(33, signed=False)]
-    if given.predicates and "X" not in given.words:
-        raise _UnknownError
+    negated = [one for one in given.values if isinstance(one, Decorated) and one.before == "-"]
+    given.require(not negated if "X" in given.words else not given.predicates)
     if len(places) > 2 or width == 64:
         return total, any_bits(1), any_bits(1)
     return total, _total(wide, 33).part(32, 1), const(0, 1)
@@ -261,6 +271,8 @@ def multiplied(given: Given) -> tuple[Term, ...]:
     is_signed = is_long and "U32" not in given.words
     factors = [given.word(n).extended(width, signed=is_signed) for n in (0, 1)]
     literals = [given.literal(n) for n in (0, 1)]
+    given.require(not is_long or given.is_plain(0, 1, 2))
+    given.require("X" in given.words or not given.predicates)
     summand = given.word(2, width)
     if 0 in literals:
         product = const(0, width)
@@ -270,8 +282,6 @@ def multiplied(given: Given) -> tuple[Term, ...]:
         product = factors[0] * factors[1]
     total = _total([one for one in (product, summand) if one is not const(0, width)], width)
     carried = total.less_than(summand, signed=False)
-    if given.predicates and "X" not in given.words:
-        raise _UnknownError
     for place in range(len(given.predicates)):
         before, total = total, _with_carry(total, given.predicate(place))
         carried = carried | total.less_than(before, signed=False)
@@ -287,15 +297,15 @@ def scaled(given: Given) -> tuple[Term, ...]:
         raise _UnknownError
     low, other = given.word(0), given.word(1)
     shifted = low.shifted_left(amount)
+    given.require("X" in given.words or not given.predicates)
     if "HI" in given.words:
+        given.require(given.is_plain(0, 2))
         high = given.word(2) if len(given.values) == 4 else low.shifted_right(31, signed=True)
         shifted = high.above(low).shifted_left(amount).part(32, 32)
     total = shifted if given.literal(1) == 0 else shifted + other
-    if given.predicates and "X" not in given.words:
-        raise _UnknownError
     for place in range(len(given.predicates)):
         total = _with_carry(total, given.predicate(place))
-    is_exact = not given.words and isinstance(given.values[1], Register | Element)
+    is_exact = not given.words and given.is_plain(0, 1)
     carried = total.less_than(shifted, signed=False)
     return total, carried if is_exact else any_bits(1)
 
@@ -334,8 +344,7 @@ def products_added(given: Given) -> tuple[Term, ...]:
 def narrowed(given: Given) -> tuple[Term, ...]:
     """I2I: a signed number in the range of a narrower type."""
     kind = given.order[0]
-    if given.order[1:] != ("S32", "SAT"):
-        raise _UnknownError
+    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
     is_signed = kind[0] == "S"
     found = saturated(given.word(0), int(kind[1:]), signed=is_signed)
     return (found.extended(32, signed=is_signed),)
@@ -343,9 +352,8 @@ def narrowed(given: Given) -> tuple[Term, ...]:
 
 def narrowed_pair(given: Given) -> tuple[Term, ...]:
     """I2IP: two such numbers side by side, the second one lower, in front of them a third word."""
-    if given.order[1:] != ("S32", "SAT"):
-        raise _UnknownError
     kind = given.order[0]
+    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
     width = int(kind[1:])
     one, other = (
         saturated(given.word(n), width, signed=kind[0] == "S").extended(32, signed=False)
@@ -357,8 +365,7 @@ def narrowed_pair(given: Given) -> tuple[Term, ...]:
 
 def extreme(given: Given) -> tuple[Term, ...]:
     """IMNMX: the smaller number if the predicate holds, else the larger one."""
-    if "RELU" in given.words:
-        raise _UnknownError
+    given.require("RELU" not in given.words)
     one, other, is_least = given.word(0), given.word(1), given.predicate(0)
     is_signed = not given.words & {"U32", "U16x2"}
     width = 16 if given.words & {"S16x2", "U16x2"} else 32
@@ -392,16 +399,12 @@ def compared(given: Given) -> tuple[Term, ...]:
 
 def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
     is_signed = "U32" not in words
-    for name, found in (
-        ("EQ", lambda: one.equals(other)),
-        ("NE", lambda: ~one.equals(other)),
-        ("LT", lambda: one.less_than(other, signed=is_signed)),
-        ("GE", lambda: ~one.less_than(other, signed=is_signed)),
-        ("GT", lambda: other.less_than(one, signed=is_signed)),
-        ("LE", lambda: ~other.less_than(one, signed=is_signed)),
-    ):
+    less, more = one.less_than(other, signed=is_signed), other.less_than(one, signed=is_signed)
+    equal = one.equals(other)
+    outcomes = {"EQ": equal, "NE": ~equal, "LT": less, "GE": ~less, "GT": more, "LE": ~more}
+    for name, outcome in outcomes.items():
         if name in words:
-            return found()
+            return outcome
     raise _UnknownError
 
 
@@ -453,6 +456,7 @@ def _of_two(table: int, a: Term, b: Term) -> Term | None:
 
 def logic_of_predicates(given: Given) -> tuple[Term, ...]:
     """PLOP3: two tables of three predicates."""
+    given.require(len(given.written) == 5)
     *targets, a, b, c = given.written  # predicates stand before the tables
     tables = [given.literal(n) for n in (0, 1)]
     given.written = targets
@@ -512,6 +516,7 @@ def extended(given: Given) -> tuple[Term, ...]:
 
 def mask(given: Given) -> tuple[Term, ...]:
     """BMSK: so many ones from a bit on."""
+    given.require("C" not in given.words)
     return (mask_of(given.word(0), given.word(1), wraps="W" in given.words),)
 
 
@@ -552,12 +557,10 @@ def constant_loaded(given: Given) -> tuple[Term, ...]:
             place = int(base) + offset
         case _:
             raise _UnknownError
-    if not given.words <= {"64", "U8", "S8", "U16", "S16"}:
-        raise _UnknownError
+    given.require(given.words <= {"64", "U8", "S8", "U16", "S16"})
     for word in given.words - {"64"}:
         width = int(word[1:])
-        if place % (width // 8):
-            raise _UnknownError
+        given.require(place % (width // 8) == 0)
         few = given.constant(place & ~3).part(8 * (place % 4), width)
         return (few.extended(32, signed=word[0] == "S"),)
     return (given.word(0, 64 if "64" in given.words else 32),)
@@ -581,15 +584,13 @@ def special_of_block(given: Given) -> tuple[Term, ...]:
 
 def zero(given: Given) -> tuple[Term, ...]:
     """CS2R of nothing."""
-    if given.values != [SpecialRegister("SRZ")]:
-        raise _UnknownError
+    given.require(given.values == [SpecialRegister("SRZ")])
     return (const(0, 32 if "32" in given.words else 64),)
 
 
 def halves_moved(given: Given) -> tuple[Term, ...]:
     """HFMA2 of zeros and literals, which the compiler moves constants by."""
-    if not given.words <= {"MMA"}:
-        raise _UnknownError
+    given.require(given.words <= {"MMA"})
     match given.values:
         case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
             high, low = map(_half, literals)
@@ -599,12 +600,10 @@ def halves_moved(given: Given) -> tuple[Term, ...]:
 
 def _half(operand: Operand) -> int:
     """The bits of a literal of half precision."""
-    if not isinstance(operand, Immediate) or math.isnan(operand.value):
-        raise _UnknownError
-    try:
-        return int.from_bytes(struct.pack("<e", operand.value), "little")
-    except OverflowError:
-        raise _UnknownError from None
+    match operand:
+        case Immediate(float(value)) if not math.isnan(value) and abs(value) <= _LARGEST_HALF:
+            return int.from_bytes(struct.pack("<e", value), "little")
+    raise _UnknownError
 
 
 _TABLE: dict[str, tuple[Builder, int]] = {

@@ -311,10 +311,11 @@ class _Block:
             "%tid.y": index // x % y,
             "%tid.z": index // x // y % z,
             "%laneid": lane,
-            "%lanemask_eq": np.uint64(1) << lane,
-            "%lanemask_lt": (np.uint64(1) << lane) - np.uint64(1),
             "SR_CgaCtaId": self.zero,
         }
+        own, below = np.uint64(1) << lane, (np.uint64(1) << lane) - np.uint64(1)
+        masks = {"eq": own, "lt": below, "le": below | own, "gt": ~(below | own), "ge": ~below}
+        self.specials |= {f"%lanemask_{name}": mask & _LOW for name, mask in masks.items()}
         for axis, size, blocks, place in zip("xyz", launch.block, launch.grid, places, strict=True):
             self.specials[f"%ntid.{axis}"] = self.zero + _word(size)
             self.specials[f"%nctaid.{axis}"] = self.zero + _word(blocks)
@@ -539,7 +540,8 @@ class _Block:
         found = self.zero.copy()
         for lane in np.flatnonzero(lanes):
             at = int(place[lane])
-            assert at + size <= len(data) and at % size == 0, "outside of memory"
+            assert at + size <= len(data), "outside of memory"
+            assert at % size == 0, "not aligned"
             found[lane] = int.from_bytes(data[at : at + size].tobytes(), "little")
         return found
 
@@ -572,7 +574,8 @@ class _Block:
             for lane in np.flatnonzero(lanes):
                 at = int(place[lane]) + 4 * number
                 few = min(size, 4)
-                assert at + few <= len(data) and at % few == 0, "outside of memory"
+                assert at + few <= len(data), "outside of memory"
+                assert at % few == 0, "not aligned"
                 data[at : at + few] = np.frombuffer(
                     int(value[lane]).to_bytes(8, "little")[:few], np.uint8
                 )

@@ -28,6 +28,7 @@ done
 python3 ../../oracle/integer_programs.py >integers.ptx
 kept integers.ptx 86
 kept integers.ptx 90
+for arch in 75 86 90; do kept specials.ptx "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
 done

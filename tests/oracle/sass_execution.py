@@ -206,13 +206,19 @@ _SKIPPED = frozenset(
 )
 
 
+Watch = Callable[[Instruction, Callable[[Operand], Words], list[Words]], None]
+
 # --- the run --------------------------------------------------------------------------------------
 
 
 class Program:
-    """The instructions of a kernel and its functions, by their addresses."""
+    """The instructions of a kernel and its functions, by their addresses.
+
+    ``watch`` is told of each instruction with terms: how to read its operands, and its results.
+    """
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
+        self.watch: Watch | None = None
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
         rest = [n for n, one in enumerate(items) if n > first and one.is_entry]
@@ -444,6 +450,8 @@ class _Block:
         if terms is not None:
             compiled, sources = terms
             results = compiled.run([self.read(one) for one in sources], self.lanes)
+            if self.program.watch is not None:
+                self.program.watch(instruction, self.read, results)
             for name, value in zip(instruction.writes, results, strict=True):
                 self.write(Register(name), value, lanes)
             return

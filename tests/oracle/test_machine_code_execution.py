@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import integer_programs
 import numpy as np
@@ -27,13 +27,21 @@ from test_machine_code import needs_tools
 
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
+from ptxwcet.flow.values.integers import IntegerType
+from ptxwcet.flow.values.ranges import interval_of
+from ptxwcet.flow.values.transfer import compile_transfer
+from ptxwcet.flow.values.value import Known, Value
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
+from ptxwcet.ir.operands import Operand, Register, SpecialRegister
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.opcodes import ROWS
 from ptxwcet.sass.reading import read_source
 from ptxwcet.support.source import SourceFile
+
+if TYPE_CHECKING:
+    from ptxwcet.flow.values.lane_state import LaneState
 
 SASS = DATA / "sass"
 BY_NAME = {kind.name: kind for kind in KINDS if kind.file.startswith("samples")}
@@ -168,6 +176,66 @@ def test_an_altered_row_is_seen(
         if is_seen:
             return
     pytest.fail(f"nothing that is kept sees {name}")
+
+
+# --- a domain of terms ----------------------------------------------------------------------------
+
+
+class Read:
+    """Registers as the domain of values reads them, all known in each lane."""
+
+    active = np.ones(2 * 32, dtype=bool)
+
+    def __init__(self, read: Callable[[Operand], NDArray[np.uint64]]) -> None:
+        self.read = read
+
+    def register(self, name: str) -> Value:
+        bits = 1 if name.lstrip("U").startswith("P") else 32
+        return Known(canonical_lanes(self.read(Register(name)), bits))
+
+    def special(self, name: str) -> Value:
+        return Known(canonical_lanes(self.read(SpecialRegister(name)), 32))
+
+
+def canonical_lanes(words: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
+    lanes = words.astype(np.int64)
+    return lanes if bits == 1 else ((lanes + (1 << bits - 1)) & ((1 << bits) - 1)) - (1 << bits - 1)
+
+
+@pytest.mark.parametrize("name", ["integers_86", "integers_90"])
+def test_the_domain_of_values_reads_machine_code(name: str) -> None:
+    module, known, unknown = listed(name), set[str](), set[str]()
+
+    def watch(
+        instruction: Instruction,
+        read: Callable[[Operand], NDArray[np.uint64]],
+        results: Sequence[NDArray[np.uint64]],
+    ) -> None:
+        transfer = compile_transfer(instruction, 0, registers)
+        values = transfer(cast("LaneState", Read(read)))
+        for written, value, lanes in zip(instruction.writes, values, results, strict=True):
+            if not isinstance(value, Known):
+                unknown.add(instruction.span.text)
+                continue
+            bits = 1 if registers[written] == "pred" else 32
+            numbers = canonical_lanes(lanes, bits)
+            if value.terms:
+                held = interval_of(value, IntegerType(bits, signed=True), Read.active)
+                assert held.low <= numbers.min() <= numbers.max() <= held.high
+                continue
+            there = Read.active if value.valid is None else value.valid
+            assert (numbers == value.base)[there].all(), instruction.span.text
+            known.add(instruction.span.text)
+
+    for kernel in module.kernels:
+        if kernel.name in ("k72", "k105", "k114"):
+            registers = kernel.registers
+            program = Program(kernel, module)
+            program.watch = watch
+            run_machine_code(program, LAUNCH)
+    # what parameters hold is for the launch to say, and not read from constant banks so far
+    assert [one for one in unknown if "c[" not in one] == []
+    assert len(known) > 140
 
 
 # --- with the tools -------------------------------------------------------------------------------

@@ -283,9 +283,8 @@ def multiplied(given: Given) -> tuple[Term, ...]:
     total = _total([one for one in (product, summand) if one is not const(0, width)], width)
     carried = total.less_than(summand, signed=False)
     for place in range(len(given.predicates)):
-        before, total = total, _with_carry(total, given.predicate(place))
-        carried = carried | total.less_than(before, signed=False)
-    is_exact = is_long and not is_signed
+        total = _with_carry(total, given.predicate(place))
+    is_exact = is_long and not is_signed and not given.predicates
     result = total.part(32, 32) if "HI" in given.words else total
     return result, carried if is_exact else any_bits(1)
 
@@ -342,12 +341,11 @@ def products_added(given: Given) -> tuple[Term, ...]:
 
 
 def narrowed(given: Given) -> tuple[Term, ...]:
-    """I2I: a signed number in the range of a narrower type."""
+    """I2I: a signed number in the range of a narrower type; nothing is known of bits above it."""
     kind = given.order[0]
     given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
-    is_signed = kind[0] == "S"
-    found = saturated(given.word(0), int(kind[1:]), signed=is_signed)
-    return (found.extended(32, signed=is_signed),)
+    width = int(kind[1:])
+    return (any_bits(32 - width).above(saturated(given.word(0), width, signed=kind[0] == "S")),)
 
 
 def narrowed_pair(given: Given) -> tuple[Term, ...]:
@@ -385,7 +383,7 @@ def _extreme(one: Term, other: Term, is_least: Term, *, signed: bool) -> Term:
 
 
 def compared(given: Given) -> tuple[Term, ...]:
-    """ISETP: a comparison, joined with a predicate; the second target has the opposite, joined.
+    """ISETP: a comparison, joined with a predicate; of the second target nothing is known.
 
     ``EX`` compares the high words of what the last predicate says of the low ones.
     """
@@ -393,8 +391,7 @@ def compared(given: Given) -> tuple[Term, ...]:
     outcome = _comparison(one, other, words)
     if "EX" in words:
         outcome = one.equals(other).choose(given.predicate(1), outcome)
-    joined = given.predicate(0)
-    return _joined(outcome, joined, words), _joined(~outcome, joined, words)
+    return _joined(outcome, given.predicate(0), words), any_bits(1)
 
 
 def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
@@ -422,7 +419,7 @@ def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
     raise _UnknownError
 
 
-_TWO = {8: "and", 14: "or", 6: "xor", 12: "first", 10: "second", 3: "not first", 5: "not second"}
+_TWO = {8: "and", 14: "or", 6: "xor", 3: "not first", 5: "not second"}
 """Tables of two numbers with names, where the third one is 0."""
 
 
@@ -447,8 +444,6 @@ def _of_two(table: int, a: Term, b: Term) -> Term | None:
         "and": a & b,
         "or": a | b,
         "xor": a ^ b,
-        "first": a,
-        "second": b,
         "not first": ~a,
         "not second": ~b,
     }.get(name or "")
@@ -470,12 +465,16 @@ def selected(given: Given) -> tuple[Term, ...]:
 
 
 def packed_predicates(given: Given) -> tuple[Term, ...]:
-    """P2R: predicates as the lowest bits, under a mask, in a word."""
-    mask = given.literal(2)
-    predicates = given.values[0]
-    if mask is None or not 0 <= mask < 128 or not isinstance(predicates, Vector):
+    """P2R: predicates as the lowest bits, those under a mask, in a word of zeros.
+
+    That each has the bit of its number is the vendor's word alone: code was only seen to ask
+    whether any is set.
+    """
+    bits, predicates = given.literal(2), given.values[0]
+    if bits is None or not 0 <= bits < 128 or not isinstance(predicates, Vector):
         raise _UnknownError
-    result = given.word(1) & ~mask
+    given.require(given.literal(1) == 0)
+    result = const(0, 32)
     for one in predicates.elements:
         assert isinstance(one, Register)
         bit = given.truth(one).extended(32, signed=False)

@@ -39,6 +39,7 @@ Words = NDArray[np.uint64]
 Lanes = NDArray[np.bool_]
 _GLOBAL = 0x7_1234_0000
 _SHARED_BYTES = 0x1_0000
+OPEN = np.random.default_rng(1)  # bits that terms leave open: others each time
 MOST_STEPS = 200_000
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -134,7 +135,7 @@ class _Compiled:
             elif node.op is Op.SOURCE:
                 value = sources[node.value]
             elif node.op is Op.ANY:
-                raise UncoveredError("bits that the terms leave open")
+                value = _cut(OPEN.integers(1 << 63, size=lanes, dtype=np.uint64), node.width)
             else:
                 given = [values[place] for place in arguments]
                 width = node.args[1 if node.op is Op.ITE else 0].width

@@ -251,8 +251,9 @@ def run_machine_code(
     Raises UncoveredError for an instruction that is not executed here.
     """
     memory, bank, places = _laid_out(program.kernel, launch)
-    for block in range(math.prod(launch.grid)):
-        _Block(program, launch, block, memory, bank, constants).run()
+    with np.errstate(all="ignore"):
+        for block in range(math.prod(launch.grid)):
+            _Block(program, launch, block, memory, bank, constants).run()
     found: list[NDArray[Any] | None] = []
     for argument, place in zip(launch.arguments, places, strict=True):
         if isinstance(argument, np.ndarray):

@@ -186,7 +186,7 @@ def breaks() -> Iterator[list[str]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("text", "other"), breaks())
+@pytest.mark.parametrize(("text", "other"), list(breaks()))
 def test_a_break_of_a_builder_is_seen(
     text: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,7 +233,7 @@ def added(given: Given) -> tuple[Term, ...]:
         carry = given.predicate(place)
         total = _with_carry(total, carry)
         wide = [*wide, carry.extended(33, signed=False)]
-    negated = [one for one in given.values if isinstance(one, Decorated) and one.before == "-"]
+    negated = any(map(_is_negated, given.values))
     given.require(not negated if "X" in given.words else not given.predicates)
     if len(places) > 2 or width == 64:
         return total, any_bits(1), any_bits(1)
@@ -243,9 +243,13 @@ def added(given: Given) -> tuple[Term, ...]:
 def _long(given: Given, place: int, width: int) -> Term:
     """A summand in one bit more, which is set where it carries by itself."""
     operand = given.values[place]
-    if isinstance(operand, Decorated) and operand.before == "-":
+    if isinstance(operand, Decorated) and _is_negated(operand):
         return (~given.read(operand.operand, width)).extended(width + 1, signed=False) + 1
     return given.word(place, width).extended(width + 1, signed=False)
+
+
+def _is_negated(operand: Operand) -> bool:
+    return isinstance(operand, Decorated) and operand.before == "-"
 
 
 def _total(summands: Sequence[Term], width: int) -> Term:
@@ -302,11 +306,12 @@ def scaled(given: Given) -> tuple[Term, ...]:
         high = given.word(2) if len(given.values) == 4 else low.shifted_right(31, signed=True)
         shifted = high.above(low).shifted_left(amount).part(32, 32)
     total = shifted if given.literal(1) == 0 else shifted + other
+    wide = shifted.extended(33, signed=False) + other.extended(33, signed=False)
     for place in range(len(given.predicates)):
         total = _with_carry(total, given.predicate(place))
-    is_exact = not given.words and given.is_plain(0, 1)
-    carried = total.less_than(shifted, signed=False)
-    return total, carried if is_exact else any_bits(1)
+        wide = _with_carry(wide, given.predicate(place))
+    is_exact = not _is_negated(given.values[1]) and ("HI" in given.words or given.is_plain(0))
+    return total, wide.part(32, 1) if is_exact else any_bits(1)
 
 
 def added_simply(given: Given) -> tuple[Term, ...]:
@@ -508,7 +513,8 @@ def shifted(given: Given) -> tuple[Term, ...]:
 
 
 def extended(given: Given) -> tuple[Term, ...]:
-    """SGXT: the lowest bits, so many, as a number."""
+    """SGXT: the lowest bits, so many, as a number. Its constants are misprinted by nvdisasm."""
+    given.require(not any(isinstance(one, Element) for one in given.values))
     wraps, is_signed = "W" in given.words, "U32" not in given.words
     return (length_extended(given.word(0), given.word(1), wraps=wraps, signed=is_signed),)
 

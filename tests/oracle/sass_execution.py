@@ -108,9 +108,10 @@ _OPERATORS: dict[Op, Callable[..., Words]] = {
 
 
 class _Compiled:
-    """The results of a meaning as a list of steps."""
+    """The results of a meaning as a list of steps; ``left_open`` is told of bits that are open."""
 
-    def __init__(self, results: Sequence[Term]) -> None:
+    def __init__(self, results: Sequence[Term], left_open: Callable[[], None]) -> None:
+        self.left_open = left_open
         places: dict[Term, int] = {}
         self.steps: list[Term] = []
         pending = list(reversed(results))
@@ -135,6 +136,7 @@ class _Compiled:
             elif node.op is Op.SOURCE:
                 value = sources[node.value]
             elif node.op is Op.ANY:
+                self.left_open()
                 value = _cut(OPEN.integers(1 << 63, size=lanes, dtype=np.uint64), node.width)
             else:
                 given = [values[place] for place in arguments]
@@ -220,6 +222,7 @@ class Program:
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self.watch: Watch | None = None
+        self.has_open_bits = False
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
         rest = [n for n, one in enumerate(items) if n > first and one.is_entry]
@@ -239,8 +242,16 @@ class Program:
                 self.at[address] = instruction
                 self.labels[address] = labels
                 found = meaning_of(instruction, one.registers)
-                terms = None if found is None else (_Compiled(found.results), found.sources)
+                terms = (
+                    None
+                    if found is None
+                    else (_Compiled(found.results, self.left_open), found.sources)
+                )
                 self.compiled[address] = terms
+
+    def left_open(self) -> None:
+        """Bits were used that the terms leave open: other ones each time."""
+        self.has_open_bits = True
 
 
 def run_machine_code(

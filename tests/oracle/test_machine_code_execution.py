@@ -159,6 +159,7 @@ def first_with(name: str) -> Iterator[tuple[str, Kernel]]:
                 yield listing, kernel
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.opcode.meaning])
 def test_an_altered_row_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # zeros that the sample loads are of floating point: one bit is less than is compared

@@ -98,16 +98,21 @@ def _logic_of_three(s: Sources) -> tuple[Term, ...] | None:
     table = s.literal(3)
     if table is None:
         return None
-    a, b, c = s[0], s[1], s[2]
-    result = const(0, 32)
-    for minterm in range(8):
-        if table >> minterm & 1:
-            x, y, z = (one if minterm & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
-            result = result | (x & y & z)
+    result = looked_up(table, s[0], s[1], s[2])
     if not s.words:
         return (result,)
     outcome, predicate = ~result.equals(0), s.read(4, 1)
     return result, outcome & predicate if "and" in s.words else outcome | predicate
+
+
+def looked_up(table: int, a: Term, b: Term, c: Term) -> Term:
+    """Of each three bits what a table of eight says: its bit 7 is of three ones."""
+    result = const(0, a.width)
+    for minterm in range(8):
+        if table >> minterm & 1:
+            x, y, z = (one if minterm & bit else ~one for one, bit in ((a, 4), (b, 2), (c, 1)))
+            result = result | (x & y & z)
+    return result
 
 
 def _funnel(s: Sources) -> tuple[Term, ...]:
@@ -146,28 +151,39 @@ def _inserted(s: Sources) -> tuple[Term, ...]:
 
 
 def _found(s: Sources) -> tuple[Term, ...]:
-    value = s[0]
-    if s.kind.is_signed:
+    return (first_found(s[0], signed=s.kind.is_signed, is_distance="shiftamt" in s.words),)
+
+
+def first_found(value: Term, *, signed: bool, is_distance: bool) -> Term:
+    """The highest bit that is no sign, or its distance from the top; -1 if there is none."""
+    if signed:
         value = value.less_than(0, signed=True).choose(~value, value)
-    zeros = term(Op.CLZ, s.width, (value,)).resized(32, signed=False)
-    if "shiftamt" in s.words:
-        return (value.equals(0).choose(const(-1, 32), zeros),)
-    return (const(s.width - 1, 32) - zeros,)
+    zeros = term(Op.CLZ, value.width, (value,)).resized(32, signed=False)
+    if is_distance:
+        return value.equals(0).choose(const(-1, 32), zeros)
+    return const(value.width - 1, 32) - zeros
 
 
 def _mask_of(s: Sources) -> tuple[Term, ...]:
-    start, length = s[0], s[1]
-    if "wrap" in s.words:
+    return (mask_of(s[0], s[1], wraps="wrap" in s.words),)
+
+
+def mask_of(start: Term, length: Term, *, wraps: bool) -> Term:
+    """So many ones from a bit on."""
+    if wraps:
         start, length = start & 31, length & 31
-    return (_lowest(length, 32).shifted_left(start),)
+    return _lowest(length, 32).shifted_left(start)
 
 
 def _extension(s: Sources) -> tuple[Term, ...]:
-    value, bits = s[0], s[1]
-    bits = bits & 31 if "wrap" in s.words else least(bits, const(32, 32), signed=False)
+    return (length_extended(s[0], s[1], wraps="wrap" in s.words, signed=s.kind.is_signed),)
+
+
+def length_extended(value: Term, bits: Term, *, wraps: bool, signed: bool) -> Term:
+    """The number in the lowest bits of a word, so many of them."""
+    bits = bits & 31 if wraps else least(bits, const(32, 32), signed=False)
     unused = const(32, 32) - bits
-    top = value.shifted_left(unused)
-    return (top.shifted_right(unused, signed=s.kind.is_signed),)
+    return value.shifted_left(unused).shifted_right(unused, signed=signed)
 
 
 _PICKED: Mapping[str, tuple[str, ...]] = {
@@ -183,13 +199,21 @@ _PICKED: Mapping[str, tuple[str, ...]] = {
 
 def _permuted(s: Sources) -> tuple[Term, ...]:
     pair, selector = s[1].above(s[0]), s[2]
-    if s.words:
-        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[s.words[0]]]
+    return (permuted(pair, selector, s.words[0] if s.words else ""),)
+
+
+def permuted(pair: Term, selector: Term, mode: str = "") -> Term:
+    """A byte of two words for each of the four lowest nibbles of a selector, or its sign.
+
+    With a ``mode`` the selector picks one of its four arrangements of bytes.
+    """
+    if mode:
+        arrangements = [_bytes(pair, pattern) for pattern in _PICKED[mode]]
         choice = selector & 3
         result = arrangements[3]
         for number in (2, 1, 0):
             result = choice.equals(number).choose(arrangements[number], result)
-        return (result,)
+        return result
     result = const(0, 32)
     for place in range(4):
         nibble = selector.part(4 * place, 4)
@@ -198,7 +222,7 @@ def _permuted(s: Sources) -> tuple[Term, ...]:
         copied = picked.shifted_right(7, signed=True)
         picked = nibble.part(3, 1).choose(copied, picked)
         result = result | picked.extended(32, signed=False).shifted_left(8 * place)
-    return (result,)
+    return result
 
 
 def _bytes(pair: Term, pattern: str) -> Term:

@@ -9,11 +9,13 @@ what follows are modifiers, in any order, as ptxas has it. The rows stand in a f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.ir.operands import Operand
 from ptxwcet.ir.permitted import Form, operand_counts
+from ptxwcet.ir.terms import Meaning
 from ptxwcet.ir.words import count_types, state_space, type_kind
 from ptxwcet.support.records import dataclass
 
@@ -41,6 +43,10 @@ class BySpace:
 ClassRule = OpClass | ByType | BySpace
 
 
+WholeMeaning = Callable[[tuple[str, ...], tuple[Operand, ...]], Meaning | None]
+"""What an instruction with these modifiers and operands computes, None if that is not known."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Opcode:
     """A row: the name, how to class it, and effects.
@@ -53,7 +59,7 @@ class Opcode:
     whole result. ``accesses``: it accesses memory, as one whose class says where always does.
     ``least``: the architecture that it needs (``targets.py``), and ``needs`` those that it needs
     with some modifiers. ``unjudged``: a word whose forms are taken as written, where there are no
-    more types than that.
+    more types than that. ``meaning``: what it computes, of opcodes that are none of PTX.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Opcode:
     needs: Mapping[str, int] = field(default_factory=dict)
     unjudged: tuple[str, int] | None = None
     forms: tuple[Form, ...] = ()
+    meaning: WholeMeaning | None = None
 
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
         """The timing class for these modifiers. Cost: linear in their number."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ptxwcet.ir.instruction_set import ROWS
 from ptxwcet.ir.kernel import CARRY, Instruction
 from ptxwcet.ir.meanings import Place, Sources
+from ptxwcet.ir.opcodes import WholeMeaning
 from ptxwcet.ir.operands import (
     Immediate,
     Negated,
@@ -33,23 +34,10 @@ from ptxwcet.ir.operands import (
     WholeVector,
 )
 from ptxwcet.ir.operation import Operation, operation_of
+from ptxwcet.ir.terms import Meaning as Meaning
 from ptxwcet.ir.terms import Term
-from ptxwcet.support.records import dataclass
 
 _CARRY = Register(CARRY)
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What an instruction leaves in the registers that it writes, guard apart.
-
-    ``results`` has a term for each register of ``instruction.writes``, as wide as the register;
-    source number n of a term is ``sources[n]``: a register, a special register or the address of a
-    variable.
-    """
-
-    results: tuple[Term, ...]
-    sources: tuple[Operand, ...]
 
 
 def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meaning | None:
@@ -58,6 +46,9 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     ``registers``: the types of the kernel's registers. Cost: constant, once for each combination of
     mnemonic, operand kinds and literals.
     """
+    opcode = instruction.opcode
+    if opcode is not None and opcode.meaning is not None:
+        return _whole(instruction, opcode.meaning)
     operation = operation_of(instruction.form)
     table_row = ROWS.get(operation.name)
     operands = instruction.operands
@@ -95,7 +86,16 @@ def meaning_of(instruction: Instruction, registers: Mapping[str, str]) -> Meanin
     return Meaning(whole, plain)
 
 
-def _names(instruction: Instruction, sources: list[Operand]) -> set[str]:
+def _whole(instruction: Instruction, meaning: WholeMeaning) -> Meaning | None:
+    """What another table says, if that is of all that is read and written."""
+    found = meaning(instruction.modifiers, instruction.operands)
+    if found is None or len(found.results) != len(instruction.writes):
+        return None
+    is_whole = _names(instruction, found.sources).issuperset(instruction.reads)
+    return found if is_whole else None
+
+
+def _names(instruction: Instruction, sources: Sequence[Operand]) -> set[str]:
     """The registers that its sources and its guard name; what else it reads has no term."""
     leaves = [one.operand if isinstance(one, Negated) else one for one in sources]
     names = {one.name for one in leaves if isinstance(one, Register)}

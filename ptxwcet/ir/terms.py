@@ -17,9 +17,10 @@ from enum import Enum
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from ptxwcet.ir.operands import Operand
 from ptxwcet.support.records import dataclass
 
-Meaning = TypeVar("Meaning")
+Interpreted = TypeVar("Interpreted")
 
 
 class Op(Enum):
@@ -158,6 +159,19 @@ class Term:
         return high | low.extended(width, signed=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an instruction leaves in the registers that it writes, guard apart.
+
+    ``results`` has a term for each register of ``instruction.writes``, as wide as the register;
+    source number n of a term is ``sources[n]``: a register, a special register, the address of a
+    variable, or a word of a constant bank of machine code.
+    """
+
+    results: tuple[Term, ...]
+    sources: tuple[Operand, ...]
+
+
 _TERMS: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
 
 
@@ -256,9 +270,9 @@ _NUMBERS: dict[Op, Callable[..., int]] = {
 
 def fold(
     root: Term,
-    meaning: Callable[[Term, list[Meaning]], Meaning],
-    memo: dict[Term, Meaning] | None = None,
-) -> Meaning:
+    meaning: Callable[[Term, list[Interpreted]], Interpreted],
+    memo: dict[Term, Interpreted] | None = None,
+) -> Interpreted:
     """The meaning of a term from those of its arguments. Cost: once for each distinct term.
 
     ``memo``: meanings from other folds, which are taken from there, and added.

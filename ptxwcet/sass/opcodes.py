@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.sass.meanings import meaning_of_opcode
 
 
 class Pipe(Enum):
@@ -66,7 +67,8 @@ class Rows(dict[str, Row]):
     ) -> None:
         """A row for each of these names."""
         for name in names.split():
-            opcode = Opcode(name, op_class, control, operands=(0, 16))
+            meaning = meaning_of_opcode(name)
+            opcode = Opcode(name, op_class, control, operands=(0, 16), meaning=meaning)
             self[name] = Row(opcode, pipe, writes, frozenset(modifiers.split()))
 
 
@@ -100,12 +102,12 @@ def _add_integers(rows: Rows) -> None:
     rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
     rows.add("VIADD", OpClass.INT_ADD, fma)
     rows.add("IABS", OpClass.SIGN, alu)
-    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
+    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU S16x2 U16x2")
     rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
     rows.add("IMAD", OpClass.INT_MAD, fma, modifiers="MOV IADD SHL WIDE HI X U32")
     rows.add("IDP", OpClass.INT_DOT, fma, one, "4A 2A LO HI S8 U8 S16 U16")
     rows.add("LEA", OpClass.INT_ADD, alu, modifiers="HI X SX32")
-    rows.add("LOP3", OpClass.LOGIC, alu, modifiers="LUT")
+    rows.add("LOP3", OpClass.LOGIC, alu, modifiers="LUT PAND")
     rows.add("SHF", OpClass.SHIFT, alu, modifiers="L R W HI U32 S32 U64 S64")
     rows.add("BMSK", OpClass.BITFIELD, alu, modifiers="W C")
     rows.add("SGXT", OpClass.BITFIELD, alu, modifiers="U32 W")

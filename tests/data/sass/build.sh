@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles what lies here with nvcc and ptxas, and lists it with nvdisasm (on the PATH). Run it after
-# changing control.cu. nvcc writes the folder of the source: only the file name is kept.
+# changing control.cu or the random programs of tests/oracle/integer_programs.py. nvcc writes the folder of the source: only the file name is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -15,6 +15,21 @@ done
 for file in *.cubin; do
   python3 -c 'import sys; from ptxwcet.sass.reading import read_source; print(end=read_source(sys.argv[1]).text)' "$file" >"${file%.cubin}.sass"
 done
+# what is only executed (tests/oracle/test_machine_code_execution.py) is kept as listings alone
+kept() { # file of PTX, architecture
+  ptxas -arch "sm_$2" "$1" -o "$work/kept.cubin"
+  python3 -c 'import sys; from ptxwcet.sass.reading import read_source; print(end=read_source(sys.argv[1]).text)' "$work/kept.cubin" >"$(basename "${1%_"$2".ptx}" .ptx)_$2.sass"
+}
+for pair in vector_add:90 mandelbrot:86 saxpy:80; do
+  name=${pair%:*}
+  sed -E 's/^\.target sm_86/.target sm_80/' "../../../samples/$name.ptx" >"$work/$name.ptx"
+  kept "$work/$name.ptx" "${pair#*:}"
+done
+for arch in 86 90; do
+  python3 ../../oracle/integer_programs.py "$arch" >"integers_$arch.ptx"
+  kept "integers_$arch.ptx" "$arch"
+done
+for arch in 75 86 90; do kept specials.ptx "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
 done

@@ -1,0 +1,646 @@
+"""What machine code computes: the terms of its integer opcodes, in the language of PTX's rows.
+
+A builder makes of an instruction's operands a term for each of its targets. What a builder does not
+know, a modifier, an operand, a number of registers, has no term: nobody knows more of the result
+than that it depends on what is read. The words of constant bank 0 that hold the launch are the
+special registers of PTX; those of parameters are sources of their own (``c[0x0][0x160]``).
+
+Registers of the uniform datapath are those of a whole warp: a term says what is written there, and
+that lanes which do not execute the instruction see it, too, is for its reader to know.
+
+Each builder is compared with execution of the PTX that its instructions were made of
+(``tests/oracle/test_machine_code_execution.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+
+from ptxwcet.ir.bits import (
+    first_found,
+    length_extended,
+    looked_up,
+    mask_of,
+    permuted,
+)
+from ptxwcet.ir.meanings import least, saturated
+from ptxwcet.ir.opcodes import WholeMeaning
+from ptxwcet.ir.operands import (
+    Address,
+    Decorated,
+    Element,
+    Immediate,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    SpecialRegister,
+    SymbolRef,
+    Vector,
+)
+from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
+
+_LARGEST_HALF = 65504.0
+_BANK = "c[0x0]"
+_LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
+"""The first words of constant bank 0."""
+
+SPECIAL_REGISTERS = {
+    **{f"SR_TID.{axis}": f"%tid.{axis.lower()}" for axis in "XYZ"},
+    **{f"SR_CTAID.{axis}": f"%ctaid.{axis.lower()}" for axis in "XYZ"},
+    "SR_LANEID": "%laneid",
+    **{f"SR_{word}MASK": f"%lanemask_{word.lower()}" for word in ("EQ", "LE", "LT", "GE", "GT")},
+}
+"""Those that are registers of PTX under another name."""
+
+
+class _UnknownError(Exception):
+    """There is no term."""
+
+
+class Given:
+    """The operands of an instruction as a builder reads them.
+
+    ``targets`` is how many there are, those that throw results away included; ``predicates`` what
+    is read behind all other sources.
+    """
+
+    def __init__(self, words: Sequence[str], operands: Sequence[Operand], count: int) -> None:
+        self.order = tuple(words)
+        self.words = frozenset(words)
+        rest = list(operands)
+        self.predicates: list[Operand] = []
+        while rest and _is_read_predicate(rest[-1]):
+            self.predicates.insert(0, rest.pop())
+        if len(rest) < count:
+            raise _UnknownError
+        self.written = rest[: len(rest) - count]
+        self.values = rest[len(rest) - count :]
+        self.sources: list[Operand] = []
+
+    @property
+    def targets(self) -> int:
+        """How many operands are written."""
+        return len(self.written)
+
+    def source(self, operand: Operand, width: int) -> Term:
+        """A register, or a word of the launch."""
+        if operand not in self.sources:
+            self.sources.append(operand)
+        return source(self.sources.index(operand), width)
+
+    def word(self, place: int, width: int = 32) -> Term:
+        """A source of 32 or 64 bits."""
+        return self.read(self.values[place], width)
+
+    def read(self, operand: Operand, width: int = 32) -> Term:
+        """See :meth:`word`."""
+        match operand:
+            case Immediate(value) if isinstance(value, int) and (width == 32 or value == 0):
+                return const(value, width)
+            case Register(name) if width == 32 and not _is_predicate(name):
+                return self.source(operand, 32)
+            case Vector((low, high)) if width == 64:
+                return self.read(high).above(self.read(low))
+            case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+                places = range(int(base) + offset, int(base) + offset + width // 8, 4)
+                words = [self.constant(place) for place in places]
+                return words[0] if width == 32 else words[1].above(words[0])
+            case Decorated(inner, "-", ""):
+                return -self.read(inner, width)
+            case Decorated(inner, "~", ""):
+                return ~self.read(inner, width)
+        raise _UnknownError
+
+    def constant(self, place: int) -> Term:
+        """A word of constant bank 0."""
+        if place % 4 or place < 0:
+            raise _UnknownError
+        if place // 4 < len(_LAUNCH):
+            return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
+        return self.source(Element(SymbolRef(_BANK), Address(Immediate(place, hex(place)))), 32)
+
+    def require(self, is_known: bool) -> None:
+        """Refuses what is not known."""
+        if not is_known:
+            raise _UnknownError
+
+    def is_plain(self, *places: int) -> bool:
+        """Whether nothing stands before or after these sources."""
+        return not any(isinstance(self.values[place], Decorated) for place in places)
+
+    def literal(self, place: int) -> int | None:
+        """The number of a literal source."""
+        operand = self.values[place]
+        is_number = isinstance(operand, Immediate) and isinstance(operand.value, int)
+        return int(operand.value) if isinstance(operand, Immediate) and is_number else None
+
+    def predicate(self, place: int) -> Term:
+        """A predicate that is read behind the other sources."""
+        if place >= len(self.predicates):
+            raise _UnknownError
+        return self.truth(self.predicates[place])
+
+    def truth(self, operand: Operand) -> Term:
+        """A predicate."""
+        match operand:
+            case Immediate(value):
+                return const(int(value != 0), 1)
+            case Register(name) if _is_predicate(name):
+                return self.source(operand, 1)
+            case Negated(Register() as inner):
+                return ~self.source(inner, 1)
+            case Decorated(Register() | Element() as inner, "", ".SIGN"):
+                return self.read(inner).part(31, 1)
+        raise _UnknownError
+
+
+Builder = Callable[[Given], "tuple[Term, ...]"]
+"""A term for each target, in their order."""
+
+
+def meaning_of_opcode(name: str) -> WholeMeaning | None:
+    """What an opcode computes, None if that is not known."""
+    builder = _BUILDERS.get(name)
+    if builder is None:
+        return None
+    build, sources = builder
+
+    def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
+        more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
+        try:
+            given = Given(modifiers, operands, sources + more)
+            found = build(given)
+            if len(found) < given.targets:
+                return None
+            parts = [
+                one
+                for target, result in zip(given.written, found, strict=False)
+                for one in _kept(target, result)
+            ]
+        except _UnknownError:
+            return None
+        return Meaning(tuple(parts), tuple(given.sources))
+
+    return meaning
+
+
+def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
+    """The term of each register of a target."""
+    match target:
+        case Sink():
+            return ()
+        case Register(name):
+            if result.width == (1 if _is_predicate(name) else 32):
+                return (result,)
+        case Vector(elements):
+            places = range(0, result.width, 32)
+            if len(places) == len(elements) and all(isinstance(e, Register) for e in elements):
+                return tuple(result.part(low, 32) for low in places)
+    raise _UnknownError
+
+
+def _is_predicate(name: str) -> bool:
+    return name.lstrip("U").startswith("P")
+
+
+def _is_read_predicate(operand: Operand) -> bool:
+    match operand:
+        case Negated():
+            return True
+        case Register(name):
+            return _is_predicate(name)
+        case Immediate(_, text):
+            return text.endswith("PT")
+    return False
+
+
+# --- sums and products ----------------------------------------------------------------------------
+
+
+def added(given: Given) -> tuple[Term, ...]:
+    """IADD3: a sum, and whether it carries; a number that is taken away is its complement and 1.
+
+    Of three numbers there are two carries; which is which is not known.
+    """
+    width = 64 if "64" in given.words else 32
+    places = [n for n in range(3) if given.literal(n) != 0]
+    total = _total([given.word(n, width) for n in places], width)
+    wide = [_long(given, n, width) for n in places] if width == 32 else []
+    for place in range(len(given.predicates)):
+        carry = given.predicate(place)
+        total = _with_carry(total, carry)
+        wide = [*wide, carry.extended(33, signed=False)]
+    negated = any(map(_is_negated, given.values))
+    given.require(not negated if "X" in given.words else not given.predicates)
+    if len(places) > 2 or width == 64:
+        return total, any_bits(1), any_bits(1)
+    return total, _total(wide, 33).part(32, 1), const(0, 1)
+
+
+def _long(given: Given, place: int, width: int) -> Term:
+    """A summand in one bit more, which is set where it carries by itself."""
+    operand = given.values[place]
+    if isinstance(operand, Decorated) and _is_negated(operand):
+        return (~given.read(operand.operand, width)).extended(width + 1, signed=False) + 1
+    return given.word(place, width).extended(width + 1, signed=False)
+
+
+def _is_negated(operand: Operand) -> bool:
+    return isinstance(operand, Decorated) and operand.before == "-"
+
+
+def _total(summands: Sequence[Term], width: int) -> Term:
+    """Their sum."""
+    if not summands:
+        return const(0, width)
+    total = summands[0]
+    for one in summands[1:]:
+        total = total + one
+    return total
+
+
+def _with_carry(total: Term, carry: Term) -> Term:
+    if carry.op is Op.CONST and carry.value == 0:
+        return total
+    return total + carry.extended(total.width, signed=False)
+
+
+def multiplied(given: Given) -> tuple[Term, ...]:
+    """IMAD in its forms: the low or the high half, or all of a product, and a number added."""
+    is_long = bool(given.words & {"WIDE", "HI"})
+    width = 64 if is_long else 32
+    is_signed = is_long and "U32" not in given.words
+    factors = [given.word(n).extended(width, signed=is_signed) for n in (0, 1)]
+    literals = [given.literal(n) for n in (0, 1)]
+    given.require(not is_long or given.is_plain(0, 1, 2))
+    given.require("X" in given.words or not given.predicates)
+    summand = given.word(2, width)
+    if 0 in literals:
+        product = const(0, width)
+    elif 1 in literals:
+        product = factors[literals.index(1) ^ 1]
+    else:
+        product = factors[0] * factors[1]
+    total = _total([one for one in (product, summand) if one is not const(0, width)], width)
+    carried = total.less_than(summand, signed=False)
+    for place in range(len(given.predicates)):
+        total = _with_carry(total, given.predicate(place))
+    is_exact = is_long and not is_signed and not given.predicates
+    result = total.part(32, 32) if "HI" in given.words else total
+    return result, carried if is_exact else any_bits(1)
+
+
+def scaled(given: Given) -> tuple[Term, ...]:
+    """LEA: a number shifted left, and another one added; of 64 bits the high half."""
+    amount = given.literal(len(given.values) - 1)
+    if amount is None or not 0 <= amount < 32:
+        raise _UnknownError
+    low, other = given.word(0), given.word(1)
+    shifted = low.shifted_left(amount)
+    given.require("X" in given.words or not given.predicates)
+    if "HI" in given.words:
+        given.require(given.is_plain(0, 2))
+        high = given.word(2) if len(given.values) == 4 else low.shifted_right(31, signed=True)
+        shifted = high.above(low).shifted_left(amount).part(32, 32)
+    total = shifted if given.literal(1) == 0 else shifted + other
+    wide = shifted.extended(33, signed=False) + other.extended(33, signed=False)
+    for place in range(len(given.predicates)):
+        total = _with_carry(total, given.predicate(place))
+        wide = _with_carry(wide, given.predicate(place))
+    is_exact = not _is_negated(given.values[1]) and ("HI" in given.words or given.is_plain(0))
+    return total, wide.part(32, 1) if is_exact else any_bits(1)
+
+
+def added_simply(given: Given) -> tuple[Term, ...]:
+    """VIADD."""
+    return (given.word(0) + given.word(1),)
+
+
+def absolute(given: Given) -> tuple[Term, ...]:
+    """IABS."""
+    value = given.word(0)
+    return (value.less_than(0, signed=True).choose(-value, value),)
+
+
+def difference(given: Given) -> tuple[Term, ...]:
+    """VABSDIFF: how far two numbers are apart, and a number added."""
+    one, other, is_signed = given.word(0), given.word(1), "U32" not in given.words
+    apart = one.less_than(other, signed=is_signed).choose(other - one, one - other)
+    return (apart if given.literal(2) == 0 else apart + given.word(2),)
+
+
+def products_added(given: Given) -> tuple[Term, ...]:
+    """IDP: the products of four bytes, or of two halves with the low or high two bytes, added."""
+    first, second = (one for one in given.order if one[0] in "US")
+    one, other, total = given.word(0), given.word(1), given.word(2)
+    width = int(first[1:])
+    begin = 16 if "HI" in given.words else 0
+    for n in range(32 // width):
+        a = one.part(width * n, width).extended(32, signed=first[0] == "S")
+        b = other.part(begin + 8 * n, 8).extended(32, signed=second[0] == "S")
+        total = total + a * b
+    return (total,)
+
+
+def narrowed(given: Given) -> tuple[Term, ...]:
+    """I2I: a signed number in the range of a narrower type; nothing is known of bits above it."""
+    kind = given.order[0]
+    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
+    width = int(kind[1:])
+    return (any_bits(32 - width).above(saturated(given.word(0), width, signed=kind[0] == "S")),)
+
+
+def narrowed_pair(given: Given) -> tuple[Term, ...]:
+    """I2IP: two such numbers side by side, the second one lower, in front of them a third word."""
+    kind = given.order[0]
+    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
+    width = int(kind[1:])
+    one, other = (
+        saturated(given.word(n), width, signed=kind[0] == "S").extended(32, signed=False)
+        for n in (0, 1)
+    )
+    pair = one.shifted_left(width) | other
+    return (pair | given.word(2).shifted_left(2 * width),)
+
+
+def extreme(given: Given) -> tuple[Term, ...]:
+    """IMNMX: the smaller number if the predicate holds, else the larger one."""
+    given.require("RELU" not in given.words)
+    one, other, is_least = given.word(0), given.word(1), given.predicate(0)
+    is_signed = not given.words & {"U32", "U16x2"}
+    width = 16 if given.words & {"S16x2", "U16x2"} else 32
+    parts = [
+        _extreme(one.part(low, width), other.part(low, width), is_least, signed=is_signed)
+        for low in range(0, 32, width)
+    ]
+    return (parts[0] if width == 32 else parts[1].above(parts[0]),)
+
+
+def _extreme(one: Term, other: Term, is_least: Term, *, signed: bool) -> Term:
+    larger = one.less_than(other, signed=signed).choose(other, one)
+    return is_least.choose(least(one, other, signed=signed), larger)
+
+
+# --- comparisons and logic ------------------------------------------------------------------------
+
+
+def compared(given: Given) -> tuple[Term, ...]:
+    """ISETP: a comparison, joined with a predicate; of the second target nothing is known.
+
+    ``EX`` compares the high words of what the last predicate says of the low ones.
+    """
+    one, other, words = given.word(0), given.word(1), given.words
+    outcome = _comparison(one, other, words)
+    if "EX" in words:
+        outcome = one.equals(other).choose(given.predicate(1), outcome)
+    return _joined(outcome, given.predicate(0), words), any_bits(1)
+
+
+def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
+    is_signed = "U32" not in words
+    less, more = one.less_than(other, signed=is_signed), other.less_than(one, signed=is_signed)
+    equal = one.equals(other)
+    outcomes = {"EQ": equal, "NE": ~equal, "LT": less, "GE": ~less, "GT": more, "LE": ~more}
+    for name, outcome in outcomes.items():
+        if name in words:
+            return outcome
+    raise _UnknownError
+
+
+def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
+    """An outcome with a predicate; what changes nothing is left out."""
+    neutral = const(int("AND" in words), 1)
+    if other is neutral:
+        return outcome
+    if "AND" in words:
+        return outcome & other
+    if "OR" in words:
+        return outcome | other
+    if "XOR" in words:
+        return outcome ^ other
+    raise _UnknownError
+
+
+_TWO = {8: "and", 14: "or", 6: "xor", 3: "not first", 5: "not second"}
+"""Tables of two numbers with names, where the third one is 0."""
+
+
+def logic(given: Given) -> tuple[Term, ...]:
+    """LOP3: a table of three numbers, and whether the result is not 0 or a predicate holds."""
+    table = given.literal(3)
+    if table is None:
+        raise _UnknownError
+    a, b, c = (given.word(n) for n in range(3))
+    result = _of_two(table, a, b) if given.literal(2) == 0 else None
+    result = looked_up(table, a, b, c) if result is None else result
+    joined = given.predicate(0)
+    if given.targets == 1:
+        return (result,)
+    how = frozenset(("AND" if "PAND" in given.words else "OR",))
+    return _joined(~result.equals(0), joined, how), result
+
+
+def _of_two(table: int, a: Term, b: Term) -> Term | None:
+    name = _TWO.get(sum((table >> 2 * n & 1) << n for n in range(4)))
+    return {
+        "and": a & b,
+        "or": a | b,
+        "xor": a ^ b,
+        "not first": ~a,
+        "not second": ~b,
+    }.get(name or "")
+
+
+def logic_of_predicates(given: Given) -> tuple[Term, ...]:
+    """PLOP3: two tables of three predicates."""
+    given.require(len(given.written) == 5)
+    *targets, a, b, c = given.written  # predicates stand before the tables
+    tables = [given.literal(n) for n in (0, 1)]
+    given.written = targets
+    inputs = [given.truth(one) for one in (a, b, c)]
+    return tuple(looked_up(one, *inputs) for one in tables if one is not None)
+
+
+def selected(given: Given) -> tuple[Term, ...]:
+    """SEL: the first number if the predicate holds, else the second one."""
+    return (given.predicate(0).choose(given.word(0), given.word(1)),)
+
+
+def packed_predicates(given: Given) -> tuple[Term, ...]:
+    """P2R: predicates as the lowest bits, those under a mask, in a word of zeros.
+
+    That each has the bit of its number is the vendor's word alone: code was only seen to ask
+    whether any is set.
+    """
+    bits, predicates = given.literal(2), given.values[0]
+    if bits is None or not 0 <= bits < 128 or not isinstance(predicates, Vector):
+        raise _UnknownError
+    given.require(given.literal(1) == 0)
+    result = const(0, 32)
+    for one in predicates.elements:
+        assert isinstance(one, Register)
+        bit = given.truth(one).extended(32, signed=False)
+        result = result | bit.shifted_left(int(one.name[1:]))
+    return (result,)
+
+
+# --- bits -----------------------------------------------------------------------------------------
+
+
+def shifted(given: Given) -> tuple[Term, ...]:
+    """SHF: a word of two, the second one in front, shifted together.
+
+    ``W`` counts modulo the width of the type; else all that is more is the width.
+    """
+    width = 64 if given.words & {"U64", "S64"} else 32
+    low, amount, high = (given.word(n) for n in range(3))
+    if "W" in given.words:
+        amount = amount & (width - 1)
+    else:
+        amount = least(amount, const(width, 32), signed=False)
+    is_signed, upper = bool(given.words & {"S32", "S64"}), "HI" in given.words
+    if "L" in given.words and not upper:
+        return (low.shifted_left(amount),)
+    if "R" in given.words and upper:
+        return (high.shifted_right(amount, signed=is_signed),)
+    pair = high.above(low)
+    if "L" in given.words:
+        return (pair.shifted_left(amount).part(32, 32),)
+    return (pair.shifted_right(amount, signed=is_signed).part(0, 32),)
+
+
+def extended(given: Given) -> tuple[Term, ...]:
+    """SGXT: the lowest bits, so many, as a number. Its constants are misprinted by nvdisasm."""
+    given.require(not any(isinstance(one, Element) for one in given.values))
+    wraps, is_signed = "W" in given.words, "U32" not in given.words
+    return (length_extended(given.word(0), given.word(1), wraps=wraps, signed=is_signed),)
+
+
+def mask(given: Given) -> tuple[Term, ...]:
+    """BMSK: so many ones from a bit on."""
+    given.require("C" not in given.words)
+    return (mask_of(given.word(0), given.word(1), wraps="W" in given.words),)
+
+
+def bytes_picked(given: Given) -> tuple[Term, ...]:
+    """PRMT: bytes of two words, picked by the number in the middle."""
+    mode = "".join(given.words).lower()
+    return (permuted(given.word(2).above(given.word(0)), given.word(1), mode),)
+
+
+def ones(given: Given) -> tuple[Term, ...]:
+    """POPC."""
+    return (term(Op.POPC, 32, (given.word(0),)),)
+
+
+def reversed_bits(given: Given) -> tuple[Term, ...]:
+    """BREV."""
+    return (term(Op.BREV, 32, (given.word(0),)),)
+
+
+def first_bit(given: Given) -> tuple[Term, ...]:
+    """FLO: the highest bit that is set, or how far it is from the top; -1 if there is none."""
+    is_signed = "U32" not in given.words
+    return (first_found(given.word(0), signed=is_signed, is_distance="SH" in given.words),)
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+
+def moved(given: Given) -> tuple[Term, ...]:
+    """MOV."""
+    return (given.word(0),)
+
+
+def constant_loaded(given: Given) -> tuple[Term, ...]:
+    """LDC, of a place that is a literal."""
+    match given.values[0]:
+        case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+            place = int(base) + offset
+        case _:
+            raise _UnknownError
+    given.require(given.words <= {"64", "U8", "S8", "U16", "S16"})
+    for word in given.words - {"64"}:
+        width = int(word[1:])
+        given.require(place % (width // 8) == 0)
+        few = given.constant(place & ~3).part(8 * (place % 4), width)
+        return (few.extended(32, signed=word[0] == "S"),)
+    return (given.word(0, 64 if "64" in given.words else 32),)
+
+
+def special(given: Given) -> tuple[Term, ...]:
+    """S2R."""
+    match given.values[0]:
+        case SpecialRegister(name) if name in SPECIAL_REGISTERS:
+            return (given.source(SpecialRegister(SPECIAL_REGISTERS[name]), 32),)
+    raise _UnknownError
+
+
+def special_of_block(given: Given) -> tuple[Term, ...]:
+    """S2UR, of what all lanes of a warp have alike."""
+    match given.values[0]:
+        case SpecialRegister(name) if name.startswith("SR_CTAID."):
+            return special(given)
+    raise _UnknownError
+
+
+def zero(given: Given) -> tuple[Term, ...]:
+    """CS2R of nothing."""
+    given.require(given.values == [SpecialRegister("SRZ")])
+    return (const(0, 32 if "32" in given.words else 64),)
+
+
+def halves_moved(given: Given) -> tuple[Term, ...]:
+    """HFMA2 of zeros and literals, which the compiler moves constants by."""
+    given.require(given.words <= {"MMA"})
+    match given.values:
+        case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
+            high, low = map(_half, literals)
+            return (const(high << 16 | low, 32),)
+    raise _UnknownError
+
+
+def _half(operand: Operand) -> int:
+    """The bits of a literal of half precision."""
+    match operand:
+        case Immediate(float(value)) if not math.isnan(value) and abs(value) <= _LARGEST_HALF:
+            return int.from_bytes(struct.pack("<e", value), "little")
+    raise _UnknownError
+
+
+_TABLE: dict[str, tuple[Builder, int]] = {
+    "IADD3 UIADD3": (added, 3),
+    "VIADD": (added_simply, 2),
+    "IABS": (absolute, 1),
+    "IMNMX VIMNMX": (extreme, 2),
+    "IMAD UIMAD": (multiplied, 3),
+    "IDP": (products_added, 3),
+    "LEA ULEA": (scaled, 3),
+    "VABSDIFF": (difference, 3),
+    "I2I": (narrowed, 1),
+    "I2IP": (narrowed_pair, 3),
+    "ISETP UISETP": (compared, 2),
+    "LOP3 ULOP3": (logic, 4),
+    "PLOP3 UPLOP3": (logic_of_predicates, 2),
+    "SEL USEL": (selected, 2),
+    "P2R": (packed_predicates, 3),
+    "SHF USHF": (shifted, 3),
+    "SGXT USGXT": (extended, 2),
+    "BMSK": (mask, 2),
+    "PRMT UPRMT": (bytes_picked, 3),
+    "POPC": (ones, 1),
+    "BREV": (reversed_bits, 1),
+    "FLO UFLO": (first_bit, 1),
+    "MOV UMOV": (moved, 1),
+    "LDC ULDC": (constant_loaded, 1),
+    "S2R": (special, 1),
+    "S2UR": (special_of_block, 1),
+    "CS2R": (zero, 1),
+    "HFMA2": (halves_moved, 4),
+}
+"""Of each opcode its builder, and how many sources it has beside predicates; LEA.HI has more."""
+
+_BUILDERS = {name: row for names, row in _TABLE.items() for name in names.split()}

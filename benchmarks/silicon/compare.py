@@ -91,10 +91,13 @@ def variants(gpu: Gpu) -> tuple[Variant, ...]:
         "l2_cache.cache_cycles_per_1024_sectors": _invented(22),
         **{f"satisfies.{claim}": _CLAIMED for claim in claims},
     }
+    path = {"satisfies.path-keeps-up": _CLAIMED}
     return (
         Variant(BOUND),
-        Variant("path-keeps-up", {"satisfies.path-keeps-up": _CLAIMED}),
+        Variant("stores fetch nothing", {"memory.partial_sector_fetches": _invented(0)}),
+        Variant("path-keeps-up", path),
         Variant("invented caches", caches),
+        Variant("both claims", {**path, **caches}),
     )
 
 

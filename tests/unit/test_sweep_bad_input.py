@@ -390,7 +390,8 @@ def test_limits_of_the_plan(plan: Path) -> None:
     ended = swept(plan)
     assert ended.code == 1
     assert ended.out.startswith("3 units: 0 bounded, 0 refused, 3 failed")
-    assert {row["code"] for row in rows(plan.parent / "out")} <= {"PW801", "PW802"}
+    # PW901: where memory ends in a library, that may make another error of it
+    assert {row["code"] for row in rows(plan.parent / "out")} <= {"PW801", "PW802", "PW901"}
 
 
 # --- the store

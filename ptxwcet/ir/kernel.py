@@ -323,13 +323,16 @@ class Encoded(NamedTuple):
 class MachineCode:
     """What a file of machine code says of a kernel or function, and of each instruction in order.
 
-    ``parameters_at`` are the places of its parameters in constant bank 0.
+    ``parameters_at`` are the places of its parameters in constant bank 0. ``added`` are the indices
+    of instructions that are not in the code and take no time: they say what registers hold, and
+    have the encoding of the one beside them.
     """
 
     registers: int
     local_bytes: int
     parameters_at: tuple[int, ...]
     encoded: tuple[Encoded, ...]
+    added: frozenset[int] = frozenset()
 
 
 BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive

@@ -59,7 +59,8 @@ class Opcode:
     whole result. ``accesses``: it accesses memory, as one whose class says where always does.
     ``least``: the architecture that it needs (``targets.py``), and ``needs`` those that it needs
     with some modifiers. ``unjudged``: a word whose forms are taken as written, where there are no
-    more types than that. ``meaning``: what it computes, of opcodes that are none of PTX.
+    more types than that. ``meaning``: what it computes, of opcodes that are none of PTX;
+    with one, known or not, all that is written is a function of what is read.
     """
 
     name: str

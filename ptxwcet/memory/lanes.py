@@ -20,7 +20,7 @@ from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.shapes import shape as shapes
-from ptxwcet.flow.shapes.domain import FUNCTIONS, speaks_of_all
+from ptxwcet.flow.shapes.domain import is_function, speaks_of_all
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
 from ptxwcet.flow.shapes.shape import Agreement, Shape
 from ptxwcet.flow.values.accesses import access_of, variable_moves
@@ -234,7 +234,7 @@ class LaneAnalysis:
         name = operation_of(instruction.form).name
         if name == "cvta":
             return (self._converted(instruction),) * count
-        if name in FUNCTIONS:
+        if is_function(instruction):
             return self._function(instruction)
         if instruction.space is Space.PARAM and instruction.operands:
             return self._parameter(instruction)

@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 from ptxwcet.ptx.reading import read_source as read_ptx
 from ptxwcet.ptx.reading import read_stream as read_ptx_stream
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 
@@ -32,8 +31,8 @@ class FrontEnd:
     """One language: the ``suffixes`` of its files, how a file is read, and a program of files.
 
     ``rules``: what answers depend on besides the package's Python sources. ``prepare`` works out
-    what would else be worked out on first use. ``is_graph_alone``: of its kernels the graph is
-    known and nothing that a bound rests on, so that only who asks for the graph gets them.
+    what would else be worked out on first use. ``graph`` is a program as it is shown, for whom no
+    more than the graph of it matters, where that is another one.
     """
 
     suffixes: tuple[str, ...]
@@ -41,7 +40,7 @@ class FrontEnd:
     program: Program
     rules: Callable[[], str]
     prepare: Callable[[], object]
-    is_graph_alone: bool = False
+    graph: Program | None = None
 
 
 # The parser is loaded where something is parsed: options and requests do without it.
@@ -73,20 +72,27 @@ def _read_cubin(path: str | os.PathLike[str]) -> SourceFile:
 
 def _cubin_program(main: SourceFile, *linked: SourceFile) -> Module:
     from ptxwcet.sass.lowering import read_program as read_listing
+    from ptxwcet.sass.translation import translated_program
+
+    return translated_program(read_listing(main, *linked))
+
+
+def _cubin_graph(main: SourceFile, *linked: SourceFile) -> Module:
+    from ptxwcet.sass.lowering import read_program as read_listing
 
     return read_listing(main, *linked)
 
 
 FRONT_ENDS = [
     FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables),
-    FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, is_graph_alone=True),
+    FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, _cubin_graph),
 ]
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
 
 def suffixes() -> tuple[str, ...]:
     """How the names of files end whose kernels can be bounded."""
-    return tuple(end for one in FRONT_ENDS if not one.is_graph_alone for end in one.suffixes)
+    return tuple(end for one in FRONT_ENDS for end in one.suffixes)
 
 
 def _front_end_of(name: str) -> FrontEnd:
@@ -94,37 +100,17 @@ def _front_end_of(name: str) -> FrontEnd:
     return next(named, FRONT_ENDS[0])
 
 
-def _asked(name: str, *, for_graph: bool) -> FrontEnd:
-    """The front end of a file. Raises PtxwcetError (PW127) if it has no more than the graph."""
-    found = _front_end_of(name)
-    if found.is_graph_alone and not for_graph:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW127",
-                f"'{name}' is machine code, of which only the graph is known so far",
-                help="its graph is shown by 'ptxwcet cfg', without a launch; all else takes the "
-                "PTX: 'nvcc -ptx -lineinfo kernel.cu'",
-            )
-        )
-    return found
-
-
-def is_graph_alone(path: str) -> bool:
-    """Whether no more than the graph is known of the kernels of a file, by its name."""
-    return _front_end_of(path).is_graph_alone
-
-
 def is_no_ptx(path: str) -> bool:
     """Whether the name of a file says that another front end than that of PTX reads it."""
     return _front_end_of(path) is not FRONT_ENDS[0]
 
 
-def read_source(path: str | os.PathLike[str], *, for_graph: bool = False) -> SourceFile:
-    """The text of a file, as its front end reads it; ``for_graph``: for no more than the graph.
+def read_source(path: str | os.PathLike[str]) -> SourceFile:
+    """The text of a file, as its front end reads it.
 
-    Raises PtxwcetError: PW112, PW127 (no more than the graph is known), those of the front end.
+    Raises PtxwcetError: PW112, those of the front end.
     """
-    return _asked(os.fspath(path), for_graph=for_graph).read(path)
+    return _front_end_of(os.fspath(path)).read(path)
 
 
 def read_stream(stream: IO[bytes], name: str) -> SourceFile:
@@ -135,7 +121,9 @@ def read_stream(stream: IO[bytes], name: str) -> SourceFile:
 def read_program(main: SourceFile, *linked: SourceFile, for_graph: bool = False) -> Module:
     """The program of a file, whose kernels are the program's, and of those linked with it.
 
-    Raises PtxwcetError with all errors found, PW127 as :func:`read_source`. Cost: linear in the
-    files.
+    ``for_graph``: as it is shown, for who asks for no more than the graph. Raises PtxwcetError with
+    all errors found. Cost: linear in the files.
     """
-    return _asked(main.name, for_graph=for_graph).program(main, *linked)
+    found = _front_end_of(main.name)
+    make = found.graph if for_graph and found.graph is not None else found.program
+    return make(main, *linked)

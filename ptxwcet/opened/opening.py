@@ -226,16 +226,16 @@ def prepared_kernel(opened: Opened, kernel: Kernel, machine: Machine) -> Prepare
 def read_module(request: Request, *, for_graph: bool = False) -> Module:
     """The PTX of a request, parsed and linked; its warnings are said. Raises PtxwcetError.
 
-    ``for_graph``: no more than the graph is asked for, which is known of machine code as well.
+    ``for_graph``: no more than the graph is asked for, as it is shown.
     """
-    sources = sources_of(request, for_graph=for_graph)
+    sources = sources_of(request)
     return warned_of(read_program(*sources, for_graph=for_graph))
 
 
-def sources_of(request: Request, *, for_graph: bool = False) -> tuple[SourceFile, ...]:
+def sources_of(request: Request) -> tuple[SourceFile, ...]:
     """The PTX of a request, and the files that it is linked with. Raises PtxwcetError (PW112)."""
     if request.text is None:
-        main = read_source(request.path, for_graph=for_graph)
+        main = read_source(request.path)
     else:
         is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
         main = SourceFile(f"PTX of {request.path}" if is_made else request.path, request.text)

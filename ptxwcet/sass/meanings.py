@@ -56,7 +56,7 @@ SPECIAL_REGISTERS = {
 """Those that are registers of PTX under another name."""
 
 
-class _UnknownError(Exception):
+class UnknownTermError(Exception):
     """There is no term."""
 
 
@@ -75,7 +75,7 @@ class Given:
         while rest and _is_read_predicate(rest[-1]):
             self.predicates.insert(0, rest.pop())
         if len(rest) < count:
-            raise _UnknownError
+            raise UnknownTermError
         self.written = rest[: len(rest) - count]
         self.values = rest[len(rest) - count :]
         self.sources: list[Operand] = []
@@ -108,16 +108,18 @@ class Given:
                 places = range(int(base) + offset, int(base) + offset + width // 8, 4)
                 words = [self.constant(place) for place in places]
                 return words[0] if width == 32 else words[1].above(words[0])
+            case Element(SymbolRef(), Address(Immediate())) if width == 32:
+                return self.source(operand, 32)
             case Decorated(inner, "-", ""):
                 return -self.read(inner, width)
             case Decorated(inner, "~", ""):
                 return ~self.read(inner, width)
-        raise _UnknownError
+        raise UnknownTermError
 
     def constant(self, place: int) -> Term:
-        """A word of constant bank 0."""
+        """A word of constant bank 0, where the launch is."""
         if place % 4 or place < 0:
-            raise _UnknownError
+            raise UnknownTermError
         if place // 4 < len(_LAUNCH):
             return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
         return self.source(Element(SymbolRef(_BANK), Address(Immediate(place, hex(place)))), 32)
@@ -125,7 +127,7 @@ class Given:
     def require(self, is_known: bool) -> None:
         """Refuses what is not known."""
         if not is_known:
-            raise _UnknownError
+            raise UnknownTermError
 
     def is_plain(self, *places: int) -> bool:
         """Whether nothing stands before or after these sources."""
@@ -140,7 +142,7 @@ class Given:
     def predicate(self, place: int) -> Term:
         """A predicate that is read behind the other sources."""
         if place >= len(self.predicates):
-            raise _UnknownError
+            raise UnknownTermError
         return self.truth(self.predicates[place])
 
     def truth(self, operand: Operand) -> Term:
@@ -154,7 +156,7 @@ class Given:
                 return ~self.source(inner, 1)
             case Decorated(Register() | Element() as inner, "", ".SIGN"):
                 return self.read(inner).part(31, 1)
-        raise _UnknownError
+        raise UnknownTermError
 
 
 Builder = Callable[[Given], "tuple[Term, ...]"]
@@ -162,10 +164,10 @@ Builder = Callable[[Given], "tuple[Term, ...]"]
 
 
 def meaning_of_opcode(name: str) -> WholeMeaning | None:
-    """What an opcode computes, None if that is not known."""
+    """What an opcode computes; None of one that is no function of what it reads."""
     builder = _BUILDERS.get(name)
     if builder is None:
-        return None
+        return _nothing_known if name in _FUNCTIONS else None
     build, sources = builder
 
     def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
@@ -180,11 +182,15 @@ def meaning_of_opcode(name: str) -> WholeMeaning | None:
                 for target, result in zip(given.written, found, strict=False)
                 for one in _kept(target, result)
             ]
-        except _UnknownError:
+        except UnknownTermError:
             return None
         return Meaning(tuple(parts), tuple(given.sources))
 
     return meaning
+
+
+def _nothing_known(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> None:
+    """Of a function without a term."""
 
 
 def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
@@ -199,7 +205,7 @@ def _kept(target: Operand, result: Term) -> tuple[Term, ...]:
             places = range(0, result.width, 32)
             if len(places) == len(elements) and all(isinstance(e, Register) for e in elements):
                 return tuple(result.part(low, 32) for low in places)
-    raise _UnknownError
+    raise UnknownTermError
 
 
 def _is_predicate(name: str) -> bool:
@@ -297,7 +303,7 @@ def scaled(given: Given) -> tuple[Term, ...]:
     """LEA: a number shifted left, and another one added; of 64 bits the high half."""
     amount = given.literal(len(given.values) - 1)
     if amount is None or not 0 <= amount < 32:
-        raise _UnknownError
+        raise UnknownTermError
     low, other = given.word(0), given.word(1)
     shifted = low.shifted_left(amount)
     given.require("X" in given.words or not given.predicates)
@@ -407,7 +413,7 @@ def _comparison(one: Term, other: Term, words: frozenset[str]) -> Term:
     for name, outcome in outcomes.items():
         if name in words:
             return outcome
-    raise _UnknownError
+    raise UnknownTermError
 
 
 def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
@@ -421,7 +427,7 @@ def _joined(outcome: Term, other: Term, words: frozenset[str]) -> Term:
         return outcome | other
     if "XOR" in words:
         return outcome ^ other
-    raise _UnknownError
+    raise UnknownTermError
 
 
 _TWO = {8: "and", 14: "or", 6: "xor", 3: "not first", 5: "not second"}
@@ -432,7 +438,7 @@ def logic(given: Given) -> tuple[Term, ...]:
     """LOP3: a table of three numbers, and whether the result is not 0 or a predicate holds."""
     table = given.literal(3)
     if table is None:
-        raise _UnknownError
+        raise UnknownTermError
     a, b, c = (given.word(n) for n in range(3))
     result = _of_two(table, a, b) if given.literal(2) == 0 else None
     result = looked_up(table, a, b, c) if result is None else result
@@ -477,7 +483,7 @@ def packed_predicates(given: Given) -> tuple[Term, ...]:
     """
     bits, predicates = given.literal(2), given.values[0]
     if bits is None or not 0 <= bits < 128 or not isinstance(predicates, Vector):
-        raise _UnknownError
+        raise UnknownTermError
     given.require(given.literal(1) == 0)
     result = const(0, 32)
     for one in predicates.elements:
@@ -561,7 +567,7 @@ def constant_loaded(given: Given) -> tuple[Term, ...]:
         case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
             place = int(base) + offset
         case _:
-            raise _UnknownError
+            raise UnknownTermError
     given.require(given.words <= {"64", "U8", "S8", "U16", "S16"})
     for word in given.words - {"64"}:
         width = int(word[1:])
@@ -576,7 +582,7 @@ def special(given: Given) -> tuple[Term, ...]:
     match given.values[0]:
         case SpecialRegister(name) if name in SPECIAL_REGISTERS:
             return (given.source(SpecialRegister(SPECIAL_REGISTERS[name]), 32),)
-    raise _UnknownError
+    raise UnknownTermError
 
 
 def special_of_block(given: Given) -> tuple[Term, ...]:
@@ -584,7 +590,7 @@ def special_of_block(given: Given) -> tuple[Term, ...]:
     match given.values[0]:
         case SpecialRegister(name) if name.startswith("SR_CTAID."):
             return special(given)
-    raise _UnknownError
+    raise UnknownTermError
 
 
 def zero(given: Given) -> tuple[Term, ...]:
@@ -600,7 +606,7 @@ def halves_moved(given: Given) -> tuple[Term, ...]:
         case [Decorated(Immediate(0, "RZ"), "-", ""), Immediate(0, "RZ"), *literals]:
             high, low = map(_half, literals)
             return (const(high << 16 | low, 32),)
-    raise _UnknownError
+    raise UnknownTermError
 
 
 def _half(operand: Operand) -> int:
@@ -608,7 +614,7 @@ def _half(operand: Operand) -> int:
     match operand:
         case Immediate(float(value)) if not math.isnan(value) and abs(value) <= _LARGEST_HALF:
             return int.from_bytes(struct.pack("<e", value), "little")
-    raise _UnknownError
+    raise UnknownTermError
 
 
 _TABLE: dict[str, tuple[Builder, int]] = {
@@ -644,3 +650,13 @@ _TABLE: dict[str, tuple[Builder, int]] = {
 """Of each opcode its builder, and how many sources it has beside predicates; LEA.HI has more."""
 
 _BUILDERS = {name: row for names, row in _TABLE.items() for name in names.split()}
+
+_FUNCTIONS = frozenset(
+    (
+        *("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FSET", "FCHK", "MUFU", "F2FP", "I2FP"),
+        *("F2F", "F2I", "I2F", "FRND", "HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2", "HSET2"),
+        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "VIADDMNMX", "R2P", "UBREV", "UPOPC"),
+        "UBMSK",
+    )
+)
+"""Opcodes without terms whose results are functions of what they read."""

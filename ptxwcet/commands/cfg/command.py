@@ -21,7 +21,7 @@ from ptxwcet.flow.paths.dot import Drawing, draw_cfg
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.front_ends import is_graph_alone
+from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
@@ -71,7 +71,7 @@ def cfg(
     Machine code (a .cubin) is shown as well, with addresses and lines of CUDA, without a launch; it
     needs nvdisasm (pip install 'ptxwcet[sass]').
     """
-    is_code = is_graph_alone(given["file"])
+    is_code = is_no_ptx(given["file"])
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
     elif is_code:

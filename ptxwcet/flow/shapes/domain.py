@@ -285,13 +285,20 @@ _RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
 """What these operators keep; the others are uniform if their arguments are, and no more."""
 
 
-FUNCTIONS = frozenset(ROWS) | {
+_FUNCTIONS = frozenset(ROWS) | {
     *("fma", "copysign", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "testp"),
     *("fns", "cvt.pack", "isspacep"),
 }
 """Opcodes whose results are functions of what they read, some only by forms without a term."""
 
 _DOMAIN = ShapeDomain()
+
+
+def is_function(instruction: Instruction) -> bool:
+    """Whether all that an instruction writes is a function of what it reads. Cost: constant."""
+    if instruction.opcode is not None and instruction.opcode.meaning is not None:
+        return True
+    return operation_of(instruction.form).name in _FUNCTIONS
 
 
 def result_shapes(
@@ -305,7 +312,7 @@ def result_shapes(
     ``registers`` are the types of the kernel's registers, ``shape_of`` gives the shape of a
     register or a special register. Cost: linear in the operands and in the terms.
     """
-    if operation_of(instruction.form).name not in FUNCTIONS:
+    if not is_function(instruction):
         return None
     meaning = meaning_of(instruction, registers)
     if meaning is None or not speaks_of_all(meaning, instruction):

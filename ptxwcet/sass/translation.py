@@ -1,0 +1,438 @@
+"""Machine code as the analyses of values read it: registers of their own, wide numbers, accesses.
+
+A kernel of machine code is made into one that says the same of every register and does the same to
+memory, in the words that analyses know:
+
+* Words of constant bank 0 are loaded at the beginning, as parameters, by instructions that are not
+  in the code.
+* A number of 64 bits lies in two registers. Where something reads both as one, a register of 64
+  bits (``R2:64``) holds it, too, and is written behind every write of a half
+  (:mod:`ptxwcet.sass.pairs` knows of what two instructions make together).
+* Registers are written again and again for other numbers: each web of writes and reads that belong
+  together becomes a register of its own (:mod:`ptxwcet.sass.webs`).
+* Accesses to memory, votes and exchanges become those of PTX (:mod:`ptxwcet.sass.accesses`).
+
+Instructions keep their order. Those that were added have the place of the one that they stand
+beside, no encoding, and take no time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+
+from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.ir.building import instruction_of
+from ptxwcet.ir.kernel import Guard, Instruction, Kernel, Module, UnreadKernel, Variable
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.operands import (
+    Address,
+    Element,
+    Operand,
+    Register,
+    SymbolRef,
+    Vector,
+)
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Meaning, Op, Term, fold, source, term
+from ptxwcet.ir.verifier import rewritten
+from ptxwcet.sass.accesses import Place, access_of_code
+from ptxwcet.sass.pairs import (
+    WORD,
+    Pair,
+    Whole,
+    are_halves,
+    moved_register,
+    place_of,
+    wholes,
+)
+from ptxwcet.sass.webs import with_webs
+
+BANK = "c[0x0]"
+_BANK_BYTES = 1 << 16
+_MOST_PAIRS = 100
+"""From so many pairs on no more are looked at only because a register was copied."""
+
+
+def translated(kernel: Kernel) -> Kernel:
+    """The kernel as analyses read it. Cost: some times linear in the kernel."""
+    if not kernel.instructions:
+        return kernel
+    translation = _Translation(kernel)
+    while translation.wants_more():
+        translation.build()
+    return rewritten(_pruned(with_webs(translation.kernel())))
+
+
+def translated_program(module: Module) -> Module:
+    """The module with its kernels as analyses read them. Cost: some times linear."""
+    items = [
+        translated(one) if isinstance(one, Kernel) and not isinstance(one, UnreadKernel) else one
+        for one in module.items
+    ]
+    return replace(module, items=tuple(items))
+
+
+class _Translation:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._blocks = build_cfg(kernel).blocks
+        self._wide: set[Pair] = set()  # those that are read as one
+        self._wholes: dict[int, list[Whole]] = {}  # by the first of their instructions
+        self._known = -1
+        self._made: list[Instruction] = []
+        self._encoded: dict[int, int] = {}  # where an instruction of the code is
+        self._starts: list[int] = []
+        self._words: dict[str, tuple[str, int, int]] = {}  # bank, place, size
+        self._banks: set[str] = set()
+        self._types: dict[str, str] = {}
+        self._found: dict[tuple[int, Pair], str] = {}  # the number behind an instruction
+
+    def wants_more(self) -> bool:
+        """Whether more pairs are read as one than were known."""
+        return len(self._wide) != self._known
+
+    def build(self) -> None:
+        """Everything anew, for the pairs that are known to be read as one."""
+        self._known = len(self._wide)
+        self._made, self._starts, self._found, self._wholes = [], [], {}, {}
+        instructions = self._kernel.instructions
+        for block in self._blocks:
+            for one in wholes(instructions, block.start, block.end, sorted(self._wide)):
+                self._wholes.setdefault(min(one.low, one.high), []).append(one)
+        self._encoded = {}
+        for index, instruction in enumerate(self._kernel.instructions):
+            self._starts.append(len(self._made))
+            self._one(index, instruction)
+
+    def kernel(self) -> Kernel:
+        """The kernel, its registers not yet told apart."""
+        kernel, code = self._kernel, self._kernel.code
+        assert code is not None
+        first = kernel.instructions[0]
+        loads = self._loads(first)
+        made = [*loads, *self._made]
+        added = len(loads)
+        places = [added + start for start in self._starts] + [len(made)]
+        registers = {name: self._type(name) for one in made for name in (*one.reads, *one.writes)}
+        labels = {name: 0 if index == 0 else places[index] for name, index in kernel.labels.items()}
+        body = tuple((0 if index == 0 else places[index], item) for index, item in kernel.body)
+        own = {added + place: index for place, index in self._encoded.items()}
+        beside = [0] * added + [
+            index
+            for index, (start, end) in enumerate(pairwise((*self._starts, len(self._made))))
+            for _ in range(start, end)
+        ]
+        encoded = [code.encoded[index] for index in beside]
+        banks = tuple(
+            Variable(name, "const", "b8", _BANK_BYTES, 16, "", f".const .b8 {name}[{_BANK_BYTES}];")
+            for name in sorted(self._banks)
+        )
+        return replace(
+            kernel,
+            instructions=tuple(made),
+            labels=labels,
+            body=body,
+            registers=registers,
+            variables=(*kernel.variables, *banks),
+            code=replace(
+                code, encoded=tuple(encoded), added=frozenset(range(len(made))) - own.keys()
+            ),
+        )
+
+    # --- one instruction --------------------------------------------------------------------------
+
+    def _one(self, index: int, instruction: Instruction) -> None:
+        for one in self._wholes.get(index, ()):
+            self._whole(index, instruction, one.pair, one.meaning, max(one.low, one.high))
+        meaning = meaning_of(instruction, self._kernel.registers)
+        if meaning is not None:
+            self._with_terms(index, instruction, meaning)
+            return
+        other = self._other(instruction)
+        self._encoded[len(self._made)] = index
+        self._made.append(other)
+        self._pack(index, instruction)
+
+    def _whole(
+        self, index: int, beside: Instruction, pair: Pair, meaning: Meaning, behind: int
+    ) -> None:
+        """A number is computed before an instruction; the pair holds it behind another one."""
+        name = f"{_wide(pair)} of {index}"
+        self._types[name] = "b64"
+        self._compute(beside, [name], meaning)
+        self._found[behind, pair] = name
+
+    def _with_terms(self, index: int, instruction: Instruction, meaning: Meaning) -> None:
+        writes = instruction.writes
+        results = dict(zip(writes, meaning.results, strict=True))
+        for pair in sorted(self._wide):
+            if results.keys() >= set(pair) and instruction.guard is None:
+                low, high = (results[name] for name in pair)
+                whole = Meaning((_joined(low, high),), meaning.sources)
+                self._whole(index, instruction, pair, whole, index)
+        made = self._computed(instruction, list(writes), meaning, instruction.guard, is_code=True)
+        self._encoded[len(self._made)] = index
+        self._made.append(made)
+        self._pack(index, instruction)
+
+    def _pack(self, index: int, instruction: Instruction) -> None:
+        """Behind a write of halves: the whole that they are."""
+        for pair in sorted(self._wide):
+            if not set(pair).isdisjoint(instruction.writes):
+                meaning = self._packed(index, instruction, pair)
+                self._types[_wide(pair)] = "b64"
+                made = self._computed(instruction, [_wide(pair)], meaning, None, is_whole=True)
+                self._made.append(made)
+
+    def _packed(self, index: int, instruction: Instruction, pair: Pair) -> Meaning:
+        found = self._found.get((index, pair))
+        if found is not None:
+            return Meaning((source(0, 64),), (Register(found),))
+        low, high = pair
+        moved = moved_register(instruction)
+        if moved is not None and moved not in pair and len(self._wide) < _MOST_PAIRS:
+            # the other half stays: the number is what it is with the register that was copied
+            other = (moved, high) if low in instruction.writes else (low, moved)
+            self._wide.add(other)
+            return Meaning((source(0, 64),), (Register(_wide(other)),))
+        both = source(1, 32).above(source(0, 32))
+        return Meaning((both,), (Register(low), Register(high)))
+
+    # --- instructions that compute ----------------------------------------------------------------
+
+    def _compute(self, beside: Instruction, targets: list[str], meaning: Meaning) -> None:
+        self._made.append(self._computed(beside, targets, meaning, None))
+
+    def _computed(
+        self,
+        beside: Instruction,
+        targets: Sequence[str],
+        meaning: Meaning,
+        guard: Guard | None,
+        *,
+        is_code: bool = False,
+        is_whole: bool = False,
+    ) -> Instruction:
+        """An instruction that leaves these terms in registers; ``is_code``: it is the one beside.
+        ``is_whole``: no number of 64 bits is looked for in it.
+        """
+        meaning = meaning if is_whole else _with_wide_sources(meaning)
+        sources = [self._source(one) for one in meaning.sources]
+        name, *words = beside.mnemonic.split(".")
+        loaded = list[Operand]()
+        if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
+            place = next(one for one in beside.operands if isinstance(one, Element))
+            loaded = [Address(SymbolRef(place.array.name, place_of(place.index) or 0))]
+            words = ["const", f"b{32 * len(targets)}"]
+            self._banks.add(place.array.name)
+        op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
+        opcode = _opcode(name, op_class, bool(loaded), meaning.results)
+        return instruction_of(
+            ".".join((name, *words)),
+            [*map(Register, targets), *sources, *loaded],
+            (beside.origin, beside.start, beside.end),
+            guard=guard,
+            decoded=(opcode, len(targets)),
+        )
+
+    def _source(self, operand: Operand) -> Operand:
+        """A source as an operand that analyses read."""
+        match operand:
+            case Vector((Register(low), Register(high))):
+                self._wide.add((low, high))
+                return Register(_wide((low, high)))
+            case Vector((Element(SymbolRef(bank), address), Element())):
+                return self._word(bank, place_of(address), 2 * WORD)
+            case Element(SymbolRef(bank), address):
+                return self._word(bank, place_of(address), WORD)
+        return operand
+
+    def _word(self, bank: str, place: int | None, size: int) -> Register:
+        """The register that a word of a constant bank is loaded to at the beginning."""
+        assert place is not None
+        name = f"{bank}[{place:#x}]" + (":64" if size > WORD else "")
+        self._types[name] = f"b{8 * size}"
+        self._words[name] = bank, place, size
+        return Register(name)
+
+    def _type(self, name: str) -> str:
+        known = self._types.get(name) or self._kernel.registers.get(name)
+        if known is not None:
+            return known
+        return "b64" if ":" in name else "b32"
+
+    # --- what is in constant banks ----------------------------------------------------------------
+
+    def _loads(self, first: Instruction) -> list[Instruction]:
+        """The loads of words at the beginning: of parts of parameters, or of what only the system
+        knows.
+        """
+        return [
+            instruction_of(
+                f"ld.{space}.b{8 * size}",
+                [Register(name), Address(SymbolRef(symbol, offset))],
+                (first.origin, first.start, first.end),
+            )
+            for name, (bank, place, size) in self._words.items()
+            for space, symbol, offset in [self._held(bank, place, size)]
+        ]
+
+    def _held(self, bank: str, place: int, size: int) -> tuple[str, str, int]:
+        """Space, variable and offset of a word."""
+        kernel, code = self._kernel, self._kernel.code
+        assert code is not None
+        for parameter, at in zip(kernel.parameters, code.parameters_at, strict=True):
+            if bank == BANK and at <= place and place + size <= at + parameter.size_bytes:
+                return "param", parameter.name, place - at
+        self._banks.add(bank)
+        return "const", bank, place
+
+    # --- all else ---------------------------------------------------------------------------------
+
+    def _other(self, instruction: Instruction) -> Instruction:
+        """An instruction without terms: an access, what lanes tell each other, or left as it is."""
+        found = access_of_code(instruction, lambda place: self._address(instruction, place))
+        if found is None:
+            return instruction
+        place = (instruction.origin, instruction.start, instruction.end)
+        for operand in found.operands:
+            if isinstance(operand, Address) and isinstance(operand.base, SymbolRef):
+                self._banks.add(operand.base.name)
+        return instruction_of(
+            found.mnemonic, found.operands, place, guard=instruction.guard, decoded=found.row
+        )
+
+    def _address(self, beside: Instruction, place: Place) -> Address:
+        if isinstance(place.base, Meaning):
+            name = f"[{len(self._made)}]"
+            self._types[name] = f"b{place.width}"
+            self._compute(beside, [name], place.base)
+            return Address(Register(name), place.offset)
+        base = self._source(place.base)
+        assert isinstance(base, Register)
+        return Address(base, place.offset)
+
+
+def _pruned(kernel: Kernel) -> Kernel:
+    """The kernel without those instructions that were added and that nothing reads."""
+    code = kernel.code
+    assert code is not None
+    readers = Counter(name for one in kernel.instructions for name in one.reads)
+    writers = defaultdict[str, list[int]](list)
+    for index in code.added:
+        for name in kernel.instructions[index].writes:
+            writers[name].append(index)
+    gone = set[int]()
+    pending = list(code.added)
+    while pending:
+        index = pending.pop()
+        instruction = kernel.instructions[index]
+        if index in gone or any(readers[name] for name in instruction.writes):
+            continue
+        gone.add(index)
+        readers.subtract(instruction.reads)
+        pending += [other for name in instruction.reads for other in writers[name]]
+    kept = [index for index in range(len(kernel.instructions)) if index not in gone]
+    places = [bisect_left(kept, index) for index in range(len(kernel.instructions) + 1)]
+    instructions = tuple(kernel.instructions[index] for index in kept)
+    named = {name for one in instructions for name in (*one.reads, *one.writes)}
+    return replace(
+        kernel,
+        instructions=instructions,
+        labels={name: places[index] for name, index in kernel.labels.items()},
+        body=tuple((places[index], item) for index, item in kernel.body),
+        registers={name: kind for name, kind in kernel.registers.items() if name in named},
+        code=replace(
+            code,
+            encoded=tuple(code.encoded[index] for index in kept),
+            added=frozenset(new for new, old in enumerate(kept) if old in code.added),
+        ),
+    )
+
+
+def _wide(pair: Pair) -> str:
+    """The register of 64 bits that holds what the pair does."""
+    return ":".join(pair)
+
+
+@lru_cache(maxsize=4096)
+def _opcode(name: str, op_class: OpClass, is_load: bool, results: tuple[Term, ...]) -> Opcode:
+    """A row whose instructions leave these terms, of the operands behind those that are written."""
+
+    def meaning(_: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning:
+        read = [one for one in operands[len(results) :] if not isinstance(one, Address)]
+        return Meaning(results, tuple(read))
+
+    return Opcode(name, op_class, operands=(0, 64), accesses=is_load, meaning=meaning)
+
+
+def _joined(low: Term, high: Term) -> Term:
+    """Both words as one number: what they were cut from, if that is one."""
+    if low.op is high.op is Op.EXTRACT and low.args == high.args:
+        (whole,) = low.args
+        if (low.value, high.value, whole.width) == (0, 32, 64):
+            return whole
+    return high.above(low)
+
+
+def _with_wide_sources(meaning: Meaning) -> Meaning:
+    """The same, with numbers of 64 bits as sources of their own, where they are read as such."""
+    sources = list(meaning.sources)
+
+    def changed(one: Term, args: list[Term]) -> Term:
+        if one.op is Op.SOURCE or not args:
+            return one
+        halves = _halves(one)
+        if halves is not None:
+            low, high = (meaning.sources[half.value] for half in halves)
+            if are_halves(low, high):
+                whole = Vector((low, high))
+                if whole not in sources:
+                    sources.append(whole)
+                return source(sources.index(whole), 64)
+        return term(one.op, one.width, tuple(args), one.value)
+
+    results = tuple(fold(root, changed) for root in meaning.results)
+    used = sorted({leaf.value for root in results for leaf in _leaves(root)})
+    numbers = {old: new for new, old in enumerate(used)}
+
+    def renumbered(one: Term, args: list[Term]) -> Term:
+        if one.op is Op.SOURCE:
+            return source(numbers[one.value], one.width)
+        return term(one.op, one.width, tuple(args), one.value) if args else one
+
+    return Meaning(
+        tuple(fold(root, renumbered) for root in results), tuple(sources[old] for old in used)
+    )
+
+
+def _halves(one: Term) -> tuple[Term, Term] | None:
+    """The low and the high source of a number that is put together of two."""
+    if one.op is not Op.OR or one.width != 64:
+        return None
+    shifted, low = one.args
+    if shifted.op is not Op.SHL or low.op is not Op.ZEXT or shifted.args[0].op is not Op.ZEXT:
+        return None
+    amount, high = shifted.args[1], shifted.args[0].args[0]
+    if amount.op is not Op.CONST or amount.value != 32:
+        return None
+    (low,) = low.args
+    is_both = low.op is high.op is Op.SOURCE and low.width == high.width == 32
+    return (low, high) if is_both else None
+
+
+def _leaves(root: Term) -> Iterator[Term]:
+    found = dict[Term, None]()
+
+    def visit(one: Term, args: list[None]) -> None:
+        if one.op is Op.SOURCE:
+            found[one] = None
+
+    fold(root, visit)
+    yield from found

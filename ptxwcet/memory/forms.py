@@ -21,7 +21,7 @@ import numpy as np
 
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import Launch
-from ptxwcet.flow.shapes.domain import FUNCTIONS, speaks_of_all
+from ptxwcet.flow.shapes.domain import is_function, speaks_of_all
 from ptxwcet.flow.values.accesses import access_of
 from ptxwcet.flow.values.slicing import deciding
 from ptxwcet.flow.values.value import Number, wrap
@@ -224,7 +224,7 @@ class RunForms:
             return self._operand(instruction.operands[1], index) if is_global else None
         if instruction.space is Space.PARAM:
             return self._parameter(name, instruction)
-        if opcode not in FUNCTIONS:
+        if not is_function(instruction):
             return None
         meant = meaning_of(instruction, self._kernel.registers)
         if meant is None or not speaks_of_all(meant, instruction):

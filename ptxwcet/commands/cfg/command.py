@@ -91,7 +91,7 @@ def cfg(
         kernels = _select(read_module(request, for_graph=True), request.kernels)
     if form == "text":
         texts: list[str] = []
-        for shown_one in kernels if is_code else described:
+        for shown_one in described if launched else kernels:
             try:
                 texts.append(_text(shown_one, shown))
             except Exception as error:

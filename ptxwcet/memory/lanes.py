@@ -98,9 +98,11 @@ class LaneAnalysis:
         self._bases: dict[Operand, tuple[Value, int, int]] = {}
         self._addresses: dict[tuple[Operand, int], Value] = {}
         self._changes: dict[str, int] = defaultdict(int)
+        code = graph.kernel.code
         self.accesses = tuple(
             (index, access)
             for index, instruction in enumerate(graph.kernel.instructions)
+            if code is None or index not in code.added
             for access in accesses_of(instruction)
         )
         self._opaque = OpaqueShapes(self._shape, graph.kernel, launch, race_free=False)

@@ -473,10 +473,15 @@ def _encoded(line: Line) -> Encoded:
 
 def _parameters(section: ListedSection) -> tuple[Parameter, ...]:
     rows = section.numbers.get("parameter", ())
-    return tuple(
-        Parameter(f"{section.name}_param_{n}", f"b{8 * size}", size, 1, n)
-        for n, (_, size) in enumerate(rows)
-    )
+    return tuple(_parameter(section, n, size) for n, (_, size) in enumerate(rows))
+
+
+def _parameter(section: ListedSection, number: int, size: int) -> Parameter:
+    """A number, or bytes side by side."""
+    name = f"{section.name}_param_{number}"
+    if size in (1, 2, 4, 8):
+        return Parameter(name, f"b{8 * size}", size, size, number)
+    return Parameter(name, "b8", size, 1, number, size, is_array=True)
 
 
 def _places(section: ListedSection) -> tuple[int, ...]:

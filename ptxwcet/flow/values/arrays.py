@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.values import ranges
@@ -37,10 +38,13 @@ from ptxwcet.ir.kernel import (
     Vector,
 )
 from ptxwcet.ir.operands import leaves
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Op, Term, fold
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.worklist import Worklist
 
 _POINTER_BITS = 64
+_HALF = 32
 _SCALING = frozenset(("mul", "mul24", "shl", "shr", "div", "rem"))
 """What these give of a pointer is a number; of a distance between pointers still a distance, and
 so of a pointer with a range. By 1 or -1, and shifts by 0, give what they are given, and so may a
@@ -240,6 +244,8 @@ class _Pointers:
             moves = variable_moves(instruction)
             for name in instruction.writes:
                 yield name, _moved(moves.get(name), origins)
+        elif instruction.opcode is not None and instruction.opcode.meaning is not None:
+            yield from self._meant(instruction, origins)
         else:
             given = self._given(instruction, origins)
             for name in instruction.writes:
@@ -265,6 +271,38 @@ class _Pointers:
         if own and not (self._is_wide(instruction) and _keeps(name, operands, origins)):
             return _made(own)
         return own
+
+    def _meant(
+        self, instruction: Instruction, origins: Mapping[str, _Origins]
+    ) -> Iterator[tuple[str, _Origins]]:
+        """As :meth:`_written`, of machine code: by what it computes."""
+        meant = meaning_of(instruction, self._kernel.registers)
+        if meant is None:
+            read = frozenset[str]().union(*(origins[name] for name in instruction.reads))
+            yield from ((name, _made(read) if read else _NOWHERE) for name in instruction.writes)
+            return
+        sources = [_of((one,), origins) for one in meant.sources]
+        for name, root in zip(instruction.writes, meant.results, strict=True):
+            yield name, fold(root, partial(self._of_term, sources))
+
+    def _of_term(self, sources: Sequence[_Origins], one: Term, given: list[_Origins]) -> _Origins:
+        """Where a term comes from: a pointer is a whole word, or one with a number added to it."""
+        if one.op is Op.SOURCE:
+            return sources[one.value]
+        own = _NOWHERE.union(*given)
+        is_known = any(argument.op is Op.CONST for argument in one.args)
+        if one.width == _POINTER_BITS and one.op in (Op.OR, Op.XOR, Op.SHL):
+            # two words put together, by OR or by a sum, may make a pointer
+            amount = one.args[1]
+            if one.op is not Op.SHL or amount.op is not Op.CONST or amount.value >= _HALF:
+                return _made(own)
+        if one.op in (Op.MUL, Op.SHL) and is_known:
+            is_distance = _DISTANCE in own or not own.isdisjoint(self._stated)
+            return frozenset({_ANYWHERE, _DISTANCE}) if is_distance else _NOWHERE
+        keeps = one.width == _POINTER_BITS and (
+            (one.op is Op.ADD and not all(given)) or (one.op is Op.SUB and not given[1])
+        )
+        return own if keeps or not own else _made(own)
 
     def _less_identity(
         self, name: str, instruction: Instruction

@@ -55,7 +55,8 @@ def access_of_code(instruction: Instruction, address_of: AddressOf) -> Access | 
 
     Cost: constant.
     """
-    name, *words = instruction.mnemonic.split(".")
+    assert instruction.opcode is not None
+    name, words = instruction.opcode.name, instruction.modifiers
     rule = _RULES.get(name)
     if rule is None:
         return None

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -39,7 +39,7 @@ from ptxwcet.ir.operands import (
     Vector,
 )
 from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.ir.terms import Meaning, Op, Term, fold, source, term
+from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, fold, source, term
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.sass.accesses import Place, access_of_code
 from ptxwcet.sass.pairs import (
@@ -66,7 +66,9 @@ def translated(kernel: Kernel) -> Kernel:
     translation = _Translation(kernel)
     while translation.wants_more():
         translation.build()
-    return rewritten(_pruned(with_webs(translation.kernel())))
+    # wide numbers that nothing reads go first: they would read halves that have nothing in common
+    wide = _pruned(with_webs(translation.kernel(), lambda name: ":" in name))
+    return rewritten(with_webs(wide))
 
 
 def translated_program(module: Module) -> Module:
@@ -89,7 +91,6 @@ class _Translation:
         self._encoded: dict[int, int] = {}  # where an instruction of the code is
         self._starts: list[int] = []
         self._words: dict[str, tuple[str, int, int]] = {}  # bank, place, size
-        self._banks: set[str] = set()
         self._types: dict[str, str] = {}
         self._found: dict[tuple[int, Pair], str] = {}  # the number behind an instruction
 
@@ -131,7 +132,7 @@ class _Translation:
         encoded = [code.encoded[index] for index in beside]
         banks = tuple(
             Variable(name, "const", "b8", _BANK_BYTES, 16, "", f".const .b8 {name}[{_BANK_BYTES}];")
-            for name in sorted(self._banks)
+            for name in sorted(_banks(made))
         )
         return replace(
             kernel,
@@ -222,7 +223,7 @@ class _Translation:
         """An instruction that leaves these terms in registers; ``is_code``: it is the one beside.
         ``is_whole``: no number of 64 bits is looked for in it.
         """
-        meaning = meaning if is_whole else _with_wide_sources(meaning)
+        meaning = meaning if is_whole else _with_wide_sources(meaning, self._is_one)
         sources = [self._source(one) for one in meaning.sources]
         name, *words = beside.mnemonic.split(".")
         loaded = list[Operand]()
@@ -230,7 +231,6 @@ class _Translation:
             place = next(one for one in beside.operands if isinstance(one, Element))
             loaded = [Address(SymbolRef(place.array.name, place_of(place.index) or 0))]
             words = ["const", f"b{32 * len(targets)}"]
-            self._banks.add(place.array.name)
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
         return instruction_of(
@@ -270,27 +270,55 @@ class _Translation:
     # --- what is in constant banks ----------------------------------------------------------------
 
     def _loads(self, first: Instruction) -> list[Instruction]:
-        """The loads of words at the beginning: of parts of parameters, or of what only the system
+        """What is at the beginning: loads of parts of parameters, and of what only the system
         knows.
         """
-        return [
-            instruction_of(
-                f"ld.{space}.b{8 * size}",
-                [Register(name), Address(SymbolRef(symbol, offset))],
-                (first.origin, first.start, first.end),
+        found = list[Instruction]()
+        for name, (bank, place, size) in sorted(self._words.items()):
+            held = self._held(bank, place, size)
+            if held is not None:
+                found.append(_loaded(first, name, f"b{8 * size}", held))
+                continue
+            parts, sources = list[Term](), list[Operand]()
+            step = WORD if size > WORD else 1  # words of several parameters, or bytes
+            for at in range(place, place + size, step):
+                part = self._held(bank, at, step)
+                if part is None or (part[0] == "const" and step == 1):
+                    parts.append(any_bits(8 * step))
+                    continue
+                own = f"{bank}[{at:#x}] of {name}"
+                self._types[own] = "b32"
+                found.append(_loaded(first, own, "b32" if step == WORD else "u8", part))
+                parts.append(source(len(sources), 32).part(0, 8 * step))
+                sources.append(Register(own))
+            whole = parts[0]
+            for one in parts[1:]:
+                whole = one.above(whole)
+            found.append(
+                self._computed(
+                    first, [name], Meaning((whole,), tuple(sources)), None, is_whole=True
+                )
             )
-            for name, (bank, place, size) in self._words.items()
-            for space, symbol, offset in [self._held(bank, place, size)]
-        ]
+        return found
 
-    def _held(self, bank: str, place: int, size: int) -> tuple[str, str, int]:
-        """Space, variable and offset of a word."""
+    def _is_one(self, low: Operand, high: Operand) -> bool:
+        """Whether two words are one number: registers side by side, or a parameter."""
+        if not are_halves(low, high):
+            return False
+        match low:
+            case Element(SymbolRef(bank), address):
+                place = place_of(address)
+                return place is not None and self._held(bank, place, 2 * WORD) is not None
+        return True
+
+    def _held(self, bank: str, place: int, size: int) -> tuple[str, str, int] | None:
+        """Space, variable and offset of a word; None of one that is not all in one."""
         kernel, code = self._kernel, self._kernel.code
         assert code is not None
         for parameter, at in zip(kernel.parameters, code.parameters_at, strict=True):
-            if bank == BANK and at <= place and place + size <= at + parameter.size_bytes:
-                return "param", parameter.name, place - at
-        self._banks.add(bank)
+            if bank == BANK and at < place + size and place < at + parameter.size_bytes:
+                is_inside = at <= place and place + size <= at + parameter.size_bytes
+                return ("param", parameter.name, place - at) if is_inside else None
         return "const", bank, place
 
     # --- all else ---------------------------------------------------------------------------------
@@ -301,9 +329,6 @@ class _Translation:
         if found is None:
             return instruction
         place = (instruction.origin, instruction.start, instruction.end)
-        for operand in found.operands:
-            if isinstance(operand, Address) and isinstance(operand.base, SymbolRef):
-                self._banks.add(operand.base.name)
         return instruction_of(
             found.mnemonic, found.operands, place, guard=instruction.guard, decoded=found.row
         )
@@ -317,6 +342,15 @@ class _Translation:
         base = self._source(place.base)
         assert isinstance(base, Register)
         return Address(base, place.offset)
+
+
+def _loaded(first: Instruction, name: str, kind: str, held: tuple[str, str, int]) -> Instruction:
+    space, symbol, offset = held
+    return instruction_of(
+        f"ld.{space}.{kind}",
+        [Register(name), Address(SymbolRef(symbol, offset))],
+        (first.origin, first.start, first.end),
+    )
 
 
 def _pruned(kernel: Kernel) -> Kernel:
@@ -356,6 +390,17 @@ def _pruned(kernel: Kernel) -> Kernel:
     )
 
 
+def _banks(instructions: Iterable[Instruction]) -> set[str]:
+    """The constant banks that loads name."""
+    bases = {
+        one.base.name
+        for instruction in instructions
+        for one in instruction.operands
+        if isinstance(one, Address) and isinstance(one.base, SymbolRef)
+    }
+    return {name for name in bases if name.startswith("c[")}
+
+
 def _wide(pair: Pair) -> str:
     """The register of 64 bits that holds what the pair does."""
     return ":".join(pair)
@@ -381,7 +426,7 @@ def _joined(low: Term, high: Term) -> Term:
     return high.above(low)
 
 
-def _with_wide_sources(meaning: Meaning) -> Meaning:
+def _with_wide_sources(meaning: Meaning, is_one: Callable[[Operand, Operand], bool]) -> Meaning:
     """The same, with numbers of 64 bits as sources of their own, where they are read as such."""
     sources = list(meaning.sources)
 
@@ -391,7 +436,7 @@ def _with_wide_sources(meaning: Meaning) -> Meaning:
         halves = _halves(one)
         if halves is not None:
             low, high = (meaning.sources[half.value] for half in halves)
-            if are_halves(low, high):
+            if is_one(low, high):
                 whole = Vector((low, high))
                 if whole not in sources:
                     sources.append(whole)

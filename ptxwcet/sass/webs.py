@@ -8,20 +8,20 @@ that is written in one web is read in another, so that each may have a name of i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ir.kernel import Instruction, Kernel
 
 
-def with_webs(kernel: Kernel) -> Kernel:
-    """The kernel with a register for each web. What may be read before it is written keeps its
-    name, as does a register that has one web.
+def with_webs(kernel: Kernel, split: Callable[[str], bool] = lambda _: True) -> Kernel:
+    """The kernel with a register for each web, of those registers that are to be ``split``. What
+    may be read before it is written keeps its name, as does a register that has one web.
 
     Cost: registers times their writes times the blocks at worst.
     """
-    webs = _Webs(kernel)
+    webs = _Webs(kernel, split)
     instructions = tuple(
         webs.renamed(index, instruction) for index, instruction in enumerate(kernel.instructions)
     )
@@ -41,7 +41,7 @@ def _plain(name: str) -> str:
 
 
 class _Webs:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, split: Callable[[str], bool]) -> None:
         self._kernel = kernel
         self._cfg = build_cfg(kernel)
         self._names: dict[tuple[str, int, bool], str] = {}  # register, instruction, is written
@@ -56,7 +56,7 @@ class _Webs:
             block.id for block in self._cfg.blocks for _ in range(block.start, block.end)
         ]
         for name, writes in self._writes.items():
-            if len(writes) > 1:
+            if len(writes) > 1 and split(name):
                 self._split(name, writes, reads[name])
 
     def renamed(self, index: int, instruction: Instruction) -> Instruction:

@@ -26,7 +26,7 @@ def with_webs(kernel: Kernel, split: Callable[[str], bool] = lambda _: True) -> 
         webs.renamed(index, instruction) for index, instruction in enumerate(kernel.instructions)
     )
     registers = {
-        name: kernel.registers[_plain(name)]
+        name: kernel.registers.get(name) or kernel.registers[name.rpartition(_MARK)[0]]
         for instruction in instructions
         for name in (*instruction.reads, *instruction.writes)
     }
@@ -34,10 +34,6 @@ def with_webs(kernel: Kernel, split: Callable[[str], bool] = lambda _: True) -> 
 
 
 _MARK = "@"
-
-
-def _plain(name: str) -> str:
-    return name.partition(_MARK)[0]
 
 
 class _Webs:

@@ -310,8 +310,11 @@ def static_shared_bytes(kernel: Kernel, module: Module) -> tuple[int, int]:
     asks for 16 bytes or more, named or not. Calls must have been inlined. Cost: linear in the
     kernel.
     """
-    named = {name for one in kernel.instructions for name in one.names}
     own = {one.name for one in kernel.variables}
+    if kernel.code is not None:  # all that the block has, however it is named
+        whole = sum(one.size_bytes for one in kernel.variables if one.space == "shared")
+        return whole, whole
+    named = {name for one in kernel.instructions for name in one.names}
     outer = [one for one in module.variables if one.name not in own]
     seen = [one for one in (*outer, *kernel.variables) if one.space == "shared"]
     unit = max((one.alignment for one in seen), default=1)

@@ -129,8 +129,8 @@ def split_kernel(text: str) -> tuple[str, str | None]:
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, each once; for a folder those that a front end reads by the suffix, as ``*.ptx``;
-    for a pattern that the shell left as it is what it matches.
+    """The files, each once; for a folder those that a front end reads by the suffix, ``*.ptx`` or
+    without any ``*.cubin``; for a pattern that the shell left as it is what it matches.
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
@@ -139,8 +139,8 @@ def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
         patterns = [name] if glob.has_magic(name) and not os.path.exists(name) else []
         if os.path.isdir(name):
             patterns = [os.path.join(glob.escape(name), f"*{end}") for end in suffixes()]
-        found = sorted(path for pattern in patterns for path in glob.glob(pattern))
-        paths.update(dict.fromkeys(found or [name]))
+        found = next(filter(None, map(glob.glob, patterns)), [name])
+        paths.update(dict.fromkeys(sorted(found)))
     return tuple(paths)
 
 

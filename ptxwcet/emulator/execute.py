@@ -25,7 +25,7 @@ from ptxwcet.flow.graph.control_flow import describe_block
 from ptxwcet.flow.graph.dominance import compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.graph.loops import find_loops
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, require_ptx
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _FUNCTIONS = 16
@@ -37,10 +37,12 @@ def execute(
 ) -> Execution:
     """What the launch computes, with the findings.
 
-    Raises PtxwcetError: PW410 (instructions that are not executed, all of them), PW411 (more than
-    ``max_instructions``, with the loop), PW412 and PW413 (arguments, variables), PW414 (launch
-    without threads or with more than 1024 a block). Cost: linear in the warp instructions.
+    Raises PtxwcetError: PW127 (machine code), PW410 (instructions that are not executed, all of
+    them), PW411 (more than ``max_instructions``, with the loop), PW412 and PW413 (arguments,
+    variables), PW414 (launch without threads or with more than 1024 a block). Cost: linear in the
+    warp instructions.
     """
+    require_ptx(kernel, "the emulator executes")
     threads, blocks = math.prod(launch.block), math.prod(launch.grid)
     if not 0 < threads <= 1024 or blocks <= 0 or min(*launch.block, *launch.grid) < 1:
         message = f"a launch of {launch.grid} blocks of {launch.block} threads is not possible"

@@ -301,6 +301,10 @@ class _Reader:
 # --- values ---------------------------------------------------------------------------------------
 
 
+_OF_BITS = {"b32": "<f", "b64": "<d"}
+"""Types that say nothing but a size: a number with a point is one of floating point."""
+
+
 def _scalar(parameter: Parameter, value: object) -> int | float:
     """A number for a scalar parameter. Raises Malformed."""
     kind = parameter.type
@@ -317,6 +321,9 @@ def _scalar(parameter: Parameter, value: object) -> int | float:
     if kind[0] == "f":
         check_fits(value, f"float{kind[1:]}")
         return float(value)
+    if isinstance(value, float) and kind in _OF_BITS:
+        check_fits(value, f"float{kind[1:]}")
+        return int.from_bytes(struct.pack(_OF_BITS[kind], value), "little")
     if isinstance(value, float):
         raise Malformed(
             f"{value!r} is not an integer, as .{kind} needs",

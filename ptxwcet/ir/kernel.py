@@ -495,6 +495,14 @@ class Module:
         return tuple(i for i in self.items if isinstance(i, Variable))
 
 
+def require_ptx(kernel: Kernel, what: str) -> None:
+    """Raises PtxwcetError (PW127) for machine code, where ``what`` is only for PTX."""
+    if kernel.code is not None:
+        message = f"kernel {kernel.readable} is machine code, and {what} PTX alone"
+        help_text = "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'"
+        raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
+
+
 def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
     """The instructions whose opcode has no row, in order. Cost: linear."""
     return tuple(i for i in kernel.instructions if i.form.opcode is None)

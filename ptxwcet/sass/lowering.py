@@ -55,6 +55,7 @@ ARCHITECTURES = (75, 80, 86, 87, 89, 90)
 """Those whose code is read: encodings and words differ on others."""
 
 _STEP = 16  # bytes of an instruction
+_OF_THE_SYSTEM = 1024  # bytes of a block's shared memory from sm_90 on, which the file counts, too
 _INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
 _RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
 _NAMED = re.compile(r"`\(([\w.$@]+)\)")
@@ -167,7 +168,7 @@ class _Function:
             labels=dict(ordered),
             registers=self.registers,
             branch_tables=tables,
-            variables=_shared(section) if is_kernel else (),
+            variables=_shared(section, self.module.architecture) if is_kernel else (),
             performance=_performance(section) if is_kernel else (),
             body=tuple((index, LabelDefinition(label, label)) for label, index in ordered),
             span=self.span,
@@ -489,8 +490,10 @@ def _places(section: ListedSection) -> tuple[int, ...]:
     return tuple(base + row[0] for row in section.numbers.get("parameter", ()))
 
 
-def _shared(section: ListedSection) -> tuple[Variable, ...]:
+def _shared(section: ListedSection, architecture: int) -> tuple[Variable, ...]:
     size = section.number("shared")
+    if architecture >= 90:
+        size = max(0, size - _OF_THE_SYSTEM)
     name = f"{section.name}_shared"
     declaration = f".shared .b8 {name}[{size}];"
     return (Variable(name, "shared", "b8", size, 1, "", declaration),) if size else ()

@@ -249,6 +249,8 @@ def _number(parameter: Parameter, fact: ParameterFact, stated: str | int | float
             raise _refused(fact, message, "write inf for an infinite value") from None
         return number
     bits = int(kind[1:]) if kind[1:].isdigit() else 0
+    if kind in _OF_BITS and isinstance(pattern := _pattern(kind, text), int):
+        return pattern
     try:
         if len(text) > _LONGEST_NUMBER:  # Python neither reads nor prints numbers of any length
             raise ValueError(text)
@@ -260,6 +262,24 @@ def _number(parameter: Parameter, fact: ParameterFact, stated: str | int | float
         message = f"{value} does not fit the type .{kind} of {fact.name}"
         raise _refused(fact, message, f"give a value of at most {bits} bits")
     return value
+
+
+_OF_BITS = {"b32": "<f", "b64": "<d"}
+"""Types that say nothing but a size: a number with a point is one of floating point."""
+_POINTED = re.compile(r"[-+]?[0-9]{0,40}\.[0-9]{0,40}(?:[eE][-+]?[0-9]{1,4})?", re.ASCII)
+
+
+def _pattern(kind: str, text: str) -> int | None:
+    """The bits of a number with a point; None of anything else, and of what the type cannot hold.
+
+    So written, it is meant as one of floating point.
+    """
+    if _POINTED.fullmatch(text) is None or not any(map(str.isdigit, text)):
+        return None
+    try:
+        return int.from_bytes(struct.pack(_OF_BITS[kind], float(text)), "little")
+    except OverflowError:
+        return None
 
 
 _FORM = re.compile(r"([us](?:8|16|32|64))\s+(-?[0-9]{1,20})\s*\.\.\s*(-?[0-9]{1,20})", re.ASCII)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ptxwcet.flow.graph.cfg import BasicBlock, BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
-from ptxwcet.ir.kernel import Instruction, Kernel, Module
+from ptxwcet.ir.kernel import Instruction, Kernel, Module, require_ptx
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.comments import blank_comments
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -70,6 +70,7 @@ def choose_points(
     """
     points, present = [], set()
     for kernel in kernels:
+        require_ptx(kernel, "a trace is recorded by")
         cfg = build_cfg(kernel)
         chosen = {cfg.entry}
         for place in places:

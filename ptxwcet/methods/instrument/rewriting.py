@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, require_ptx
 from ptxwcet.methods.instrument.buffers import (
     CHUNK_BYTES,
     HEAD,
@@ -67,9 +67,11 @@ def instrument_module(
     """The text of a module whose ``kernels`` record when warps pass the beginnings of blocks.
 
     ``places``: names or PTX lines of the blocks to record; none for every block. Raises
-    PtxwcetError: PW650 (kernels that cannot be instrumented, all of them), PW651 (places that are
+    PtxwcetError: PW127 (machine code), PW650 (kernels that cannot be instrumented, all of them), PW651 (places that are
     no block). Cost: linear in the text.
     """
+    for kernel in kernels:
+        require_ptx(kernel, "a trace is recorded by")
     refuse_kernels(module, kernels)
     names = choose_names(module.source.text)
     insertions: list[Insertion] = []

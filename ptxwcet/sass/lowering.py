@@ -380,14 +380,15 @@ class _Function:
         callee = self.entries.get(name)
         if callee is None:
             self.refuse(line, f"{line.mnemonic} of {name}, which is not in the kernel's section")
-        if not self.has_next(line):
+        register = self.has_next(line)
+        if register is None:
             self.refuse(line, f"{line.mnemonic} that may not return to the next instruction")
-        made = self.made(line, row, [])
+        made = self.made(line, row, [Register(register)])
         form = replace(made.form, callee_slot=len(made.names))
         return _Lowered(made._replace(form=form, names=(*made.names, callee.names[0])))
 
-    def has_next(self, line: Line) -> bool:
-        """Whether a register holds the address of the next instruction at a call.
+    def has_next(self, line: Line) -> str | None:
+        """The register that holds the address of the next instruction at a call, if one does.
 
         A constant, moved there since the last place that something leads to, and not overwritten.
         """
@@ -399,14 +400,14 @@ class _Function:
             before = self.lines[index]
             row = _row(before)
             if row is None or row.opcode.control is not ControlEffect.NONE:
-                return False
+                return None
             texts = split_operands(before.operands)
             is_move = before.mnemonic == "MOV" or before.mnemonic.startswith("IMAD.MOV")
             if is_move and texts[-1] == wanted and texts[0] not in overwritten:
-                return not before.guard
+                return None if before.guard else texts[0]
             count = _written(row.writes, texts)
             overwritten |= _names(self.operands(before, row, texts)[:count])
-        return False
+        return None
 
 
 def _row(line: Line) -> Row | None:

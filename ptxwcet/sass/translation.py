@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -51,7 +51,9 @@ from ptxwcet.sass.pairs import (
     place_of,
     wholes,
 )
+from ptxwcet.sass.splicing import with_copies
 from ptxwcet.sass.webs import with_webs
+from ptxwcet.support.diagnostics import PtxwcetError
 
 BANK = "c[0x0]"
 _BANK_BYTES = 1 << 16
@@ -72,12 +74,33 @@ def translated(kernel: Kernel) -> Kernel:
 
 
 def translated_program(module: Module) -> Module:
-    """The module with its kernels as analyses read them. Cost: some times linear."""
+    """The module with its kernels as analyses read them, functions copied into them.
+
+    A kernel that cannot be read so costs that kernel. Cost: some times linear.
+    """
+    functions = {one.name: one for one in module.functions if not isinstance(one, UnreadKernel)}
     items = [
-        translated(one) if isinstance(one, Kernel) and not isinstance(one, UnreadKernel) else one
+        _read(one, functions) if isinstance(one, Kernel) and one.is_entry else one
         for one in module.items
+        if not isinstance(one, Kernel) or one.is_entry
     ]
     return replace(module, items=tuple(items))
+
+
+def _read(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
+    if isinstance(kernel, UnreadKernel):
+        return kernel
+    try:
+        return translated(with_copies(kernel, functions))
+    except PtxwcetError as error:
+        return UnreadKernel(
+            kernel.name,
+            is_entry=True,
+            has_body=True,
+            span=kernel.span,
+            failure=error.diagnostics[0],
+            readable=kernel.readable,
+        )
 
 
 class _Translation:

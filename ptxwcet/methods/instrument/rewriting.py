@@ -67,8 +67,8 @@ def instrument_module(
     """The text of a module whose ``kernels`` record when warps pass the beginnings of blocks.
 
     ``places``: names or PTX lines of the blocks to record; none for every block. Raises
-    PtxwcetError: PW127 (machine code), PW650 (kernels that cannot be instrumented, all of them), PW651 (places that are
-    no block). Cost: linear in the text.
+    PtxwcetError: PW127 (machine code), PW650 (kernels that cannot be instrumented, all of them),
+    PW651 (places that are no block). Cost: linear in the text.
     """
     for kernel in kernels:
         require_ptx(kernel, "a trace is recorded by")

@@ -1,0 +1,177 @@
+"""Calls of machine code replaced by copies of what they call.
+
+A call saves nothing: registers are those of the caller, and the function returns to where a
+register says. That it returns behind the call is proved, or the kernel is refused: the register
+holds that address at the call, nothing in the function writes it, and each return is by it, with a
+high word of 0 that was moved there just before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from ptxwcet.ir.building import instruction_of
+from ptxwcet.ir.kernel import Encoded, Guard, Instruction, Kernel, LabelDefinition
+from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import Immediate, Operand, Register, SymbolRef, Vector
+from ptxwcet.sass.pairs import moved_register
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+
+_MOST_INSTRUCTIONS = 200_000
+
+
+def with_copies(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
+    """The kernel without calls; ``functions`` are those of its module.
+
+    Raises PtxwcetError (PW125) for a call that cannot be replaced. Cost: linear in all copies.
+    """
+    if not any(one.callee is not None for one in kernel.instructions):
+        return kernel
+    splicer = _Splicer(functions)
+    splicer.copy(kernel, "", None, ())
+    assert kernel.code is not None
+    ordered = sorted(splicer.labels.items(), key=lambda item: item[1])
+    return replace(
+        kernel,
+        instructions=tuple(splicer.instructions),
+        labels=dict(ordered),
+        registers=splicer.registers,
+        branch_tables=splicer.tables,
+        body=tuple((index, LabelDefinition(name, name)) for name, index in ordered),
+        code=replace(kernel.code, encoded=tuple(splicer.encoded)),
+    )
+
+
+class _Splicer:
+    def __init__(self, functions: Mapping[str, Kernel]) -> None:
+        self._functions = functions
+        self._copies = 0
+        self.instructions: list[Instruction] = []
+        self.encoded: list[Encoded] = []
+        self.labels: dict[str, int] = {}
+        self.registers: dict[str, str] = {}
+        self.tables: dict[str, tuple[str, ...]] = {}
+
+    def copy(
+        self, kernel: Kernel, prefix: str, returns: tuple[str, str] | None, around: tuple[str, ...]
+    ) -> None:
+        """A copy of a kernel or function, and behind it copies of what it calls.
+
+        ``prefix`` is that of its labels; ``returns``: the register by which it has to return, and
+        the label where that leads. ``around`` are the functions that it is called by.
+        """
+        pending: list[tuple[Kernel, str, tuple[str, str]]] = []
+        begin = len(self.instructions)
+        self.registers |= kernel.registers
+        assert kernel.code is not None
+        if begin + len(kernel.instructions) > _MOST_INSTRUCTIONS:
+            _refuse(kernel.instructions[0], "copies of functions are too many")
+        for index, instruction in enumerate(kernel.instructions):
+            if returns is not None and returns[0] in instruction.writes:
+                _refuse(instruction, f"a function that writes {returns[0]}, by which it returns")
+            if instruction.callee is not None:
+                name = instruction.callee
+                function = self._functions.get(name)
+                if function is None or function.code is None or name in (*around, kernel.name):
+                    _refuse(instruction, f"a call of {name}, which calls itself or is not known")
+                self._copies += 1
+                own = f"{name} {self._copies}:"
+                behind = f"{own}behind"
+                self.labels[behind] = begin + index + 1
+                pending.append((function, own, (_return_register(instruction), behind)))
+                made = _jump(instruction, f"{own}begin")
+            elif instruction.control is ControlEffect.RETURN and returns is not None:
+                _require_return(kernel, index, returns[0])
+                made = _jump(instruction, returns[1])
+            else:
+                targets = tuple(prefix + one for one in instruction.targets)
+                made = _renamed(instruction, prefix, kernel)._replace(targets=targets)
+            self.instructions.append(made)
+            self.encoded.append(kernel.code.encoded[index])
+        self.labels |= {prefix + name: begin + at for name, at in kernel.labels.items()}
+        self.tables |= {
+            prefix + name: tuple(prefix + one for one in table)
+            for name, table in kernel.branch_tables.items()
+        }
+        for function, own, back in pending:
+            self.labels[f"{own}begin"] = len(self.instructions)
+            self.copy(function, own, back, (*around, kernel.name))
+
+
+def _renamed(instruction: Instruction, prefix: str, kernel: Kernel) -> Instruction:
+    """The instruction, with labels and tables of this copy."""
+    named = kernel.labels.keys() | kernel.branch_tables.keys()
+    if not prefix or named.isdisjoint(instruction.names):
+        return instruction
+    names = tuple(prefix + name if name in named else name for name in instruction.names)
+    return instruction._replace(names=names)
+
+
+def _jump(instruction: Instruction, label: str) -> Instruction:
+    """A call or return as a branch, which takes what it took."""
+    opcode = instruction.opcode
+    assert opcode is not None
+    guard: Guard | None = instruction.guard
+    return instruction_of(
+        instruction.mnemonic,
+        [SymbolRef(label)],
+        (instruction.origin, instruction.start, instruction.end),
+        guard=guard,
+        targets=(label,),
+        decoded=(replace(opcode, control=ControlEffect.BRANCH), 0),
+    )
+
+
+def _return_register(call: Instruction) -> str:
+    """The register that holds the address behind a call."""
+    (operand,) = (one for one in call.operands if isinstance(one, Register))
+    return operand.name
+
+
+def _require_return(kernel: Kernel, index: int, register: str) -> None:
+    """Refuses a return that is not proved to be by a register, or a copy of it, and a high word of
+    0, both made in the block of the return.
+    """
+    instruction = kernel.instructions[index]
+    match instruction.operands:
+        case (Vector((Register(low), Register(high))),):
+            pass
+        case _:
+            _refuse(instruction, "a return by no register")
+    starts = set(kernel.labels.values())
+    wanted = {high} if low == register else {low, high}
+    at = index
+    while wanted and at > 0 and at not in starts:
+        at -= 1
+        before = kernel.instructions[at]
+        if before.control is not ControlEffect.NONE:
+            break
+        for name in wanted.intersection(before.writes):
+            is_copy = name == low and moved_register(before) == register
+            is_zero = name == high and before.guard is None and _is_zero_moved(before)
+            if not is_copy and not is_zero:
+                _refuse(instruction, f"a return by {name}, which is not a copy of {register} or 0")
+            wanted.remove(name)
+    if wanted:
+        names = " and ".join(sorted(wanted))
+        _refuse(instruction, f"a return by {names}, of which nothing is known")
+
+
+def _is_zero_moved(instruction: Instruction) -> bool:
+    name = instruction.mnemonic.split(".")[0]
+    values: tuple[Operand, ...] = instruction.operands[1:]
+    zero = all(isinstance(one, Immediate) and one.value == 0 for one in values)
+    return name in ("MOV", "IMAD", "CS2R", "HFMA2") and zero and len(instruction.writes) == 1
+
+
+def _refuse(instruction: Instruction, what: str) -> NoReturn:
+    raise PtxwcetError(
+        Diagnostic(
+            "PW125",
+            f"machine code that is not known: {what}",
+            instruction.span,
+            help="bound the kernel from its PTX, or compile it so that the function is inlined",
+        )
+    )

@@ -162,7 +162,7 @@ MOST_LINES = {
     "sass": 2_696,
     "simulator": 4_475,
     "support": 3_401,
-    "sweeps.results": 1_612,
+    "sweeps.results": 1_617,
     "sweeps": 3_725,
     "timing": 2_713,
     "trace": 1_133,

@@ -17,6 +17,7 @@ from places import PACKAGE, SAMPLES
 from programs import run_program
 
 from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.commands.bound.report import RooflineRow
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.page.graph import GraphData, Region, lay_out
 from ptxwcet.commands.page.render import render_page
@@ -235,6 +236,47 @@ def test_the_page_is_one_file_that_loads_nothing() -> None:
     assert "17,151" in html
     assert "136,829" in html
     assert "alone-on-its-sm" in html
+
+
+def text_of(html: str) -> str:
+    inline = re.sub("</?span[^>]*>", "", html)
+    return " ".join(re.sub("<[^>]+>", " ", inline).split())
+
+
+def test_the_roofline_stands_beside_the_bound_as_an_estimate(histogram: Page) -> None:
+    one = only(histogram)
+    assert one.bounded is not None
+    roofline = RooflineRow(31_234_567, 61_234.5, "estimate", 876_543, 31_234_567, 7_654, "arrays")
+    given = replace(one, bounded=replace(one.bounded, roofline=roofline))
+    html = render_page(replace(histogram, kernels=(given,)))
+    assert '<a href="#k0-roofline">roofline</a>' in html
+    card, *others = re.findall(r'<div class="card beside">.*?</div>', html)
+    assert others == []
+    assert text_of(card) == (
+        "no bound: the roofline of the launch 31,234,567 cycles, 61234.5 µs estimate"
+    )
+    before, rest = html.split('<h2 id="k0-roofline">')
+    section, after = rest.split("<h2", 1)
+    assert text_of(section).startswith("Beside the bound: the roofline An estimate, no bound: ")
+    bars = re.findall(r"<div><span>(.*?)</span>.*?>([\d,]+)<.*?width:([\d.]+)%", section)
+    assert bars == [
+        ("sub-cores", "876,543", "2.806"),
+        ("memory paths", "31,234,567", "100.0"),
+        ("memory (each array once)", "7,654", "0.025"),
+    ]
+    # nowhere else, least of all among what the bound is or is made of
+    assert not re.search("31,234,567|61234|876,543|7,654", before.replace(card, "") + after)
+
+
+def test_the_roofline_of_the_page_is_that_of_the_report(histogram: Page, nest: Page) -> None:
+    (row,) = bound_file(HISTOGRAM).answered
+    shown = only(histogram).bounded
+    assert row.roofline is not None
+    assert shown is not None
+    assert shown.roofline is not None
+    assert shown.launch is not None
+    assert shown.roofline.cycles == row.roofline.cycles < shown.launch.cycles
+    assert "roofline" not in render_page(nest)  # without a grid
 
 
 def test_equal_input_gives_equal_bytes(histogram: Page) -> None:

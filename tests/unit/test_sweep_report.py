@@ -222,6 +222,69 @@ def test_machines_are_compared_by_the_variants_that_both_bound(tmp_path: Path) -
             assert best.times_the_least == round(there[name] / min(there.values()), 6)
 
 
+def with_column(name: str, value: Callable[[Row], str | None]) -> list[Row]:
+    """The rows with one more column of the plan, the last of them."""
+    rows = []
+    for row in ROWS:
+        columns = {}
+        for key, cell in row.items():
+            if key == "file":
+                columns[name] = value(row)
+            columns[key] = cell
+        rows.append(columns)
+    return rows
+
+
+@pytest.mark.parametrize("name", ["set.ptxas_info", "set.registers", "set.sms"])
+@pytest.mark.parametrize("others", [True, False])
+def test_what_each_machine_has_of_its_own_tells_no_variants_apart(
+    name: str, others: bool, tmp_path: Path
+) -> None:
+    plain = report_of(ROWS, tmp_path)
+
+    def own(row: Row) -> str | None:
+        if row["machine"] == "titan-v":
+            return f"{row['tm']}.sm_75" if others else "75"
+        return f"{row['tm']}.sm_87" if others else None
+
+    report = report_of(with_column(name, own), tmp_path)
+    assert report.comparisons == plain.comparisons
+    assert plain.comparisons[0].variants > 100
+    assert report.varying == plain.varying
+    assert report.following == (name, *plain.following)
+    assert report.map == plain.map
+    for machine, same in zip(report.machines, plain.machines, strict=True):
+        assert [one.unit for one in machine.rankings[0].best] == [
+            one.unit for one in same.rankings[0].best
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("set.facts", lambda row: row["machine"]),  # other facts are another variant
+        ("param.n", lambda row: row["machine"]),
+        ("set.facts", lambda row: f"facts of {row['file']}"),
+    ],
+)
+def test_what_else_the_plan_names_tells_variants_apart(
+    name: str, value: Callable[[Row], str], tmp_path: Path
+) -> None:
+    assert name in report_of(with_column(name, value), tmp_path).varying
+
+
+def test_two_numbers_of_registers_on_a_machine_are_two_variants(tmp_path: Path) -> None:
+    rows = with_column("set.registers", lambda row: "24" if row["machine"] == "titan-v" else "32")
+    again = [
+        row | {"unit": row["unit"] + 10_000, "set.registers": "48"}
+        for row in rows
+        if row["machine"] == "titan-v"
+    ]
+    report = report_of([*rows, *again], tmp_path)
+    assert "set.registers" in report.varying
+    assert report.comparisons[0].variants == 0
+
+
 def test_machines_with_bounds_of_other_scopes_are_not_compared(tmp_path: Path) -> None:
     rows = [
         row | ({"of": "block"} if row["of"] and row["machine"] == "titan-v" else {}) for row in ROWS

@@ -39,27 +39,29 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
 
 def _roofline(row: RooflineRow) -> str:
     """The estimate beside the bound, with the terms of which it is the largest."""
-    terms = [f"sub-cores {row.core_cycles:,}"]
-    if row.path_cycles:
-        terms.append(f"memory paths {row.path_cycles:,}")
-    if row.memory_cycles:
-        of = "all that is charged" if row.memory_of == "traffic" else "each array once"
-        terms.append(f"memory {row.memory_cycles:,} ({of})")
+    terms = [f"{name} {cycles:,}{of}" for name, cycles, of in roofline_terms(row)]
     time = time_text(row.microseconds)
     return f"roofline   {row.cycles:,} cycles ({time}), no bound: {', '.join(terms)}   estimate"
 
 
+def roofline_terms(row: RooflineRow) -> list[tuple[str, int, str]]:
+    """Of each resource that is asked for anything its name, cycles, and what they are of."""
+    terms = [("sub-cores", row.core_cycles, "")]
+    if row.path_cycles:
+        terms.append(("memory paths", row.path_cycles, ""))
+    if row.memory_cycles:
+        of = "all that is charged" if row.memory_of == "traffic" else "each array once"
+        terms.append(("memory", row.memory_cycles, f" ({of})"))
+    return terms
+
+
 def _parts(launch: LaunchRow) -> str:
     """The bound as the sum of its parts, and how many resident blocks an SM it is for."""
-    parts = [f"work {launch.work_cycles:,}", f"latency {launch.slack_cycles:,}"]
-    for name, cycles in (
-        ("tail", launch.tail_cycles),
-        ("launcher", launch.launcher_cycles),
-        ("memory", launch.memory_cycles),
-        ("overhead", launch.overhead_cycles),
-    ):
-        if cycles:
-            parts.append(f"{name} {cycles:,}")
+    parts = [
+        f"{name} {cycles:,}"
+        for name, cycles in launch.parts.items()
+        if cycles or name in ("work", "latency")
+    ]
     is_limit = not launch.open and launch.resident_blocks == launch.most_resident
     limits = f" ({', '.join(launch.limited_by)})" if is_limit else ""
     return f"{' + '.join(parts)}; {plural(launch.resident_blocks, 'block')} an SM{limits}"

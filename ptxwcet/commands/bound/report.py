@@ -300,6 +300,18 @@ class LaunchRow:
     lines: tuple[PaidByLaunchRow, ...] | None
     citations: tuple[str, ...] = ()
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """The six parts by the names that people see."""
+        return {
+            "work": self.work_cycles,
+            "latency": self.slack_cycles,
+            "tail": self.tail_cycles,
+            "launcher": self.launcher_cycles,
+            "memory": self.memory_cycles,
+            "overhead": self.overhead_cycles,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class RooflineRow:

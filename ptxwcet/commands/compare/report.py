@@ -295,16 +295,7 @@ def _bounds(row: BoundedKernel | Refused) -> dict[str, int | str | None]:
 
 def _launch_parts(kernel: BoundedKernel | Refused) -> dict[str, int | str | None]:
     launch = None if isinstance(kernel, Refused) else kernel.launch
-    if launch is None:
-        return {}
-    return {
-        "work": launch.work_cycles,
-        "latency": launch.slack_cycles,
-        "tail": launch.tail_cycles,
-        "launcher": launch.launcher_cycles,
-        "memory": launch.memory_cycles,
-        "overhead": launch.overhead_cycles,
-    }
+    return {} if launch is None else {**launch.parts}
 
 
 def _loops(row: BoundedKernel | Refused) -> dict[str, int | str | None]:

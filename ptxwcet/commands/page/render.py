@@ -11,9 +11,10 @@ from itertools import count
 from typing import Any
 
 from ptxwcet.commands.bound import loop_text
+from ptxwcet.commands.bound.launch_text import roofline_terms
 from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
-from ptxwcet.commands.page.report import LAUNCH_PARTS, PARTS, KernelPage, Page, plain_name
+from ptxwcet.commands.page.report import PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.head import launch_text
 from ptxwcet.report.page.parts import fill, page_file
@@ -23,6 +24,7 @@ _PACKAGE = "ptxwcet.commands.page"
 _SECTIONS = (
     ("made", "made of"),
     ("rests", "rests on"),
+    ("roofline", "roofline"),
     ("code", "code and graph"),
     ("memory", "memory"),
     ("loops", "loops"),
@@ -50,10 +52,10 @@ def render_page(page: Page) -> str:
         python=platform.python_version(),
         parts=_SECTIONS,
         section_parts=PARTS,
-        launch_parts=LAUNCH_PARTS,
         methods=METHODS,
         assumptions=merged_assumptions,
         launch_text=launch_text,
+        roofline_terms=roofline_terms,
         grouped=grouped_accesses,
         loop_rows=_loop_rows,
         loop_text=loop_text,

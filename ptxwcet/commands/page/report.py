@@ -9,7 +9,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation
 from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.build import build_report
-from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, LaunchRow, PaidSectionRow
+from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, PaidSectionRow
 from ptxwcet.commands.cfg.study import DescribedKernel
 from ptxwcet.commands.memory.study import StudiedAccesses
 from ptxwcet.commands.page.curves import Curve
@@ -29,7 +29,6 @@ from ptxwcet.timing.phases import Phase, PhaseKind, PhaseRepeat
 
 PARTS = ("issue", "waits for results", "waits for units", "other warps")
 """What the cycles of a section are made of, as the page calls it."""
-LAUNCH_PARTS = ("work", "latency", "tail", "launcher", "memory", "overhead")
 _MOST_BARS = 16
 _MOST_PHASES = 120
 
@@ -148,6 +147,7 @@ def _kernel(
     flow = study.flow
     cfg = flow.cfg if isinstance(flow, DescribedKernel) else None
     bounded = reported if isinstance(reported, BoundedKernel) else None
+    launch = None if bounded is None else bounded.launch
     problems = render_all(study.analysis) if isinstance(study.analysis, tuple) else ""
     if bounded is None and not problems:
         assert isinstance(reported, Refused)
@@ -159,7 +159,7 @@ def _kernel(
         bounded,
         problems,
         () if bounded is None or bounded.explanation is None else _bars(bounded),
-        None if bounded is None or bounded.launch is None else _launch_bar(bounded.launch),
+        None if launch is None else Bar("launch", 1, tuple(launch.parts.values())),
         build_listing(study.kernel, cfg, paid, lines),
         _graph(study, paid),
         _accesses(study, lines),
@@ -205,21 +205,6 @@ def _bar(section: PaidSectionRow) -> Bar:
     )
     times = section.multiplicity
     return Bar(section.ends_at, times, tuple(times * cycles for cycles in parts))
-
-
-def _launch_bar(launch: LaunchRow) -> Bar:
-    return Bar(
-        "launch",
-        1,
-        (
-            launch.work_cycles,
-            launch.slack_cycles,
-            launch.tail_cycles,
-            launch.launcher_cycles,
-            launch.memory_cycles,
-            launch.overhead_cycles,
-        ),
-    )
 
 
 def _graph(study: KernelStudy, paid: Mapping[int, int]) -> GraphData | str:

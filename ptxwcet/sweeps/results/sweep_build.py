@@ -39,6 +39,8 @@ MOST_VALUES = 60
 
 _VARIANT, _RANK = "#variant", "#rank"
 """Columns of rows that no results have: the number of a row's variant, its rank."""
+_OF_MACHINES = frozenset(f"set.{key}" for key in ("ptxas_info", "registers", "sms"))
+"""Columns of the plan in which a variant may differ from machine to machine and be the same one."""
 _SCOPES: tuple[Scope, ...] = ("launch", "block")
 
 
@@ -52,7 +54,8 @@ class _Axes:
 
     ``varying`` have several values. A parameter of the kernel, or a column that every sweep has,
     is ``following`` if the columns before it already say which value it has: a block that is made
-    of the sizes of a tile. ``fixed`` have one value, or none.
+    of the sizes of a tile; so are registers if these columns and the machine say them.
+    ``fixed`` have one value, or none.
     """
 
     varying: tuple[str, ...]
@@ -106,7 +109,7 @@ def build_sweep_report(
     ``only`` is said in it, see chosen_rows. Raises NotAnAxis for a column that cannot be drawn.
     """
     axes = _axes(table)
-    rows = table.rows.assign(**{_VARIANT: _numbered(_codes(table, table.variant_columns))})
+    rows = table.rows.assign(**{_VARIANT: _numbered(_codes(table, (*axes.varying, *axes.fixed)))})
     here = {name: rows[rows["machine"] == name] for name in map(str, table.values("machine"))}
     orders = {name: tuple(_orders(table, mine)) for name, mine in here.items()}
     first = {name: ranked[0] for name, ranked in orders.items() if ranked}
@@ -184,7 +187,9 @@ def _axes(table: ResultsTable) -> _Axes:
         now = _numbered(codes[[name]].assign(**{_VARIANT: so_far}))
         count = int(now.max()) + 1
         is_named = name in table.plan_columns and not name.startswith("param.")
-        if count == groups and not is_named:
+        on_each = codes[name].groupby([so_far, table.rows["machine"].cat.codes])
+        is_told = name in _OF_MACHINES and int(on_each.nunique().max()) == 1
+        if is_told or (count == groups and not is_named):
             following.append(name)
             continue
         varying.append(name)

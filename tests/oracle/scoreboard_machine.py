@@ -44,6 +44,7 @@ class Warp:
     copied: int = 0
     ends: int = 0
     waiting: bool = False
+    started: bool = True
 
 
 Units = tuple[tuple[tuple[str, str, int], int], ...]
@@ -55,17 +56,32 @@ Choose = Callable[[list[int]], int]
 class Sm:
     """Warps dealt to sub-cores in turn, each with units of its own.
 
-    ``queues`` False: fixed instructions are issued when their pipe is free, and not before.
+    ``queues`` False: fixed instructions are issued when their pipe is free, and not before. Each
+    ``block`` warps are a block, all of them if it is 0; one waits until less than ``slots`` others
+    have started and not ended.
     """
 
     programs: tuple[Program, ...]
     queues: bool = True
     cores: int = 1
+    block: int = 0
+    slots: int = 1
     known: dict[State, int] = field(default_factory=dict)
 
     def start(self) -> State:
-        """Nothing has been issued."""
-        return tuple(Warp() for _ in self.programs), ()
+        """Nothing has been issued, or started."""
+        return tuple(Warp(started=False) for _ in self.programs), ()
+
+    def blocks(self) -> list[range]:
+        """The warps of each block."""
+        size = self.block or len(self.programs)
+        return [range(first, first + size) for first in range(0, len(self.programs), size)]
+
+    def core(self, n: int) -> int:
+        return n % (self.block or len(self.programs)) % self.cores
+
+    def ended(self, n: int, warp: Warp) -> bool:
+        return self.done(n, warp) and warp.ends == 0
 
     def done(self, n: int, warp: Warp) -> bool:
         return warp.place == len(self.programs[n])
@@ -73,10 +89,10 @@ class Sm:
     def place_of(self, n: int, word: Word) -> tuple[str, str, int]:
         """The queue or pipe that an instruction goes to."""
         is_pipe = word.kind == "fixed" and not self.queues
-        return "pipe" if is_pipe else "queue", word.unit, n % self.cores
+        return "pipe" if is_pipe else "queue", word.unit, self.core(n)
 
     def eligible_in(self, n: int, warp: Warp, units: Units) -> int | None:
-        if warp.waiting or self.done(n, warp):
+        if warp.waiting or not warp.started or self.done(n, warp):
             return None
         word = self.programs[n][warp.place]
         times = [warp.next, *(cycles for cycles, board in warp.held if board in word.waits)]
@@ -114,14 +130,26 @@ class Sm:
             copied,
             max(warp.ends, ends),
             word.kind == "barrier",
+            started=True,
         )
 
     def release(self, warps: tuple[Warp, ...]) -> tuple[Warp, ...]:
-        """Opens the barrier if every warp waits there or has ended."""
-        held = [w.waiting or (self.done(n, w) and w.ends == 0) for n, w in enumerate(warps)]
-        if all(held) and any(w.waiting for w in warps):
-            return tuple(replace(w, waiting=False) for w in warps)
-        return warps
+        """Opens barriers at which all warps of a block wait or have ended; starts blocks."""
+        out = list(warps)
+        free = self.slots
+        for block in self.blocks():
+            ended = [self.ended(n, out[n]) for n in block]
+            if any(out[n].waiting for n in block):
+                opens = all(out[n].waiting or over for n, over in zip(block, ended, strict=True))
+                for n in block:
+                    out[n] = replace(out[n], waiting=out[n].waiting and not opens)
+            free -= out[block[0]].started and not all(ended)
+        for block in self.blocks():
+            if free and not out[block[0]].started:
+                free -= 1
+                for n in block:
+                    out[n] = replace(out[n], started=True)
+        return tuple(out)
 
     def ahead(self, state: State) -> tuple[State, int, list[list[int]]]:
         """The state when next something can be issued, how far that is, and what then can be.
@@ -135,7 +163,7 @@ class Sm:
             times = [self.eligible_in(n, warp, units) for n, warp in enumerate(warps)]
             known = [time for time in times if time is not None]
             stops = [min(known)] if known else []
-            if any(warp.waiting for warp in warps):  # an end may open the barrier before
+            if any(w.waiting or not w.started for w in warps):  # an end may let others go on
                 stops += [w.ends for n, w in enumerate(warps) if self.done(n, w) and w.ends > 0]
             if not stops:
                 last = max((warp.ends for warp in warps), default=0)
@@ -143,7 +171,7 @@ class Sm:
             step = min(stops)
             if step == 0:
                 ready = [n for n, time in enumerate(times) if time == 0]
-                ports = [[n for n in ready if n % self.cores == c] for c in range(self.cores)]
+                ports = [[n for n in ready if self.core(n) == c] for c in range(self.cores)]
                 return state, passed, [port for port in ports if port]
             state = later(state, step)
             passed += step
@@ -196,6 +224,7 @@ def later(state: State, cycles: int) -> State:
                 max(0, w.copied - cycles),
                 max(0, w.ends - cycles),
                 w.waiting,
+                w.started,
             )
             for w in warps
         ),

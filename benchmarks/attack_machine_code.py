@@ -15,6 +15,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ def _schedules(draw: random.Random, warps: int) -> list[Callable[[list[int]], in
     """The oldest warp first, the youngest, fixed orders, and any."""
     chosen: list[Callable[[list[int]], int]] = [min, max]
     for _ in range(_RUNS // 2 - 1):
-        rank = draw.sample(range(warps), warps)
-        chosen += [lambda port, rank=rank: min(port, key=rank.__getitem__), draw.choice]
+        chosen += [partial(min, key=draw.sample(range(warps), warps).__getitem__), draw.choice]
     return chosen
 
 

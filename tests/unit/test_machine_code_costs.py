@@ -10,7 +10,7 @@ from refusals import refusals_of
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.loader import load_machine
@@ -40,8 +40,8 @@ def coded(*lines: str, stall: int = 3, boards: int = 7 << 3 | 7, waits: int = 0)
     return kernel
 
 
-def timed(kernel: Kernel, machine: object = MACHINE, *, taken: bool = False) -> TimedInstruction:
-    costs = InstructionCosts(machine, 64, code=CodeTimes(kernel))  # type: ignore[arg-type]
+def timed(kernel: Kernel, *, taken: bool = False) -> TimedInstruction:
+    costs = InstructionCosts(MACHINE, 64, code=CodeTimes(kernel))
     (node,) = costs.nodes(0, kernel.instructions[0], taken=taken)
     return node.instruction if isinstance(node, Barrier) else node
 
@@ -153,7 +153,7 @@ def test_a_function_keeps_its_words_where_it_is_called() -> None:
     assert all(words[one.start] == encoded for one, encoded in pairs(whole))
 
 
-def pairs(kernel: Kernel) -> list[tuple[object, object]]:
+def pairs(kernel: Kernel) -> list[tuple[Instruction, Encoded]]:
     assert kernel.code is not None
     return list(zip(kernel.instructions, kernel.code.encoded, strict=True))
 

@@ -183,7 +183,8 @@ def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
         Assumption(
             "waits-as-encoded",
             "a warp waits for nothing but what its words say, their stalls and scoreboards: "
-            "neither for ports of the register file nor for results that return in order",
+            "neither for ports of the register file, nor for results that return in order, nor for "
+            "a scoreboard that counts no further",
             doubt,
             "silicon: its pipelines are not documented",
         ),

@@ -27,6 +27,9 @@ NEVER_IDLE = "busy-servers"
 STORES_HOLD = "stores-hold-slots"
 """Needed by bounds of launches on machines with a memory path (A3 of docs/methods/grid.md)."""
 
+PTX_IS_EXECUTED, MACHINE_CODE_IS_EXECUTED = "ptx-is-executed", "machine-code-is-executed"
+"""Bounds of machine code rest on the second, which no machine file can know, and not the first."""
+
 OF_LAUNCHES = (
     "greedy-dispatch",
     "resident-blocks",
@@ -63,7 +66,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "the sides of a divergent branch run one after the other, in any order, up to its "
             "immediate post-dominator, where the lanes go on together"
         ),
-        "ptx-is-executed": "the machine executes the PTX instructions as written, in their order",
+        PTX_IS_EXECUTED: "the machine executes the PTX instructions as written, in their order",
         "common-start": "all warps of a block start in the same cycle",
         DEALT: (
             "the warps of a block are dealt to the schedulers of an SM in turn, by their numbers"

@@ -9,8 +9,10 @@ from ptxwcet.machine.assumptions import (
     ALONE,
     COUNTED,
     DEALT,
+    MACHINE_CODE_IS_EXECUTED,
     NEVER_IDLE,
     NO_BANK_CONFLICTS,
+    PTX_IS_EXECUTED,
     STORES_HOLD,
 )
 from ptxwcet.machine.model import Machine
@@ -25,7 +27,7 @@ EXECUTION = (
     "units-in-order",
     "perfect-instruction-supply",
     "stack-reconvergence",
-    "ptx-is-executed",
+    PTX_IS_EXECUTED,
     "common-start",
     DEALT,
     "prompt-barriers",
@@ -53,8 +55,11 @@ def claim_on(
     """The claim with the ledger's entries for ``keys`` before its own assumptions.
 
     Entries that are true by definition of the machine are left out, and so are those that nothing
-    on it needs. One that the machine file calls doubtful weakens the claim to an estimate.
+    on it needs. One that the machine file calls doubtful weakens the claim to an estimate. What is
+    stated of machine code needs nothing of PTX.
     """
+    if any(one.key == MACHINE_CODE_IS_EXECUTED for one in stated.assumptions):
+        keys = [key for key in keys if key != PTX_IS_EXECUTED]
     ledger = [machine.assumption(k) for k in keys if k not in _WHERE or _WHERE[k](machine)]
     assumptions: list[Assumption] = [
         assumption

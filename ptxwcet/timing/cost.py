@@ -1,7 +1,8 @@
-"""What one PTX instruction costs on a machine: the only place where op classes become timings.
+"""What one instruction costs on a machine: the only place where op classes become timings.
 
 Codes: PW401 an opcode without a row, PW402 an op class that the machine refuses, PW403 a form of a
-barrier or asynchronous wait that no bound is proved for.
+barrier or asynchronous wait that no bound is proved for; of machine code, whose waiting is what its
+words say (:mod:`ptxwcet.timing.machine_code`), PW405.
 
 Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
@@ -17,7 +18,7 @@ from dataclasses import replace
 from functools import cache
 
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.ir.kernel import Immediate, Instruction
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import Machine, MemoryRules, OpTiming, RefusedOp, TimingMeaning
@@ -29,6 +30,7 @@ from ptxwcet.memory.analysis import (
 )
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
@@ -51,7 +53,15 @@ _COPY_REGISTERS = 64
 _COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
-_GRID_CONTROL = frozenset({_GRID_WAIT, "griddepcontrol.launch_dependents"})
+# of machine code: where lanes of a warp meet, and what the compiler fills up with
+_LIKE_BRANCHES = frozenset(
+    {
+        *(_GRID_WAIT, "griddepcontrol.launch_dependents"),
+        *("BSSY", "BSYNC", "BREAK", "YIELD", "NOP", "WARPSYNC", "ENDCOLLECTIVE", "BMOV"),
+    }
+)
+_ACTUAL_COPIES = frozenset({"cp.async", "LDGSTS"})
+_SHARED_MATRICES = {"LDSM": OpClass.LOAD_SHARED, "STSM": OpClass.STORE_SHARED}
 _MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
 
 
@@ -63,17 +73,19 @@ def cost_instruction(
     origin: int = -1,
     block_threads: int | None = None,
     readers: ReadersOf = NO_READERS,
+    code: CodeTimes | None = None,
 ) -> Cost:
     """The cost of one execution of an instruction.
 
     ``taken``: some lane takes the branch that it is. ``origin`` is its index in the kernel.
     ``block_threads`` is needed to accept a barrier that names its number of threads. ``readers``
-    are those of the kernel's registers, without which each result waits for the slowest. Cost:
-    constant; a refusal names the machines of the tool that would not refuse.
+    are those of the kernel's registers, without which each result waits for the slowest; ``code``
+    has the words of machine code. Cost: constant; a refusal names the machines of the tool that
+    would not refuse.
     """
 
     def cost_on(machine: Machine) -> Cost:
-        return _cost_on(machine, instruction, taken, origin, block_threads, readers)
+        return _cost_on(machine, instruction, taken, origin, block_threads, readers, code)
 
     cost = cost_on(machine)
     if not isinstance(cost, Diagnostic) or cost.code != "PW402":
@@ -101,6 +113,7 @@ def _cost_on(
     origin: int,
     block_threads: int | None,
     readers: ReadersOf,
+    code: CodeTimes | None,
 ) -> Cost:
     op_class = instruction.op_class
     if op_class is None:
@@ -113,11 +126,13 @@ def _cost_on(
     timing = machine.timings[timing_class(instruction, op_class, machine)]
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
-    if timing.readers:
+    if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
     if machine.memory is not None and op_class in UNCOUNTED:
         reason = "it charges accesses to memory, and how many this makes is not counted"
         return _refused(instruction, op_class, reason, machine)
+    if code is not None:
+        return _cost_of_code(machine, instruction, taken, origin, block_threads, timing, code)
     if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
         bubble = machine.taken_branch_bubble_cycles if taken else 0
         return _timed(instruction, timing, machine, origin, bubble=bubble)
@@ -127,7 +142,9 @@ def _cost_on(
             return _sleeping(instruction, timed, machine)
         case OpClass.BARRIER:
             timed = _timed(instruction, timing, machine, origin)
-            return _barrier(instruction, timed, block_threads)
+            reduces = ".red" in f".{_name(instruction)}"
+            operands = instruction.operands[1:-1] if reduces else instruction.operands
+            return _barrier(instruction, timed, block_threads, operands)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
         case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
@@ -140,6 +157,30 @@ def _cost_on(
             return _timed(instruction, timing, machine, origin, waits=_COPIES)
         case _:
             return _timed(instruction, timing, machine, origin)
+
+
+def _cost_of_code(
+    machine: Machine,
+    instruction: Instruction,
+    taken: bool,
+    origin: int,
+    block_threads: int | None,
+    timing: OpTiming,
+    code: CodeTimes,
+) -> Cost:
+    """As :func:`_cost_on`, of machine code at the row of its op class. Ends are issued, too."""
+    refusal = code.refusal(instruction, origin)
+    if refusal is not None:
+        return refusal
+    held = 0
+    if is_taken(instruction) or (taken and instruction.control is ControlEffect.BRANCH):
+        held = machine.taken_branch_bubble_cycles
+    elif instruction.op_class is OpClass.NANOSLEEP:
+        held = _slept_cycles(instruction, machine)
+    timed = code.timed(instruction, origin, timing, held_cycles=held)
+    if instruction.op_class is OpClass.BARRIER:
+        return _barrier(instruction, timed, block_threads, barrier_operands(instruction))
+    return timed
 
 
 def charge_unknown(
@@ -170,7 +211,7 @@ class InstructionCosts:
     """Costs of a kernel's instructions, computed once each; collects every refusal.
 
     ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
-    that it does not name, and without it, the worst is charged. ``readers``: as of
+    that it does not name, and without it, the worst is charged. ``readers``, ``code``: as of
     :func:`cost_instruction`.
     """
 
@@ -182,8 +223,10 @@ class InstructionCosts:
         unknown_at_worst: bool = False,
         accesses: Mapping[int, Transactions] | None = None,
         readers: ReadersOf = NO_READERS,
+        code: CodeTimes | None = None,
     ) -> None:
         self._machine = machine
+        self._code = code
         self._readers = readers
         self._accesses = accesses
         self._block_threads = block_threads
@@ -196,7 +239,7 @@ class InstructionCosts:
         """Whether an instruction was charged that waits for the launches before."""
         self.most_at_path: int | None = None
         """What an access spends at the path of its SM at most, if that is latency and no work."""
-        self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT
+        self.is_nominal = machine.timing_meaning is TimingMeaning.EXACT and code is None
         """Whether all costs so far are the machine's nominal timings, charged nowhere."""
 
     def nodes(
@@ -237,9 +280,10 @@ class InstructionCosts:
         charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
         last = next((one for one in self.nodes(index, instruction)), None)
         assert not isinstance(last, Barrier)
-        initiation = timing.initiation_cycles if last is None else last.initiation_cycles
+        own = timing if last is None else last
+        initiation, latency = own.initiation_cycles, own.latency_cycles
         return initiation > charged or (
-            initiation + timing.latency_cycles > barrier.initiation_cycles + barrier.latency_cycles
+            initiation + latency > barrier.initiation_cycles + barrier.latency_cycles
         )
 
     def _cost(
@@ -257,6 +301,7 @@ class InstructionCosts:
             origin=index,
             block_threads=self._block_threads,
             readers=self._readers,
+            code=self._code,
         )
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
@@ -273,7 +318,12 @@ class InstructionCosts:
 
     def _taken(self, index: int, instruction: Instruction) -> Transactions:
         found = None if self._accesses is None else self._accesses.get(index)
-        return transactions_at_worst(instruction) if found is None else found
+        if found is not None:
+            return found
+        worst = transactions_at_worst(instruction)
+        if self._code is None or worst is not NO_TRANSACTIONS:
+            return worst
+        return _ANY_ACCESS if accesses_memory(instruction) else NO_TRANSACTIONS
 
 
 def cycles_at_path(taken: Transactions, rules: MemoryRules) -> int:
@@ -337,11 +387,14 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     would abort the launch and is passed a return that is passed. What sleeps for a known time, or
     orders the launch and another one, is issued like a branch.
     """
-    if _sleep(instruction) is not None or _name(instruction) in _GRID_CONTROL:
+    name = _name(instruction)
+    if name in _LIKE_BRANCHES or _sleep(instruction) is not None:
         return OpClass.BRANCH
+    if name in _SHARED_MATRICES:
+        return _SHARED_MATRICES[name]
     if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
         return OpClass.RETURN
-    if op_class is OpClass.ASYNC_COPY and _name(instruction) != "cp.async":
+    if op_class is OpClass.ASYNC_COPY and name not in _ACTUAL_COPIES:
         return OpClass.ASYNC_WAIT
     if (
         op_class is OpClass.MATRIX_MOVE
@@ -364,12 +417,15 @@ def _sleeping(
     instruction: Instruction, timed: TimedInstruction, machine: Machine
 ) -> TimedInstruction:
     """A sleep: by the PTX ISA it takes at most twice the time that it is told."""
-    time = _sleep(instruction)
-    if time is None:  # a machine with a row for it
-        return timed
-    cycles = -(-2 * time * machine.clock_mhz // 1000)
+    cycles = _slept_cycles(instruction, machine)
     latency = timed.latency_cycles + cycles
     return replace(timed, latency_cycles=latency, bubble_cycles=cycles)
+
+
+def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
+    """What a sleep takes at most beside what a branch takes; by a machine's row, nothing."""
+    time = _sleep(instruction)
+    return 0 if time is None else -(-2 * time * machine.clock_mhz // 1000)
 
 
 def _name(instruction: Instruction) -> str:
@@ -406,14 +462,16 @@ def _stalled(machine: Machine) -> tuple[str, ...]:
 
 
 def _barrier(
-    instruction: Instruction, timed: TimedInstruction, block_threads: int | None
+    instruction: Instruction,
+    timed: TimedInstruction,
+    block_threads: int | None,
+    operands: tuple[Operand, ...],
 ) -> Barrier | Diagnostic:
+    """``operands``: its number, and its threads where it says so."""
     if instruction.control is not ControlEffect.BARRIER:
         return _unproved(instruction, "a warp that only arrives at a barrier does not wait there")
     if instruction.guard is not None:
         return _unproved(instruction, "lanes or warps for which the guard is false skip it")
-    reduces = ".red" in f".{_name(instruction)}"
-    operands = instruction.operands[1:-1] if reduces else instruction.operands
     name = operands[0]
     if not isinstance(name, Immediate):
         return _unproved(instruction, "its number is in a register")

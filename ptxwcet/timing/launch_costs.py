@@ -18,6 +18,7 @@ from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts, cycles_at_path, timing_class
+from ptxwcet.timing.machine_code import CodeTimes, code_assumptions, scoreboard_of
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
@@ -61,6 +62,7 @@ class LaunchCosts(InstructionCosts):
             unknown_at_worst=unknown_at_worst,
             accesses=None if accesses is None else accesses.by_instruction(),
             readers=readers_on(machine, kernel),
+            code=None if kernel.code is None else CodeTimes(kernel),
         )
         self._launch = launch
         self.most_at_path = self._kept_up()
@@ -161,6 +163,8 @@ class LaunchCosts(InstructionCosts):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        if self._kernel.code is not None:
+            found += code_assumptions(self._machine)
         if self.waits_for_launches:
             found.append(self._machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:
@@ -211,11 +215,13 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     cfg = build_cfg(kernel)
     costs: dict[BlockId, int] = {}
     readers = readers_on(machine, kernel)
+    code = None if kernel.code is None else CodeTimes(kernel)
+    scoreboard = scoreboard_of(kernel, machine.scoreboard)
     for block in cfg.blocks[:-1]:
         nodes: list[Node] = []
-        timed = InstructionCosts(machine, readers=readers)
+        timed = InstructionCosts(machine, readers=readers, code=code)
         for index in range(block.start, block.end):
             nodes += timed.nodes(index, kernel.instructions[index])
         if not timed.has_refusals:
-            costs[block.id] = profile_warp(nodes, machine.scoreboard).isolated_cycles
+            costs[block.id] = profile_warp(nodes, scoreboard).isolated_cycles
     return costs

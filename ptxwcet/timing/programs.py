@@ -40,6 +40,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.demand import find_limits
+from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike
 from ptxwcet.warp.program import (
     Barrier,
@@ -95,7 +96,7 @@ def build_workload(
         WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
     )
     costs.raise_refusals()
-    return BlockWorkload(classes, scoreboard)
+    return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
 
 
 class _Builder:

@@ -1,0 +1,191 @@
+"""What an instruction of machine code costs: waiting is what its word says, not its registers.
+
+It waits for the stall of what came before, and for the scoreboards in its mask. Both are pseudo
+registers of the warp program, so that everything behind it is as with PTX:
+docs/methods/machine-code.md has the model, and why the bounds hold in it.
+
+Codes: PW405 an instruction whose word gives no stall.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.operands import Immediate, Operand, Register, leaves
+from ptxwcet.machine.model import Machine, OpTiming
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
+from ptxwcet.warp.program import Scoreboard, TimedInstruction
+
+NEXT = "warp.next"
+"""The pseudo register that says when the warp may issue again."""
+
+_COPIES = "copies"
+"""That of all copies to shared memory (LDGSTS): whoever waits for some waits for all."""
+
+_SCOREBOARDS = 6
+_ACCESSING = frozenset(
+    {
+        *(one for one in OpClass if one.value.startswith(("load_", "store_", "atomic_"))),
+        *(OpClass.PREFETCH, OpClass.MATRIX_MOVE, OpClass.ASYNC_COPY),
+    }
+)
+_QUEUED = _ACCESSING | {OpClass.SHUFFLE, OpClass.FP16_SFU, OpClass.FP32_SFU, OpClass.BARRIER}
+"""The classes of what goes through a queue though its word may set no scoreboard."""
+_BOARD = re.compile(r"(?:.*:)?SB(\d)")  # inlining puts the function before it
+_ALWAYS_TRUE = ("PT", "!PT")
+
+
+@dataclass(frozen=True, eq=False)
+class CodeTimes:
+    """The words of a kernel of machine code, calls replaced."""
+
+    kernel: Kernel
+
+    @cached_property
+    def encoded(self) -> tuple[Encoded, ...]:
+        """That of each instruction."""
+        code = self.kernel.code
+        assert code is not None
+        assert len(code.encoded) == len(self.kernel.instructions)
+        return code.encoded
+
+    @cached_property
+    def copying(self) -> frozenset[int]:
+        """The scoreboards that are held until copies have ended: those of LDGDEPBAR."""
+        pairs = zip(self.kernel.instructions, self.encoded, strict=True)
+        return frozenset(
+            board for one, encoded in pairs if _name(one) == "LDGDEPBAR" for board in _held(encoded)
+        )
+
+    def timed(
+        self,
+        instruction: Instruction,
+        index: int,
+        timing: OpTiming,
+        *,
+        held_cycles: int = 0,
+    ) -> TimedInstruction:
+        """An instruction at the timing of its op class.
+
+        ``held_cycles`` is how much longer than its stall the warp waits after it.
+        """
+        encoded, initiation = self.encoded[index], timing.initiation_cycles
+        boards = {*encoded.waits, *_left(instruction)}
+        waits = (*map(_pseudo, sorted(boards)), *((_COPIES,) if boards & self.copying else ()))
+        held = tuple(map(_pseudo, _held(encoded)))
+        if instruction.op_class is OpClass.FENCE:  # its warp waits until it has ended
+            latency = max(timing.latency_cycles, encoded.stall - initiation)
+            writes, bubble = (NEXT, *held), 0
+        elif held or instruction.op_class in _QUEUED:
+            latency, bubble = timing.latency_cycles, encoded.stall - 1 + held_cycles
+            writes = (*held, *((_COPIES,) if _name(instruction) == "LDGSTS" else ()))
+        else:
+            latency = max(0, encoded.stall - initiation) + held_cycles
+            writes, bubble = (NEXT,), 0
+        return TimedInstruction(
+            timing.unit,
+            initiation,
+            latency,
+            reads=(NEXT, *waits),
+            writes=writes,
+            conditional=writes != (NEXT,),
+            bubble_cycles=bubble,
+            origin=index,
+        )
+
+    def refusal(self, instruction: Instruction, index: int) -> Diagnostic | None:
+        """Why nothing is known of how long the warp waits after an instruction (PW405), if so.
+
+        ptxas gives ERRBAR no stall, which waits until the fence before it has ended.
+        """
+        encoded = self.encoded[index]
+        if encoded.stall or instruction.op_class is OpClass.FENCE:
+            return None
+        return Diagnostic(
+            "PW405",
+            f"{instruction.mnemonic} at {encoded.address:#06x} gives no stall: how long its warp "
+            "waits after it is not known",
+            instruction.span,
+            help="compile it with -O3, or bound the kernel from its PTX",
+        )
+
+
+def _name(instruction: Instruction) -> str:
+    return "" if instruction.opcode is None else instruction.opcode.name
+
+
+def _pseudo(board: int) -> str:
+    return f"sb.{board}"
+
+
+def _held(encoded: Encoded) -> tuple[int, ...]:
+    """The scoreboards that it holds, until it has written at the latest."""
+    found = (encoded.on_write, encoded.on_read)
+    return tuple(sorted({board for board in found if board is not None}))
+
+
+def _left(instruction: Instruction) -> Iterable[int]:
+    """The scoreboards that DEPBAR waits for, all of what holds them: some may still do so."""
+    if instruction.op_class is not OpClass.ASYNC_WAIT:
+        return ()
+    match instruction.operands:
+        case (Register(name), Immediate()) if found := _BOARD.fullmatch(name):
+            return (int(found[1]),)
+        case _:
+            return range(_SCOREBOARDS)
+
+
+def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """The number of a barrier, and its threads where it says so: what it reduces is left out."""
+    return tuple(one for one in instruction.operands if not _is_predicate(one))
+
+
+def _is_predicate(operand: Operand) -> bool:
+    if isinstance(operand, Immediate):
+        return operand.text in _ALWAYS_TRUE
+    return any(
+        isinstance(leaf, Register) and leaf.name.rpartition(":")[2].startswith(("P", "UP"))
+        for leaf in leaves(operand)
+    )
+
+
+def scoreboard_of(kernel: Kernel, scoreboard: Scoreboard) -> Scoreboard:
+    """The machine's; of machine code, which waits for what it reads alone, that of such waits."""
+    return scoreboard if kernel.code is None else Scoreboard.RAW
+
+
+def accesses_memory(instruction: Instruction) -> bool:
+    """Whether an instruction of machine code accesses memory, one way or another."""
+    return instruction.op_class in _ACCESSING and _name(instruction) != "LDGDEPBAR"
+
+
+def is_taken(instruction: Instruction) -> bool:
+    """Whether an instruction goes elsewhere whenever it is executed."""
+    return instruction.control is ControlEffect.INDIRECT_BRANCH
+
+
+def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
+    """What bounds of machine code rest on, in place of ``ptx-is-executed``."""
+    doubt = AssumptionState.BY_DEFINITION if machine.is_idealised else AssumptionState.DOUBTFUL
+    return (
+        Assumption(
+            "machine-code-is-executed",
+            "the driver loads the code of this file as it is: nothing is compiled anew or patched",
+            AssumptionState.ASSUMED,
+            "the cubin",
+        ),
+        Assumption(
+            "waits-as-encoded",
+            "a warp waits for nothing but what its words say, their stalls and scoreboards: "
+            "neither for ports of the register file, nor for results that return in order, nor for "
+            "a scoreboard that counts no further",
+            doubt,
+            "silicon: its pipelines are not documented",
+        ),
+    )

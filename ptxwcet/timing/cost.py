@@ -249,6 +249,8 @@ class InstructionCosts:
 
         Empty for one that is not issued and for a refused one; see :meth:`raise_refusals`.
         """
+        if self._code is not None and index in self._code.added:
+            return ()
         key = (index, taken)
         found = self._known.get(key)
         if found is None:

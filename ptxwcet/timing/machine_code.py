@@ -25,6 +25,7 @@ from ptxwcet.warp.program import Scoreboard, TimedInstruction
 NEXT = "warp.next"
 """The pseudo register that says when the warp may issue again."""
 
+_COPYING = ("LDGSTS", "cp.async")
 _COPIES = "copies"
 """That of all copies to shared memory (LDGSTS): whoever waits for some waits for all."""
 
@@ -55,6 +56,12 @@ class CodeTimes:
         assert len(code.encoded) == len(self.kernel.instructions)
         return code.encoded
 
+    @property
+    def added(self) -> frozenset[int]:
+        """The instructions that are not in the code: they are not issued."""
+        assert self.kernel.code is not None
+        return self.kernel.code.added
+
     @cached_property
     def copying(self) -> frozenset[int]:
         """The scoreboards that are held until copies have ended: those of LDGDEPBAR."""
@@ -84,7 +91,7 @@ class CodeTimes:
             writes, bubble = (NEXT, *held), 0
         elif held or instruction.op_class in _QUEUED:
             latency, bubble = timing.latency_cycles, encoded.stall - 1 + held_cycles
-            writes = (*held, *((_COPIES,) if _name(instruction) == "LDGSTS" else ()))
+            writes = (*held, *((_COPIES,) if _name(instruction) in _COPYING else ()))
         else:
             latency = max(0, encoded.stall - initiation) + held_cycles
             writes, bubble = (NEXT,), 0

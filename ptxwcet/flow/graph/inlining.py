@@ -22,18 +22,15 @@ from ptxwcet.ir.instruction_set import misfit
 from ptxwcet.ir.kernel import (
     CARRY,
     Directive,
-    Encoded,
     Guard,
     Immediate,
     Instruction,
     Kernel,
-    MachineCode,
     Module,
     Operand,
     Parameter,
     Register,
     SymbolRef,
-    UnreadKernel,
     Variable,
 )
 from ptxwcet.ir.op_classes import ControlEffect
@@ -79,21 +76,8 @@ def inline_calls(kernel: Kernel, module: Module) -> Kernel:
         variables=tuple(inliner.variables.values()),
         body=(),
         recursions=inliner.recursions,
-        code=_code_of(kernel, module, inliner.instructions),
     )
     return rewritten(whole)
-
-
-def _code_of(kernel: Kernel, module: Module, instructions: list[Instruction]) -> MachineCode | None:
-    """The words of the whole: copies, and what is made of calls, keep the places of the text."""
-    if kernel.code is None:
-        return None
-    words: dict[int, Encoded] = {}
-    for function in (kernel, *module.functions):
-        if not isinstance(function, UnreadKernel) and function.code is not None:
-            pairs = zip(function.instructions, function.code.encoded, strict=True)
-            words.update((one.start, encoded) for one, encoded in pairs)
-    return replace(kernel.code, encoded=tuple(words[one.start] for one in instructions))
 
 
 @dataclass(frozen=True, slots=True)

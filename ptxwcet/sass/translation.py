@@ -18,6 +18,7 @@ beside, no encoding, and take no time.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ from ptxwcet.ir.operands import (
     Vector,
 )
 from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, fold, source, term
+from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.sass.accesses import Place, access_of_code
 from ptxwcet.sass.pairs import (
@@ -57,6 +58,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 
 BANK = "c[0x0]"
 _BANK_BYTES = 1 << 16
+_PREDICATE = re.compile(r"(!?)(U?P[0-6T])")
 _MOST_PAIRS = 100
 """From so many pairs on no more are looked at only because a register was copied."""
 
@@ -174,6 +176,9 @@ class _Translation:
     def _one(self, index: int, instruction: Instruction) -> None:
         for one in self._wholes.get(index, ()):
             self._whole(index, instruction, one.pair, one.meaning, max(one.low, one.high))
+        guard = instruction.guard
+        if guard is not None and guard.register.startswith("%"):
+            self._decide(instruction, guard.register)
         meaning = meaning_of(instruction, self._kernel.registers)
         if meaning is not None:
             self._with_terms(index, instruction, meaning)
@@ -182,6 +187,21 @@ class _Translation:
         self._encoded[len(self._made)] = index
         self._made.append(other)
         self._pack(index, instruction)
+
+    def _decide(self, branch: Instruction, name: str) -> None:
+        """Before a branch on several predicates: whether all of them hold, if no more decides."""
+        parts = [_PREDICATE.fullmatch(part) for part in name[1:].split("&")]
+        whole, sources = const(1, 1), list[Operand]()
+        for part in parts:
+            if part is None:
+                return
+            if part[2].endswith("T"):
+                one = const(1, 1)
+            else:
+                sources.append(Register(part[2]))
+                one = source(len(sources) - 1, 1)
+            whole = whole & (~one if part[1] else one)
+        self._compute(branch, [name], Meaning((whole,), tuple(sources)))
 
     def _whole(
         self, index: int, beside: Instruction, pair: Pair, meaning: Meaning, behind: int

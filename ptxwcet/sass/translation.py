@@ -372,9 +372,10 @@ class _Translation:
         if found is None:
             return instruction
         place = (instruction.origin, instruction.start, instruction.end)
-        return instruction_of(
+        made = instruction_of(
             found.mnemonic, found.operands, place, guard=instruction.guard, decoded=found.row
         )
+        return made._replace(form=replace(made.form, mnemonic=instruction.mnemonic))
 
     def _address(self, beside: Instruction, place: Place) -> Address:
         if isinstance(place.base, Meaning):

@@ -10,7 +10,16 @@ import random
 from dataclasses import replace
 
 import pytest
-from code_attack import FALSE, Case, alone, block_case, launch_cycles, no_copies, safe_cycles
+from code_attack import (
+    FALSE,
+    Case,
+    alone,
+    block_case,
+    launch_cycles,
+    listed_case,
+    no_copies,
+    safe_cycles,
+)
 from code_programs import FORMS, Line, drawn_code, drawn_rows
 from scoreboard_machine import Sm
 
@@ -73,6 +82,16 @@ def test_launches_are_covered(seed: int, queues: bool) -> None:
     sm = Sm(case.words * blocks, queues, case.cores, len(case.words), slots)
     for choose in (min, max, draw.choice):
         assert sm.run(choose) <= bound
+
+
+@pytest.mark.every(5)
+@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("queues", [True, False])
+def test_words_of_the_vendors_compiler(seed: int, queues: bool) -> None:
+    bound, words = listed_case(seed, 12)
+    draw = random.Random(seed)
+    for choose in (min, max, draw.choice):
+        assert Sm(words, queues).run(choose) <= bound
 
 
 # --- what is false is seen ------------------------------------------------------------------------

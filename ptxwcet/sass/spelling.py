@@ -13,7 +13,7 @@ from ptxwcet.ir.building import instruction_of
 from ptxwcet.ir.kernel import Guard, Instruction, Origin
 from ptxwcet.ir.operands import Immediate, Negated, Operand, Register
 from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.ir.terms import Meaning, Op, Term, fold, signed, source, term
+from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, fold, signed, source, term
 
 Spelled = tuple[str, tuple[Operand, ...]]
 """A mnemonic, and the operands that are read."""
@@ -60,18 +60,18 @@ def spelled(
 
 
 def _is_same(found: Meaning, wanted: Meaning) -> bool:
-    """Whether both compute the same; sources may be numbered otherwise."""
-    numbers = [wanted.sources.index(one) if one in wanted.sources else -1 for one in found.sources]
-    return -1 not in numbers and _numbered(found.results[0], numbers) is wanted.results[0]
+    """Whether both compute the same; sources may be numbered otherwise, and literals be among them."""
+    numbers = [
+        wanted.sources.index(one) if one in wanted.sources else None for one in found.sources
+    ]
 
-
-def _numbered(root: Term, numbers: Sequence[int]) -> Term:
-    def changed(one: Term, args: list[Term]) -> Term:
+    def numbered(one: Term, args: list[Term]) -> Term:
         if one.op is Op.SOURCE:
-            return source(numbers[one.value], one.width)
+            number = numbers[one.value]
+            return any_bits(one.width) if number is None else source(number, one.width)
         return term(one.op, one.width, tuple(args), one.value) if args else one
 
-    return fold(root, changed)
+    return fold(found.results[0], numbered) is wanted.results[0]
 
 
 def _candidates(root: Term, sources: Sequence[Operand]) -> Iterator[Spelled]:

@@ -169,9 +169,11 @@ def _word_of(instruction: Instruction, rows: Mapping[OpClass, Row]) -> Word | No
         return None
     is_queued = ROWS[name].pipe in _QUEUED_PIPES and name != "BMOV"
     kind = "queued" if is_queued or any(board is not None for board in boards) else "fixed"
-    op_class = OpClass.BRANCH if ROWS[name].pipe is Pipe.CONTROL else instruction.op_class
+    op_class = {"BMOV": OpClass.BRANCH, "ULDC": OpClass.MOVE}.get(name, instruction.op_class)
+    if ROWS[name].pipe is Pipe.CONTROL:
+        op_class = OpClass.BRANCH
     assert op_class is not None
-    unit, init, lat = rows[OpClass.BRANCH if name == "BMOV" else op_class]
+    unit, init, lat = rows[op_class]
     return Word(kind, unit, init, lat, bits & 15, lat, *boards, waits)
 
 

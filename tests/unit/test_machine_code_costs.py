@@ -180,3 +180,10 @@ def test_an_end_that_waits_may_outlast_a_barrier() -> None:
     kernel = coded("EXIT", waits=1)
     costs = InstructionCosts(MACHINE, 64, code=CodeTimes(kernel))
     assert costs.outlasts_barrier(0, kernel.instructions[0])
+
+
+def test_a_constant_for_the_uniform_datapath_comes_through_a_pipe() -> None:
+    one = timed(coded("ULDC.64 UR4, c[0x0][0x118]", stall=4))
+    move = timed(coded("UMOV UR4, URZ", stall=4))
+    assert one == move
+    assert one.writes == ("warp.next",)

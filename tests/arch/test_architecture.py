@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_181,
+    "bounds": 4_221,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,
@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_401,
     "sweeps.results": 1_612,
     "sweeps": 3_725,
-    "timing": 2_713,
+    "timing": 2_743,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_221,
+    "bounds": 4_230,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_929,

@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_401,
     "sweeps.results": 1_612,
     "sweeps": 3_725,
-    "timing": 2_743,
+    "timing": 2_746,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

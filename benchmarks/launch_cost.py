@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-ROOT = Path(__file__).parents[1]
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened import whole_launch
 from ptxwcet.opened.request import Request
+
+ROOT = Path(__file__).parents[1]
 
 SAMPLES = ROOT / "samples"
 MACHINES = ROOT / "ptxwcet" / "machine" / "models"

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_181,
+    "bounds": 4_230,
     "cli": 1_815,
     "commands.annotate": 564,
     "commands.bound": 2_943,
@@ -151,7 +151,7 @@ MOST_LINES = {
     "ir": 4_604,
     "library": 954,
     "machine": 1_907,
-    "memory": 2_950,
+    "memory": 2_951,
     "methods.hybrid": 2_593,
     "methods.instrument": 1_578,
     "methods.makespan": 2_152,
@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_401,
     "sweeps.results": 1_617,
     "sweeps": 3_725,
-    "timing": 2_713,
+    "timing": 2_746,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

@@ -90,7 +90,7 @@ def test_a_refusal_has_its_reasons() -> None:
     with pytest.raises(ptxwcet.PtxwcetError) as caught:
         ptxwcet.bound(SAXPY, block=256)
     assert [one.code for one in caught.value.diagnostics] == ["PW203"]
-    assert "help: give --grid SIZE" in "\n".join(caught.value.__notes__)
+    assert 'help: give grid=SIZE and params={"n": VALUE}: with' in "\n".join(caught.value.__notes__)
     found = ptxwcet.analyse(SAXPY, block=256)["saxpy"]
     assert isinstance(found, ptxwcet.Refused)
     assert repr(found) == "<Refused saxpy: PW203>"

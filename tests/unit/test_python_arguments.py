@@ -14,7 +14,21 @@ from refusals import refusal_of
 
 import ptxwcet
 
-FUNCTIONS = ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate", "sweep")
+FUNCTIONS = (
+    *("analyse", "annotate", "bound", "cfg", "check", "compare", "explain", "facts", "formula"),
+    *("memory", "report", "run", "simulate", "sweep", "what_if"),
+)
+FIRST: dict[str, dict[str, Any]] = {
+    **{name: {"source": SAMPLES / "vector_add.ptx"} for name in FUNCTIONS},
+    "check": {},
+    "sweep": {},
+    "explain": {},
+    "compare": {"old": SAMPLES / "vector_add.ptx", "new": SAMPLES / "vector_add.ptx"},
+    "formula": {"source": SAMPLES / "vector_add.ptx", "symbolic": "n=1..9"},
+    "run": {"source": SAMPLES / "saxpy.ptx", "launch": SAMPLES / "launches/saxpy.toml"},
+    "what_if": {"source": SAMPLES / "vector_add.ptx", "changes": {"memory.latency": 300}},
+}
+"""What each function cannot do without."""
 ADD = SAMPLES / "vector_add.ptx"
 LAUNCH = 'kernel = "vector_add"\nblock = [256]\ngrid = [2]\n[parameters]\nn = 400\n'
 
@@ -25,9 +39,9 @@ def call(name: str) -> Callable[..., Any]:
 
 def test_the_public_functions_are_these() -> None:
     found = {name for name in dir(ptxwcet) if inspect.isfunction(getattr(ptxwcet, name))}
-    assert {name for name in found if not name.startswith("_")} - {"import_module"} == set(
-        FUNCTIONS
-    )
+    assert found == set(FUNCTIONS)
+    classes = {"Analysis", "Bound", "Cfg", "PtxwcetError", "Refused"}
+    assert set(dir(ptxwcet)) == found | classes | {"__version__"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -47,9 +61,8 @@ def test_every_argument_has_a_name_a_type_and_a_check(name: str) -> None:
     "key", ["machin", "mem_latency", "sm", "dynamic_shared_bytes", "blok", "workerz", "n"]
 )
 def test_an_unknown_keyword_is_refused(name: str, key: str) -> None:
-    source = () if name in ("check", "sweep") else (ADD,)
     with pytest.raises(TypeError, match=rf"^{name}\(\) has no argument '{key}': ") as refused:
-        call(name)(*source, **{key: 1})
+        call(name)(**FIRST[name], **{key: 1})
     near = {"machin": "machine", "mem_latency": "memory_latency", "blok": "block", "sm": "sms"}
     known = inspect.signature(call(name)).parameters
     if near.get(key) in known:
@@ -62,8 +75,9 @@ WRONG: dict[str, tuple[object, ...]] = {
     "grid": (True, 2.5, b"4", (), ("4",), ""),
     "params": (5, [("n", 1)], {"n": None}, {"n": True}, {"n": [1]}, {"n=1": 2}, {True: 1}, {"": 1}),
     "loop_bounds": (5, {"a": "3"}, {"a": True}, {"a": 2.0}, {"": 1}),
-    "kernel": (3, "", b"k"),
+    "kernel": (3, "", b"k", [3], [""]),
     "arch": (86, ""),
+    "nvcc_options": (3, "", [3], None),
     "launch": (3, ""),
     "link": (3, "", [3], {"a.ptx": 1}),
     "facts": (3, "", {"loop": []}),
@@ -87,20 +101,25 @@ WRONG: dict[str, tuple[object, ...]] = {
     "workers": (0, -1, "2", 1.5, 2000),
     "resume": (1, "yes", None),
     "source": (3, "", None),
+    "code": (3, ["PW203"]),
+    "symbolic": (3, "", None),
+    "changes": (None, {}, {"memory.latency": 2.5}, {"": 1}, ["memory.latency=3"]),
+    "threshold": (-1, "2%", None, True),
+    "jitter": ("2", 2.5, True, None),
+    "max_instructions": (0, "2", 1.5, None),
+    **dict.fromkeys(("executed", "ptx", "simulate"), (1, "yes", None)),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_value_of_another_type_is_refused(name: str) -> None:
     parameters = inspect.signature(call(name)).parameters
-    needed = {"source": ADD, "launch": SAMPLES / "launches/saxpy.toml"}
-    source = {key: needed[key] for key, one in parameters.items() if one.default is one.empty}
     for key in parameters:
-        if key == "signature" or (key == "source" and name != "run"):
+        if key in ("signature", "old", "new") or (key == "source" and name != "run"):
             continue
         for value in WRONG[key]:
             with pytest.raises(TypeError, match=rf"{name}\(\): {key}=.* is none: .* wanted"):
-                call(name)(**{**source, key: value})
+                call(name)(**{**FIRST[name], key: value})
 
 
 def said(**arguments: Any) -> object:
@@ -130,6 +149,7 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
         "kernel": "no_such",
         "signature": "void()",
         "arch": "sm_86",
+        "nvcc_options": "-DN=4",
         "launch": tmp_path / "l.toml",
         "link": [ADD],
         "facts": tmp_path / "facts.toml",
@@ -145,6 +165,7 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
         "co_runner": "65536,20",
         "policy": "gto",
         "method": "scheduled",
+        "executed": True,
     }
     usual = said()
     same = [key for key, value in changes.items() if said(**{key: value}) == usual]

@@ -15,7 +15,9 @@ from ptxwcet.support.diagnostics import Diagnostic
 KEYWORDS: Mapping[str, str] = {
     "--arch": "arch",
     "--block": "block",
+    "--cache": "cache",
     "--co-runner": "co_runner",
+    "--divergent": "divergent",
     "--dynamic-shared": "dynamic_shared",
     "--executed": "executed",
     "--facts": "facts",
@@ -35,15 +37,19 @@ KEYWORDS: Mapping[str, str] = {
     "--policy": "policy",
     "--registers": "registers",
     "--resident-blocks": "resident_blocks",
+    "--resume": "resume",
     "--seed": "seed",
     "--sms": "sms",
     "--source": "cuda_source",
+    "--symbolic": "symbolic",
+    "--workers": "workers",
 }
 """The arguments of functions, by the options that they are on the command line."""
 
+_SWITCHES = ("executed", "resume")
 _TABLES = ("params", "loop_bounds")
 _ENTRY = r"'[^'=]+=[^'=]+'|[^\s'=,;()]+=[^\s'=,;()]*[^\s'=,;():]"
-_WORDS = "worst|refuse|ptxas|gto|lrr|scheduled|safe"
+_WORDS = "worst|refuse|ptxas|gto|lrr|scheduled|safe|none"
 _OPTION = re.compile(
     rf"(?<![\w-])({'|'.join(KEYWORDS)})(?![\w-])"
     rf"(?:[ =]({_ENTRY}|'[^']*'|[A-Z][A-Z_]*\b|\d+(?:[x,]\d+)*\b|sm_\w+|(?:{_WORDS})\b))?"
@@ -77,7 +83,7 @@ def said_in_python(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 def _argument(keyword: str, value: str | None) -> str:
     if value is None:
-        return f"{keyword}=True" if keyword == "executed" else f"{keyword}="
+        return f"{keyword}=True" if keyword in _SWITCHES else f"{keyword}="
     value = value.strip("'")
     if keyword == "registers" and value == "FILE":
         return "ptxas_info=FILE"

@@ -119,6 +119,64 @@ def test_what_a_kernel_computes() -> None:
     assert answer.outputs
 
 
+def triton(**changes: object) -> SimpleNamespace:
+    """What Triton gives for the sample, or something like it."""
+    signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    source = {"signature": signature, "constants": {(4,): 512}, **changes}
+    function = SimpleNamespace(arg_names=["x", "y", "out", "n", "BLOCK"])
+    of = SimpleNamespace(fn=function, **source)
+    return SimpleNamespace(asm={"ptx": TRITON.read_text()}, src=of)
+
+
+def test_parameters_of_triton_by_name() -> None:
+    usual = ptxwcet.bound(triton(), grid=9, params={"n": 1000}).to_dict()
+    assert usual["parameters"] == (("triton_add_param_3", 1000),)
+    assert usual["parameter_names"] == (("triton_add_param_3", "n"),)
+    pointers = dict.fromkeys(("x", "y", "out"), "*fp32")
+    old = triton(signature={**pointers, "n": "i32"}, constants={"BLOCK": 512})
+    assert ptxwcet.bound(old, grid=9, params={"n": 1000}).to_dict() == usual
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"signature": {"x": "*fp32", "y": "*fp32", "n": "i32", "out": "*fp32"}},  # another order
+        {"signature": {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i64"}},  # another width
+        {"signature": {"x": "*fp32", "y": "*fp32", "n": "i32"}},  # one is missing
+        {"signature": {"x": "*fp32", "y": ("*fp32", "*fp32"), "out": "*fp32", "n": "i32"}},
+        {"signature": {"x": "*fp32", "y": "tensordesc<fp32>", "out": "*fp32", "n": "i32"}},
+        {"signature": {0: "*fp32", 1: "*fp32", 2: "*fp32", 3: "i32"}},  # of a file of IR
+        {"constants": {(3,): 1}},  # specialised: then it is no parameter
+        {"constants": {(1, 0): 1}},  # part of an argument
+        {"signature": None},
+    ],
+)
+def test_names_that_do_not_fit_are_none(changes: dict[str, object]) -> None:
+    """A value must not go to another parameter: without a name it is refused."""
+    with pytest.raises(ptxwcet.PtxwcetError, match="has no parameter 'n'"):
+        ptxwcet.bound(triton(**changes), grid=9, params={"n": 1000})
+
+
+def test_parameters_of_cupy_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def compiled(_: str, options: list[str]) -> str:
+        asked.append(options)
+        return ADD.read_text()
+
+    monkeypatch.setattr("ptxwcet.library.sources.compiled_ptx", compiled)
+    code = ADD.with_suffix(".cu").read_text()
+    kernel = SimpleNamespace(name="vector_add", code=code, options=("-DN=4",))
+    given: dict[str, object] = {"block": 256, "arch": "sm_86", "nvcc_options": "-O3 -DM=1"}
+    found = ptxwcet.bound(kernel, params={"n": 1000}, **given)  # type: ignore[arg-type]
+    assert found.cycles == 662
+    assert asked == [["-DN=4", "-arch=sm_86", "-O3", "-DM=1"]]
+    kernel.code = code.replace("int n", "int count")
+    assert ptxwcet.bound(kernel, block=256, params={"count": 1000}).cycles == 662
+    with pytest.raises(ptxwcet.PtxwcetError, match="has no parameter 'n'"):
+        ptxwcet.bound(kernel, block=256, params={"n": 1000})
+
+
 @pytest.mark.parametrize(
     ("source", "signature", "said"),
     [
@@ -166,3 +224,25 @@ def test_importing_is_cheap_and_typed() -> None:
     assert {"bound", "analyse", "simulate", "run", "cfg"} <= set(dir(ptxwcet))
     with pytest.raises(AttributeError):
         ptxwcet.nothing  # noqa: B018
+
+
+USER = """import ptxwcet
+ptxwcet.bound("k.ptx", block=256, machin="titan-v")
+ptxwcet.memory("k.ptx", block=2.5)
+ptxwcet.cfg("k.ptx", co_runner="65536,20")
+ptxwcet.report("k.ptx", simulate=False, grid=(1, 2)).html.upper()
+ptxwcet.annotate("k.ptx", block=256).report.kernels[0].no_such
+"""
+
+
+@pytest.mark.thorough
+def test_a_type_checker_sees_arguments_and_results(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    (tmp_path / "user.py").write_text(USER)
+    said, _, _ = api.run([str(tmp_path / "user.py"), "--cache-dir", str(tmp_path / "cache")])
+    errors = [line.split(": ", 1)[1] for line in said.splitlines() if "user.py" in line]
+    assert 'argument "machin" for "bound"; did you mean "machine"?' in errors[0]
+    assert 'Argument "block" to "memory" has incompatible type "float"' in "".join(errors)
+    assert 'argument "co_runner" for "cfg"' in "".join(errors)
+    assert 'has no attribute "no_such"' in errors[-1]
+    assert not any(":5:" in line for line in said.splitlines())

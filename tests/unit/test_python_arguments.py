@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from places import SAMPLES
+from places import PACKAGE, SAMPLES
 from refusals import refusal_of
 
 import ptxwcet
+from ptxwcet.cli.main import commands
+from ptxwcet.library.hints import KEYWORDS, in_python
 
 FUNCTIONS = (
     *("analyse", "annotate", "bound", "cfg", "check", "compare", "explain", "facts", "formula"),
@@ -203,3 +207,91 @@ def test_arguments_that_exclude_each_other() -> None:
         ptxwcet.sweep("sweep.toml", workers=2, scheduler="tcp://nowhere:1")
     with pytest.raises(TypeError, match="say output="):
         ptxwcet.sweep("sweep.toml", resume=True)
+
+
+PRINTED = {
+    **dict.fromkeys(("--format", "--output", "--details"), "to_dict(), text(details=True)"),
+    **dict.fromkeys(("--quiet", "--verbose", "--color", "--help"), "of a terminal"),
+}
+"""Options that say how an answer is printed: a result in Python has all forms."""
+OTHERWISE = {
+    "analyse": {
+        "--budget": "found.cycles < 9000",
+        "--require": "found.guarantee",
+        "--explain": "annotate()",
+        "--symbolic": "formula()",
+    },
+    "annotate": {"--ptx": "ptx"},
+    "cfg": {"--divergent": "found.dot(divergent)"},
+    "compare": {"--threshold": "threshold"},
+    "facts": {"--output": "output"},
+    "report": {"--simulate": "simulate", "--output": "output"},
+    "run": {"--output": "found.outputs", "--paths": "found.answer"},
+    "simulate": {
+        "--path-seed": "one path",
+        "--timeline": "a file",
+        "--picture": "a file",
+        "--events": "of these files",
+        "--max-instructions": "of the simulator",
+    },
+    "what_if": {"--set": "changes"},
+}
+"""Options that are no argument of the same name, and what says as much in Python."""
+COMMANDS = {"analyse": "bound", "what_if": "what-if"}
+OF_COMMANDS = ("analyse", "annotate", "cfg", "check", "compare", "facts", "memory", "report", "run")
+
+
+@pytest.mark.parametrize("name", [*OF_COMMANDS, "simulate", "what_if"])
+def test_what_a_command_says_can_be_said_in_python(name: str) -> None:
+    command = commands.get_command(click.Context(commands), COMMANDS.get(name, name))
+    assert command is not None
+    parameters = inspect.signature(call(name)).parameters
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.opts[-1] in PRINTED:
+            continue
+        if option.opts[-1] not in OTHERWISE.get(name, {}):
+            assert KEYWORDS[option.opts[-1]] in parameters, option.name
+    assert (
+        inspect.signature(ptxwcet.bound).parameters == inspect.signature(ptxwcet.analyse).parameters
+    )
+
+
+def test_keywords_are_arguments() -> None:
+    known = {key for name in FUNCTIONS for key in inspect.signature(call(name)).parameters}
+    assert {*KEYWORDS.values()} <= known | {"divergent"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("use --block 32x1, or --block 256", "use block=(32, 1), or block=256"),
+        ("give --grid SIZE: then", "give grid=SIZE: then"),
+        ("--param n=VALUE and --param m=VALUE: so", 'params={"n": VALUE, "m": VALUE}: so'),
+        ("--param n=1..9, --param p=align:16", 'params={"n": range(1, 10), "p": "align:16"}'),
+        ("--loop-bound '$L__BB0_2=64'; or", 'loop_bounds={"$L__BB0_2": 64}; or'),
+        ("(--on-unknown worst)", '(on_unknown="worst")'),
+        ("a number (--registers 32), --registers FILE", "a number (registers=32), ptxas_info=FILE"),
+        ("--registers ptxas: no", 'registers="ptxas": no'),
+        ("example --co-runner 65536,20", 'example co_runner="65536,20"'),
+        ("--kernel names one", "kernel= names one"),
+        ("cannot read --source 'a b.cu': no", 'cannot read cuda_source="a b.cu": no'),
+        ("for example --arch sm_86; what", 'for example arch="sm_86"; what'),
+        ("--symbolic n=1..9", 'symbolic="n=1..9"'),
+        ("--launch-gap 3, --launcher, x--grid", "--launch-gap 3, --launcher, x--grid"),
+        ("ptxwcet facts tells", "ptxwcet.facts() tells"),
+    ],
+)
+def test_hints_speak_python(text: str, said: str) -> None:
+    assert in_python(text) == said
+    assert in_python(said) == said
+
+
+def test_all_options_that_diagnostics_name_have_a_keyword() -> None:
+    """Of what Python asks, too; ``budget`` and what is printed stay options of commands."""
+    named = set()
+    for room in ("flow", "bounds", "timing", "memory", "opened", "emulator"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            if path.name != "nvcc.py":  # which names the options of nvcc
+                named |= {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text("utf-8"))}
+    assert named - {*KEYWORDS} <= {"--budget", "--launch-gap"}
+    assert len(named & {*KEYWORDS}) > 15

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
+from ptxwcet.cli.paths import split_kernel
 from ptxwcet.commands.annotate.report import AnnotationReport, build_annotation
 from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
@@ -48,9 +50,9 @@ from ptxwcet.library.arguments import (
     MachineArguments,
     checked,
 )
-from ptxwcet.library.hints import said_in_python
+from ptxwcet.library.hints import in_python, said_in_python
 from ptxwcet.library.requests import request_of, said
-from ptxwcet.library.results import Analysis, Page, Refused, Shown
+from ptxwcet.library.results import Analysis, Bound, Page, Refused, Shown
 from ptxwcet.library.shown import (
     annotation_tables,
     check_tables,
@@ -62,6 +64,7 @@ from ptxwcet.library.shown import (
     template_tables,
     what_if_tables,
 )
+from ptxwcet.opened.request import Request
 from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.explanations import Explanation
@@ -90,7 +93,9 @@ def explain(code: object = None) -> Shown[Mapping[str, Explanation]]:
     name = code.code if isinstance(code, Diagnostic) else code
     if not isinstance(name, str | None):
         raise TypeError(f"explain(): code={code!r:.80} is none: a code as 'PW203' is wanted")
-    pages = pages_of(name)
+    pages = {
+        name: replace(page, remedy=in_python(page.remedy)) for name, page in pages_of(name).items()
+    }
     title = f"{len(pages)} diagnostics"
     if name is not None:
         ((title, page),) = pages.items()
@@ -187,10 +192,11 @@ def compare(
     """What changed between two versions of a kernel, or between two results.
 
     The report of ``ptxwcet compare``. Versions are whatever ``bound`` takes; both are bounded with
-    the same launch, of which the other arguments are. Results are what ``analyse`` gave, or paths
-    of JSON that ``ptxwcet FILE`` or ``ptxwcet check`` wrote: no argument says how to bound them,
-    and ``threshold`` is by how many per cent a bound may grow before a row says that it is
-    ``worse``. Raises PtxwcetError, and TypeError for a result beside a version.
+    the same launch, of which the other arguments are. Results are what ``bound`` or ``analyse``
+    gave, or paths of JSON that ``ptxwcet FILE`` or ``ptxwcet check`` wrote: no argument says how to
+    bound them, and ``threshold`` is by how many per cent a bound may grow before a row says that it
+    is ``worse``. A version may be ``"FILE:KERNEL"``. Raises PtxwcetError, and TypeError for a
+    result beside a version.
 
     Examples:
         >>> import ptxwcet
@@ -204,7 +210,7 @@ def compare(
     if before is None and now is None:
         if threshold:
             raise TypeError("compare(): threshold= is of two results: leave it out")
-        requests = [request_of(one, **given) for one in (old, new)]
+        requests = [_version(one, given) for one in (old, new)]
         (kernels, refused), (others, also) = map(bounded_version, requests)
         paths = requests[0].path, requests[1].path
         found = compare_results(paths, kernels, others, are_versions=True)
@@ -224,13 +230,25 @@ def _compared(found: DiffReport, refused: Sequence[Diagnostic]) -> Shown[DiffRep
 
 def _result_of(one: object) -> tuple[str, tuple[Result, ...]] | None:
     """Its name and its kernels, if it is a result and no version."""
-    if isinstance(one, Analysis):
-        return one.answer.path, tuple(results_of(build_report(one.answer, explain=True)))
-    if isinstance(one, str) and "\n" in one:
-        return None  # the text of PTX
-    if isinstance(one, str | os.PathLike) and is_result(os.fspath(one)):
-        return os.fspath(one), read_results(os.fspath(one))
+    if isinstance(one, Analysis | Bound):
+        answer = one.answer if isinstance(one, Analysis) else one.alone
+        return answer.path, tuple(results_of(build_report(answer, explain=True)))
+    is_file = isinstance(one, str | os.PathLike) and os.path.isfile(one)
+    if is_file and is_result(path := os.fspath(cast("File", one))):
+        return path, read_results(path)
     return None
+
+
+def _version(one: object, given: GridArguments) -> Request:
+    """The request of a version; a kernel behind its path is the one meant."""
+    path, kernel = split_kernel(one) if isinstance(one, str) else (one, None)
+    if kernel is None:
+        return request_of(one, **given)
+    if given.get("kernel") is not None:
+        raise TypeError(f"compare(): kernel= names kernels, and so does {one!r:.80}")
+    of_version = given.copy()
+    of_version["kernel"] = kernel
+    return request_of(path, **of_version)
 
 
 @checked
@@ -257,7 +275,7 @@ def facts(
         write_template(Path(output), template.text)
     refused = [one for row in template.refused for one in row.diagnostics]
     title = f"facts of {request.path}: {plural(template.questions, 'open question')}"
-    return shown(template, title, facts_text, template_tables, refused)
+    return shown(replace(template, refused=()), title, facts_text, template_tables, refused)
 
 
 @checked

@@ -62,6 +62,8 @@ class Shown(Generic[_Data]):
 
     def to_dict(self) -> dict[str, Any]:
         """The report as the JSON of the command (``--format json``) has it."""
+        if isinstance(self.report, Mapping):
+            return {key: asdict(one) for key, one in self.report.items()}
         found: dict[str, Any] = asdict(self.report)  # type: ignore[call-overload]
         return found
 
@@ -257,15 +259,17 @@ class Bound:
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report."""
-        found: dict[str, Any] = asdict(build_report(self._alone()).kernels[0])
+        found: dict[str, Any] = asdict(build_report(self.alone).kernels[0])
         return found
 
     def text(self, *, details: bool = False) -> str:
         """The report for people; with ``details`` all that is known."""
         extent = Extent.DETAILS if details else Extent.SCREEN
-        return render_text(build_report(self._alone()), extent).text
+        return render_text(build_report(self.alone), extent).text
 
-    def _alone(self) -> Answer[KernelAnalysis]:
+    @property
+    def alone(self) -> Answer[KernelAnalysis]:
+        """The answer for this kernel, without others of its source."""
         answer = self.answer
         return Answer(answer.path, answer.sha256, answer.machine, (self.analysis,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ptxwcet.library.hints import in_python, said_in_python
+from ptxwcet.library.hints import said_in_python
 from ptxwcet.library.results import Shown
 from ptxwcet.library.tables import Columns, facts_table, preformatted, table
 from ptxwcet.report.head import Refused, said_in
@@ -181,7 +181,7 @@ def template_tables(template: FactsTemplate) -> Iterator[str]:
 def explanation_tables(pages: Mapping[str, Explanation]) -> Iterator[str]:
     """What codes mean, and what to do."""
     rows = [
-        {"code": code, "what": page.title, "why": page.cause, "what to do": in_python(page.remedy)}
+        {"code": code, "what": page.title, "why": page.cause, "what to do": page.remedy}
         for code, page in pages.items()
     ]
     if len(rows) == 1:

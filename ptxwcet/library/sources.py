@@ -105,10 +105,12 @@ def _carried(source: object, signature: object, compilation: Compilation) -> Ptx
         if _is_ptx(code):
             return PtxSource(f"<{name}>", code, meant)
         ptx = _compiled(code, getattr(source, "options", ()), compilation)
-        entries = (found[1] for found in _ENTRY.finditer(ptx))
-        called = ((entry, parameter_names(code, entry)) for entry in entries)
-        known = tuple((entry, names) for entry, names in called if names is not None)
-        return PtxSource(f"<{name}>", ptx, meant, known)
+        known = (
+            (entry, names)
+            for entry, declared in _ENTRY.findall(ptx)
+            if (names := parameter_names(code, entry)) and len(names) == declared.count(".param ")
+        )
+        return PtxSource(f"<{name}>", ptx, meant, tuple(known))
     raise _no_ptx(
         f"{name}, a {type(source).__module__}.{type(source).__qualname__}, carries no PTX",
         "give a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy",
@@ -186,7 +188,7 @@ def _of_triton(source: object, ptx: str) -> KernelNames:
     types = _PARAMETER.findall(declared)
     wanted = [f"{_WIDTHS.get('*' if kind.startswith('*') else kind)}" for kind in own.values()]
     behind = types[len(wanted) :]
-    is_read = len(types) == declared.count(".param") and "[" not in declared
+    is_read = len(types) == declared.count(".param ") and "[" not in declared
     fits = [kind[1:] for kind in types[: len(wanted)]] == wanted
     fits &= len(behind) <= _HIDDEN and {*behind} <= {"u64"}
     return ((entry, tuple(own)),) if is_read and fits else ()

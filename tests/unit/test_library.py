@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from places import ROOT
+from programs import run_program
 
 import ptxwcet
 from ptxwcet.library.sources import ptx_of
@@ -117,6 +119,58 @@ def test_what_a_kernel_computes() -> None:
     answer = ptxwcet.run(SAXPY, ROOT / "samples" / "launches" / "saxpy.toml")
     assert answer.is_complete
     assert answer.outputs
+
+
+def test_commands_give_the_same_answers(tmp_path: Path) -> None:
+    """The JSON of each command is the report of its function."""
+    launch: dict[str, Any] = {"block": 256, "params": {"n": 1000}}
+    words = ["--block", "256", "--param", "n=1000"]
+    add, mandelbrot = str(ADD), str(ROOT / "samples" / "mandelbrot.ptx")
+    changed = ptxwcet.what_if(add, {"memory.latency": range(100, 301, 100)}, **launch)
+    for command, found in {
+        ("annotate", add, *words, "--ptx"): ptxwcet.annotate(add, ptx=True, **launch),
+        ("memory", add, *words): ptxwcet.memory(add, **launch),
+        ("memory", add): ptxwcet.memory(add),  # refused
+        ("what-if", add, *words, "--set", "memory.latency=100..300:100"): changed,
+        ("compare", add, add, *words): ptxwcet.compare(add, add, **launch),
+    }.items():
+        told = json.loads(run_program(*command, "--format", "json").out)
+        told.pop("digest", None)
+        assert json.loads(json.dumps(found.to_dict())) == told, command
+        assert str(found).startswith(run_program(*command).out), command
+    template = run_program("facts", mandelbrot, "--block", "256").out
+    found = ptxwcet.facts(mandelbrot, block=256, output=tmp_path / "facts.toml")
+    assert found.text() == (tmp_path / "facts.toml").read_text() == template
+    with pytest.raises(ptxwcet.PtxwcetError, match="it exists"):
+        ptxwcet.facts(mandelbrot, block=256, output=tmp_path / "facts.toml")
+    assert ptxwcet.explain("PW810").text() == run_program("explain", "PW810").out
+    assert ptxwcet.cfg(ADD).dot() == run_program("cfg", add).out
+    with pytest.raises(ValueError, match="no code 'PW000'"):
+        ptxwcet.explain("PW000")
+
+
+def test_results_and_versions_are_compared(tmp_path: Path) -> None:
+    launch: dict[str, Any] = {"block": 256, "params": {"n": 1000}}
+    now = ptxwcet.bound(ADD, memory_latency=300, **launch)
+    before = ptxwcet.analyse(ADD, **launch)
+    (row,) = ptxwcet.compare(before, now, threshold=10).kernels
+    assert row.worse == ("the bound of the block grew from 662 to 862 cycles, by 30.21 %",)
+    assert ptxwcet.compare(before, now, threshold=31).report.worse == 0
+    (tmp_path / "old.json").write_text(json.dumps(before.to_dict()))
+    assert ptxwcet.compare(tmp_path / "old.json", now).kernels[0].bounds == row.bounds
+    with pytest.raises(TypeError, match="a result is compared with a result"):
+        ptxwcet.compare(before, ADD)
+    with pytest.raises(TypeError, match="block= says how to bound"):
+        ptxwcet.compare(before, now, block=256)
+    with pytest.raises(TypeError, match="threshold= is of two results"):
+        ptxwcet.compare(ADD, ADD, threshold=1, **launch)
+    (tmp_path / "both.ptx").write_text(TEXT)
+    versions = [f"{tmp_path / 'both.ptx'}:{name}" for name in ("sobel", "scale")]
+    assert [one.kernel for one in ptxwcet.compare(*versions, block=32).kernels] == ["scale"]
+    with pytest.raises(TypeError, match="kernel= names kernels"):
+        ptxwcet.compare(*versions, kernel="scale", block=32)
+    with pytest.raises(ptxwcet.PtxwcetError, match="cannot read"):
+        ptxwcet.compare("nowhere.ptx", ADD, **launch)
 
 
 def triton(**changes: object) -> SimpleNamespace:

@@ -15,10 +15,11 @@ import os
 from typing import TYPE_CHECKING, Unpack
 
 from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.cfg.study import describe_kernel
+from ptxwcet.commands.cfg.study import describe_kernel, kernels_to_draw
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
 from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.library.arguments import (
     BoundArguments,
     File,
@@ -32,7 +33,7 @@ from ptxwcet.library.requests import path_of, paths_of, request_of, require_one
 from ptxwcet.library.results import Analysis, Bound, Cfg, Executed, Refused, Shown, Simulated
 from ptxwcet.library.shown import formula_tables, shown
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
-from ptxwcet.opened.opening import RefusedKernel, open_request
+from ptxwcet.opened.opening import RefusedKernel, open_request, read_module
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.report.head import refusals
 from ptxwcet.simulator.policies import Policy
@@ -183,15 +184,19 @@ def cfg(
 ) -> Cfg:
     """The control-flow graph of a kernel, calls replaced, with what its blocks cost on a machine.
 
-    With a launch (arguments as of ``bound``) pictures say the classes of branches and the bounds of
-    loops. Raises PtxwcetError. Cost: linear; with a launch a path extraction.
+    ``kernel`` may be a device function, ``source`` machine code (a ``.cubin``). With a launch
+    (arguments as of ``bound``) pictures say the classes of branches and the bounds of loops. Raises
+    PtxwcetError. Cost: linear; with a launch a path extraction.
     """
-    opened = open_request(request_of(source, **given))
-    require_one(opened.request.path, [one.name for one in opened.kernels])
-    (kernel,) = opened.kernels
-    chosen = load_machine(os.fspath(machine))
+    request, chosen = request_of(source, **given), load_machine(os.fspath(machine))
     if not any(given.get(one) for one in _OF_THE_LAUNCH):
-        return Cfg(ControlFlow.of(opened.whole(kernel)), chosen)
+        module = read_module(request, for_graph=True)
+        kernels = kernels_to_draw(module, request.kernels)
+        require_one(request.path, [one.readable for one in kernels])
+        return Cfg(ControlFlow.of(inline_calls(kernels[0], module)), chosen)
+    opened = open_request(request)
+    require_one(request.path, [one.readable for one in opened.kernels])
+    (kernel,) = opened.kernels
     described = describe_kernel(kernel, opened, opened.launch_of_paths(kernel))
     return Cfg(described.flow, chosen, described.notes)
 

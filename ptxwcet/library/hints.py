@@ -54,9 +54,10 @@ _OPTION = re.compile(
     rf"(?<![\w-])({'|'.join(KEYWORDS)})(?![\w-])"
     rf"(?:[ =]({_ENTRY}|'[^']*'|[A-Z][A-Z_]*\b|\d+(?:[x,]\d+)*\b|sm_\w+|(?:{_WORDS})\b))?"
 )
-_COMMAND = re.compile(
-    r"\bptxwcet (annotate|check|compare|explain|facts|memory|report|simulate|sweep|what-if)\b"
+_COMMANDS = (
+    "annotate bound cfg check compare explain facts memory report run simulate sweep what-if"
 )
+_COMMAND = re.compile(rf"\bptxwcet ({_COMMANDS.replace(' ', '|')})\b")
 _TWICE = re.compile(rf"({'|'.join(_TABLES)})={{([^{{}}]*)}}(?: and |, | )\1={{([^{{}}]*)}}")
 
 

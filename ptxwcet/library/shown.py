@@ -104,6 +104,8 @@ def annotation_tables(report: AnnotationReport) -> Iterator[str]:
 
 def what_if_tables(report: WhatIfReport) -> Iterator[str]:
     """The bounds of each kernel on each machine."""
+    from ptxwcet.commands.what_if.report import VariantRow
+
     columns: Columns = {
         "machine": "variant",
         "block": "cycles",
@@ -114,8 +116,8 @@ def what_if_tables(report: WhatIfReport) -> Iterator[str]:
     }
     for one in report.kernels:
         if not isinstance(one, Refused):
-            yield facts_table(one.readable, {"as it is": one.bound_cycles})
-            yield table(f"{one.readable} on other machines", one.variants, columns)
+            as_it_is = VariantRow("as it is", one.bound_cycles, None, one.launch_cycles, None, "")
+            yield table(one.readable, (as_it_is, *one.variants), columns)
 
 
 def difference_tables(report: DiffReport) -> Iterator[str]:

@@ -22,6 +22,7 @@ Columns = Mapping[str, str | Callable[[Any], object]]
 _MOST_ROWS = 300
 _LEFT = "text-align:left;white-space:pre"
 _RIGHT = "text-align:right"
+_WRAPPED = "text-align:left;max-width:60em"
 
 
 def table(title: str, rows: Iterable[object], columns: Columns) -> str:
@@ -41,7 +42,7 @@ def table(title: str, rows: Iterable[object], columns: Columns) -> str:
 def facts_table(title: str, facts: Mapping[str, object]) -> str:
     """A table of single facts, a row each."""
     rows = "".join(
-        f"<tr><th style='{_LEFT}'>{escape(name)}</th>{_cell(value, _LEFT)}</tr>"
+        f"<tr><th style='{_LEFT}'>{escape(name)}</th>{_cell(value, _WRAPPED)}</tr>"
         for name, value in facts.items()
     )
     return f"<table><caption>{_shown(title)}</caption>{rows}</table>"

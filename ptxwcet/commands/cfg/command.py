@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,20 @@ from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
-from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow, draw_kernel
+from ptxwcet.commands.cfg.study import (
+    DescribedKernel,
+    describe_flow,
+    draw_kernel,
+    kernels_to_draw,
+)
 from ptxwcet.commands.cfg.text import render_flow_text, render_machine_code
 from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.paths.dot import NO_NOTES, Drawing
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.front_ends import is_graph_alone
 from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
-from ptxwcet.support.demangling import names_meant
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import render_all
 from ptxwcet.support.printable import printable_picture
 
 _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
@@ -86,7 +89,7 @@ def cfg(
         raise click.UsageError("--format text needs the launch (--block 256), and no -o")
     kernels = tuple(one.kernel for one in described)
     if not launched:
-        kernels = _select(read_module(request, for_graph=True), request.kernels)
+        kernels = kernels_to_draw(read_module(request, for_graph=True), request.kernels)
     if form == "text":
         texts: list[str] = []
         for shown_one in kernels if is_code else described:
@@ -125,28 +128,3 @@ def _text(shown_one: Kernel | DescribedKernel, shown: DivergentSet) -> str:
     if isinstance(shown_one, Kernel):
         return render_machine_code(shown_one)
     return render_flow_text(shown_one, shown)
-
-
-def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
-    """The named kernels or functions, or all kernels of the file."""
-    if not names:
-        if not module.kernels:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW232",
-                    f"{module.source.name} contains no kernel (.entry with a body)",
-                    help="name a device function with -k to draw it",
-                )
-            )
-        return module.kernels
-    everything = (*module.kernels, *module.functions)
-    by_name = {kernel.name: kernel for kernel in everything}
-    meant: dict[str, None] = {}
-    for name in names:
-        matches = names_meant(name, by_name)
-        if not matches:
-            contents = ", ".join(one.readable for one in everything) or "nothing"
-            message = f"no kernel '{name}' in {module.source.name}"
-            raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
-        meant |= dict.fromkeys(matches)
-    return tuple(by_name[name] for name in meant)

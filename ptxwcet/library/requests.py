@@ -59,7 +59,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         gpu=GridWishes(
             given.get("sms"),
             given.get("resident_blocks"),
-            registers if isinstance(registers, int) else None,
+            None if registers is None or registers == ASK_PTXAS else int(registers),
             registers_source="registers=",
             co_runner=given.get("co_runner"),
             dynamic_shared=given.get("dynamic_shared"),

@@ -202,6 +202,18 @@ def test_parameters_that_are_not_there_are_refused(params: dict[str | int, int])
     assert found.code in ("PW213", "PW214", "PW215")
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    usual = {"block": 256, "grid": 64, "params": {"n": 16384}, "sms": 1, "registers": 32}
+    whole = {key: numpy.int64(one) for key, one in usual.items() if key != "params"}
+    whole["params"] = {"n": numpy.int32(16384)}
+    found = [ptxwcet.bound(ADD, **one) for one in (usual, whole)]  # type: ignore[arg-type]
+    assert found[0].to_dict() == found[1].to_dict()
+    assert (
+        found[0].launch_cycles != ptxwcet.bound(ADD, **{**usual, "registers": None}).launch_cycles
+    )  # type: ignore[arg-type]
+
+
 def test_arguments_that_exclude_each_other() -> None:
     with pytest.raises(TypeError, match="leave it out with scheduler"):
         ptxwcet.sweep("sweep.toml", workers=2, scheduler="tcp://nowhere:1")

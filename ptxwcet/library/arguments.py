@@ -113,7 +113,11 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
                 known = [one for one in signature.parameters if one != "source"]
                 hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
                 raise TypeError(f"{name}() has no argument {key!r}: {hint}")
-        for key, value in signature.bind(*positional, **named).arguments.items():
+        try:
+            given = signature.bind(*positional, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        for key, value in given.items():
             default = signature.parameters[key].default
             expected = _expected(name, key, value)
             if expected and not (value is None and default is None):

@@ -58,12 +58,14 @@ _COMMANDS = (
     "annotate bound cfg check compare explain facts memory report run simulate sweep what-if"
 )
 _COMMAND = re.compile(rf"\bptxwcet ({_COMMANDS.replace(' ', '|')})\b")
+_FIGURE = re.compile(r"\b(\w+\.(?:latency|initiation))=(\d+(?:\.\.\d+)?(?::\d+)?)")
 _TWICE = re.compile(rf"({'|'.join(_TABLES)})={{([^{{}}]*)}}(?: and |, | )\1={{([^{{}}]*)}}")
 
 
 def in_python(text: str) -> str:
     """A text with the arguments of functions in the place of options, and calls of commands."""
     said = _OPTION.sub(lambda found: _argument(KEYWORDS[found[1]], found[2]), text)
+    said = _FIGURE.sub(lambda found: f'{{"{found[1]}": {_value(found[2])}}}', said)
     while (merged := _TWICE.sub(r"\1={\2, \3}", said)) != said:
         said = merged
     return _COMMAND.sub(lambda found: f"ptxwcet.{found[1].replace('-', '_')}()", said)
@@ -100,6 +102,6 @@ def _value(text: str) -> str:
         return text
     if re.fullmatch(r"\d+(x\d+)+", text):
         return f"({text.replace('x', ', ')})"
-    if ends := re.fullmatch(r"(\d+)\.\.(\d+)", text):
-        return f"range({ends[1]}, {int(ends[2]) + 1})"
+    if ends := re.fullmatch(r"(\d+)\.\.(\d+)(?::(\d+))?", text):
+        return f"range({ends[1]}, {int(ends[2]) + 1}{f', {ends[3]}' if ends[3] else ''})"
     return f'"{text}"'

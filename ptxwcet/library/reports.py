@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, cast
 
@@ -58,7 +59,6 @@ from ptxwcet.library.shown import (
     check_tables,
     difference_tables,
     explanation_tables,
-    facts_text,
     memory_tables,
     shown,
     template_tables,
@@ -275,7 +275,7 @@ def facts(
         write_template(Path(output), template.text)
     refused = [one for row in template.refused for one in row.diagnostics]
     title = f"facts of {request.path}: {plural(template.questions, 'open question')}"
-    return shown(replace(template, refused=()), title, facts_text, template_tables, refused)
+    return shown(replace(template, refused=()), title, attrgetter("text"), template_tables, refused)
 
 
 @checked

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxwcet.commands.annotate.report import AnnotationReport
     from ptxwcet.commands.bound.symbolic import SymbolicReport
     from ptxwcet.commands.check.report import CheckedKernel, CheckReport
-    from ptxwcet.commands.compare.report import DiffReport, LineChange
+    from ptxwcet.commands.compare.report import DiffReport
     from ptxwcet.commands.facts.study import FactsTemplate
     from ptxwcet.commands.memory.report import MemoryReport
     from ptxwcet.commands.what_if.report import WhatIfReport
@@ -137,11 +137,12 @@ def difference_tables(report: DiffReport) -> Iterator[str]:
         if one.paid is not None:
             paid = one.paid
             yield table("what pays the difference", (*paid.parts, *paid.op_classes), columns)
-            yield table("lines", paid.lines, {"line": _line, "old": "old", "new": "new"})
-
-
-def _line(row: LineChange) -> str:
-    return row.text or row.new_place or row.old_place or ""
+            lines: Columns = {
+                "line": lambda row: row.text or row.new_place or row.old_place,
+                "old": "old",
+                "new": "new",
+            }
+            yield table("lines", paid.lines, lines)
 
 
 def check_tables(report: CheckReport) -> Iterator[str]:
@@ -170,31 +171,16 @@ def _cycles(row: CheckedKernel) -> int | None:
     return row.answer.bound_cycles if row.answer.launch is None else row.answer.launch.cycles
 
 
-def facts_text(template: FactsTemplate) -> str:
-    """The template, as a file of facts."""
-    return template.text
-
-
 def template_tables(template: FactsTemplate) -> Iterator[str]:
     """The template as it is."""
     yield preformatted(template.text)
 
 
 def explanation_tables(pages: Mapping[str, Explanation]) -> Iterator[str]:
-    """What codes mean, and what to do."""
-    rows = [
-        {"code": code, "what": page.title, "why": page.cause, "what to do": page.remedy}
-        for code, page in pages.items()
-    ]
-    if len(rows) == 1:
-        yield facts_table(rows[0].pop("code"), rows[0])
-    else:
-        yield table("diagnostics", pages.items(), {"code": _first, "what": _title})
-
-
-def _first(row: tuple[str, Explanation]) -> str:
-    return row[0]
-
-
-def _title(row: tuple[str, Explanation]) -> str:
-    return row[1].title
+    """What a code means, and what to do; of several their titles."""
+    if len(pages) > 1:
+        columns: Columns = {"code": lambda row: row[0], "what": lambda row: row[1].title}
+        yield table("diagnostics", pages.items(), columns)
+        return
+    ((code, page),) = pages.items()
+    yield facts_table(code, {"what": page.title, "why": page.cause, "what to do": page.remedy})

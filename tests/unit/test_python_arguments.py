@@ -202,6 +202,13 @@ def test_parameters_that_are_not_there_are_refused(params: dict[str | int, int])
     assert found.code in ("PW213", "PW214", "PW215")
 
 
+def test_what_is_missing_or_too_much_is_said() -> None:
+    with pytest.raises(TypeError, match=r"^bound\(\): missing a required argument: 'source'"):
+        call("bound")()
+    with pytest.raises(TypeError, match=r"^bound\(\): too many positional arguments"):
+        call("bound")(ADD, 256)
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
     usual = {"block": 256, "grid": 64, "params": {"n": 16384}, "sms": 1, "registers": 32}
@@ -291,6 +298,8 @@ def test_keywords_are_arguments() -> None:
         ("--symbolic n=1..9", 'symbolic="n=1..9"'),
         ("--launch-gap 3, --launcher, x--grid", "--launch-gap 3, --launcher, x--grid"),
         ("ptxwcet facts tells", "ptxwcet.facts() tells"),
+        ("example fma.latency=2", 'example {"fma.latency": 2}'),
+        ("or load.initiation=1..4:2", 'or {"load.initiation": range(1, 5, 2)}'),
     ],
 )
 def test_hints_speak_python(text: str, said: str) -> None:

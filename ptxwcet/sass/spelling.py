@@ -60,7 +60,7 @@ def spelled(
 
 
 def _is_same(found: Meaning, wanted: Meaning) -> bool:
-    """Whether both compute the same; sources may be numbered otherwise, with literals among them."""
+    """Whether both compute the same; sources may be numbered otherwise, or be literals."""
     numbers = [
         wanted.sources.index(one) if one in wanted.sources else None for one in found.sources
     ]

@@ -8,9 +8,8 @@ import pytest
 from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.loader import load_machine
@@ -140,22 +139,6 @@ def test_accesses_that_nobody_counted_are_charged_the_most() -> None:
     assert isinstance(node, TimedInstruction)
     assert node.initiation_cycles > timed(kernel).initiation_cycles
     assert not costs.is_nominal
-
-
-def test_a_function_keeps_its_words_where_it_is_called() -> None:
-    text = (LISTINGS / "integers_86.sass").read_text()
-    module = read_program(SourceFile("integers_86.sass", text))
-    (kernel,) = (one for one in module.kernels if one.name == "k105")
-    whole = inline_calls(kernel, module)
-    assert whole.code is not None
-    assert len(whole.instructions) > len(kernel.instructions)
-    words = {one.start: e for f in (kernel, *module.functions) for one, e in pairs(f)}
-    assert all(words[one.start] == encoded for one, encoded in pairs(whole))
-
-
-def pairs(kernel: Kernel) -> list[tuple[Instruction, Encoded]]:
-    assert kernel.code is not None
-    return list(zip(kernel.instructions, kernel.code.encoded, strict=True))
 
 
 @pytest.mark.parametrize("name", ["orin-ecrts2025", "jetson-agx-orin"])

@@ -28,7 +28,7 @@ from itertools import pairwise
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ir.building import instruction_of
 from ptxwcet.ir.kernel import Guard, Instruction, Kernel, Module, UnreadKernel, Variable
-from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (
     Address,
@@ -52,6 +52,7 @@ from ptxwcet.sass.pairs import (
     wholes,
 )
 from ptxwcet.sass.webs import with_webs
+from ptxwcet.support.diagnostics import Diagnostic
 
 BANK = "c[0x0]"
 _BANK_BYTES = 1 << 16
@@ -72,12 +73,38 @@ def translated(kernel: Kernel) -> Kernel:
 
 
 def translated_program(module: Module) -> Module:
-    """The module with its kernels as analyses read them. Cost: some times linear."""
+    """The module with its kernels as analyses read them. Cost: some times linear.
+
+    Functions work on the registers of who calls them, which are told apart in each kernel by
+    itself: a kernel that calls one is an ``UnreadKernel`` (PW125), and functions stay as they are.
+    """
     items = [
-        translated(one) if isinstance(one, Kernel) and not isinstance(one, UnreadKernel) else one
+        _translated_or_refused(one)
+        if isinstance(one, Kernel) and one.is_entry and not isinstance(one, UnreadKernel)
+        else one
         for one in module.items
     ]
     return replace(module, items=tuple(items))
+
+
+def _translated_or_refused(kernel: Kernel) -> Kernel:
+    for instruction in kernel.instructions:
+        if instruction.control is ControlEffect.CALL:
+            return UnreadKernel(
+                kernel.name,
+                is_entry=True,
+                has_body=True,
+                span=kernel.span,
+                failure=Diagnostic(
+                    "PW125",
+                    "machine code that calls a function, which works on the registers of its "
+                    "caller: they are not followed",
+                    instruction.span,
+                    help="bound the kernel from its PTX",
+                ),
+                readable=kernel.readable,
+            )
+    return translated(kernel)
 
 
 class _Translation:
@@ -230,7 +257,8 @@ class _Translation:
         if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
             place = next(one for one in beside.operands if isinstance(one, Element))
             loaded = [Address(SymbolRef(place.array.name, place_of(place.index) or 0))]
-            words = ["const", f"b{32 * len(targets)}"]
+            small = next((one.lower() for one in words if one[1:] in ("8", "16")), None)
+            words = ["const", small or f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
         return instruction_of(

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,6 +211,14 @@ _SKIPPED = frozenset(
 
 Watch = Callable[[Instruction, Callable[[Operand], Words], list[Words]], None]
 
+
+class Beside(Protocol):
+    """What is told of all that a block does, before and behind each instruction of these lanes."""
+
+    def before(self, block: Any, address: int, active: Lanes) -> None: ...
+    def behind(self, block: Any, address: int, active: Lanes) -> None: ...
+
+
 # --- the run --------------------------------------------------------------------------------------
 
 
@@ -218,10 +226,12 @@ class Program:
     """The instructions of a kernel and its functions, by their addresses.
 
     ``watch`` is told of each instruction with terms: how to read its operands, and its results.
+    ``beside`` is told of all instructions.
     """
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self.watch: Watch | None = None
+        self.beside: Beside | None = None
         self.has_open_bits = False
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
@@ -314,7 +324,7 @@ class _Block:
     ) -> None:
         threads = math.prod(launch.block)
         count = self.lanes = -(-threads // 32) * 32
-        self.program, self.memory = program, memory
+        self.program, self.memory, self.number = program, memory, block
         self.banks = {"c[0x0]": bytes(bank), "c[0x3]": constants}
         self.shared = np.zeros(_SHARED_BYTES, np.uint8)
         self.local = np.zeros((count, 4096), np.uint8)
@@ -340,6 +350,7 @@ class _Block:
             self.specials[f"%nctaid.{axis}"] = self.zero + _word(blocks)
             self.specials[f"%ctaid.{axis}"] = self.zero + _word(place)
         self.alive: Lanes = index < np.uint64(threads)
+        self.existing = self.alive
         self.address = np.full(count, next(iter(program.at)), np.int64)
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
@@ -454,6 +465,14 @@ class _Block:
     # --- steps
 
     def step(self, address: int, active: Lanes) -> None:
+        beside = self.program.beside
+        if beside is not None:
+            beside.before(self, address, active)
+        self.execute(address, active)
+        if beside is not None:
+            beside.behind(self, address, active)
+
+    def execute(self, address: int, active: Lanes) -> None:
         instruction = self.program.at[address]
         guard, lanes = instruction.guard, active
         self.address[active] = address + 16

@@ -1,0 +1,321 @@
+"""A kernel of machine code as analyses read it, executed beside the code that it was made of.
+
+The code is executed one to one (:mod:`sass_execution`). Beside it goes the translated kernel, whose
+registers are kept here: instructions that were added are executed by their terms, loads of
+parameters read the constant bank, and what an instruction of the code writes without terms is taken
+from the execution. Whatever the translated kernel reads or writes, and each address of its
+accesses, is compared with what the registers of the code hold, in all lanes that are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sass_execution import Lanes, Words, _Block, _Compiled, _size
+
+from ptxwcet.emulator.launch import ObservedAccess
+from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.operands import (
+    Address,
+    Bracket,
+    Element,
+    Immediate,
+    Operand,
+    Register,
+    SymbolRef,
+)
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import Op, Term, fold
+from ptxwcet.memory.instructions import accesses_of
+
+_PHYSICAL = re.compile(r"U?(?:R\d+|P\d)")
+_BANK = re.compile(r"(c\[0x[0-9a-f]+\])\[(0x[0-9a-f]+)\](:64)?")
+_LOW = np.uint64(0xFFFFFFFF)
+_SPACES = {"G": "global", "S": "shared", "L": "local", "": "generic"}
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """An access as the code has it."""
+
+    space: str
+    place: Words
+    size: int
+
+
+class Translated:
+    """The translated kernels of a program, executed beside it.
+
+    ``wrong`` says what differs, the first few; ``checked`` counts what was compared. ``observer``
+    is told of the accesses of the code, by the indices of the translated kernel; ``visitor`` of the
+    blocks that lanes come to: ``starts`` are the indices where blocks begin.
+    """
+
+    def __init__(self, *kernels: Kernel) -> None:
+        self.wrong: list[str] = []
+        self.checked = self.addresses = 0
+        self.observer: Callable[[ObservedAccess], None] | None = None
+        self.visitor: Callable[[_Block, Kernel, int, Lanes], None] | None = None
+        self.starts: frozenset[int] = frozenset()
+        self.words: dict[str, Words] = {}
+        self._at: dict[int, tuple[Kernel, list[int]]] = {}
+        self._compiled: dict[tuple[str, int], tuple[_Compiled, tuple[Operand, ...], Any] | None]
+        self._compiled = {}
+        self._block: _Block | None = None
+        self._lanes = np.zeros(0, bool)
+        self._results: list[Words] | None = None
+        for kernel in kernels:
+            assert kernel.code is not None
+            for index, encoded in enumerate(kernel.code.encoded):
+                self._at.setdefault(encoded.address, (kernel, []))[1].append(index)
+
+    # --- the two sides of an instruction
+
+    def before(self, block: _Block, address: int, active: Lanes) -> None:
+        """What was added in front of an instruction, and what it reads."""
+        if block is not self._block:
+            self._block, self.words = block, {}
+        if address not in self._at:
+            return
+        kernel, indices = self._at[address]
+        real = self._real(kernel, indices)
+        if self.visitor is not None and indices[0] in self.starts:
+            self.visitor(block, kernel, indices[0], active)
+        for index in indices:
+            if index == real:
+                break
+            self._added(block, kernel, index, active)
+        instruction = kernel.instructions[real]
+        for name in instruction.reads:
+            self._same(block, instruction, name, active)
+        guard = instruction.guard
+        self._lanes = active
+        if guard is not None and not guard.register.startswith("%"):
+            held = self._read(block, Register(guard.register)) != 0
+            self._lanes = active & (held != guard.negated)
+        found = self._terms(kernel, real)
+        self._results = None
+        if found is not None:
+            compiled, sources, _ = found
+            values = [self._read(block, one) for one in sources]
+            self._results = compiled.run(values, block.lanes)
+        self._access(block, kernel, real, address)
+
+    def behind(self, block: _Block, address: int, active: Lanes) -> None:
+        """What an instruction has written, and what was added behind it."""
+        if address not in self._at:
+            return
+        kernel, indices = self._at[address]
+        real = self._real(kernel, indices)
+        instruction = kernel.instructions[real]
+        found = self._terms(kernel, real)
+        for number, name in enumerate(instruction.writes):
+            if name[0] == "B":
+                continue
+            there = self._there(block, name)
+            assert there is not None, name
+            if self._results is not None and found is not None and not found[2][number]:
+                self._compare(instruction, name, self._results[number], there, self._lanes)
+            self._write(name, there, self._lanes)
+        for index in indices[indices.index(real) + 1 :]:
+            self._added(block, kernel, index, active)
+
+    def _real(self, kernel: Kernel, indices: list[int]) -> int:
+        assert kernel.code is not None
+        (real,) = [one for one in indices if one not in kernel.code.added]
+        return real
+
+    def _added(self, block: _Block, kernel: Kernel, index: int, active: Lanes) -> None:
+        instruction = kernel.instructions[index]
+        assert instruction.guard is None
+        assert kernel.code is not None
+        found = self._terms(kernel, index)
+        if found is None:
+            results = [self._loaded(block, kernel, instruction)]
+        else:
+            for name in instruction.reads:
+                self._same(block, instruction, name, active)
+            values = [self._read(block, one) for one in found[1]]
+            results = found[0].run(values, block.lanes)
+        for number, name in enumerate(instruction.writes):
+            there = self._there(block, name)
+            if there is not None and (found is None or not found[2][number]):
+                self._compare(instruction, name, results[number], there, active)
+            self._write(name, results[number], active)
+
+    def _loaded(self, block: _Block, kernel: Kernel, instruction: Instruction) -> Words:
+        """What a load at the beginning finds in constant banks."""
+        name, space, kind = instruction.mnemonic.split(".")
+        address = instruction.operands[1]
+        assert name == "ld" and isinstance(address, Address)
+        assert isinstance(address.base, SymbolRef)
+        bank, place, size = address.base.name, address.base.offset, int(kind[1:]) // 8
+        if space == "param":
+            names = [one.name for one in kernel.parameters]
+            assert kernel.code is not None
+            number = names.index(bank)
+            assert place + size <= kernel.parameters[number].size_bytes, "beyond a parameter"
+            bank, place = "c[0x0]", kernel.code.parameters_at[number] + place
+        else:
+            assert space == "const"
+        assert place % size == 0
+        return block.constant(bank, block.zero + np.uint64(place), size)
+
+    # --- registers
+
+    def _terms(
+        self, kernel: Kernel, index: int
+    ) -> tuple[_Compiled, tuple[Operand, ...], list[bool]] | None:
+        """The terms of an instruction, its sources, and which results have open bits."""
+        key = kernel.name, index
+        if key not in self._compiled:
+            found = meaning_of(kernel.instructions[index], kernel.registers)
+            if kernel.code is not None and index not in kernel.code.added:
+                opcode = kernel.instructions[index].opcode
+                found = found if opcode is not None and opcode.meaning is not None else None
+            if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
+                self._compiled[key] = None
+            else:
+                compiled = _Compiled(found.results, lambda: None)
+                is_open = [fold(one, _is_open) for one in found.results]
+                self._compiled[key] = compiled, found.sources, is_open
+        return self._compiled[key]
+
+    def _read(self, block: _Block, operand: Operand) -> Words:
+        match operand:
+            case Register(name):
+                return self.words.get(name, block.zero)
+            case _:
+                return block.read(operand)
+
+    def _write(self, name: str, value: Words, lanes: Lanes) -> None:
+        old = self.words.get(name)
+        self.words[name] = np.where(lanes, value, np.uint64(0) if old is None else old)
+
+    def _there(self, block: _Block, name: str) -> Words | None:
+        """What the register holds of which this one is a part, or the pair; None of one of ours."""
+        plain = name.rpartition("@")[0] or name
+        if " of " in plain or plain[0] == "[":
+            return None
+        if bank := _BANK.fullmatch(plain):
+            size = 8 if bank[3] else 4
+            return block.constant(bank[1], block.zero + np.uint64(int(bank[2], 0)), size)
+        parts = plain.split(":")
+        assert all(_PHYSICAL.fullmatch(one) for one in parts), name
+        low, *high = (block.words.get(one, block.zero) for one in parts)
+        return low | high[0] << np.uint64(32) if high else low
+
+    def _same(self, block: _Block, instruction: Instruction, name: str, active: Lanes) -> None:
+        if name[0] in "%B":  # what decides a branch that nobody knows; who waits for whom
+            return
+        there = self._there(block, name)
+        if there is not None:
+            self._compare(instruction, name, self.words.get(name, block.zero), there, active)
+
+    def _compare(
+        self, instruction: Instruction, name: str, found: Words, there: Words, lanes: Lanes
+    ) -> None:
+        self.checked += 1
+        differ = (found != there) & lanes
+        if differ.any() and len(self.wrong) < 8:
+            lane = int(np.flatnonzero(differ)[0])
+            self.wrong.append(
+                f"{instruction.span.text} ({instruction.mnemonic} {instruction.operands}): {name} "
+                f"is {int(found[lane]):#x}, not {int(there[lane]):#x}, in lane {lane}"
+            )
+
+    # --- accesses
+
+    def _access(self, block: _Block, kernel: Kernel, index: int, address: int) -> None:
+        instruction = kernel.instructions[index]
+        touched = list(_touched(block, block.program.at[address]))
+        found = accesses_of(instruction)
+        if len(found) != len(touched):
+            self.wrong.append(f"{instruction.span.text}: {len(found)} accesses, {len(touched)}")
+            return
+        left = list(touched)
+        for access in found:
+            match = [one for one in left if one.space == access.space.value]
+            if not match:
+                self.wrong.append(f"{instruction.span.text}: no access of {access.space.value}")
+                return
+            touch = match[0]
+            left.remove(touch)
+            if access.address is not None:
+                assert isinstance(access.address, Address)
+                own = self._place(block, access.address, 64 if touch.space == "global" else 32)
+                self.addresses += 1
+                self._compare(instruction, str(access.address), own, touch.place, self._lanes)
+            if access.access_bytes != touch.size:
+                text = f"{access.access_bytes} bytes, not {touch.size}"
+                self.wrong.append(f"{instruction.span.text}: {text}")
+            self._observed(block, index, touch)
+
+    def _place(self, block: _Block, address: Address, width: int) -> Words:
+        base = address.base
+        if isinstance(base, Register):
+            start = self.words.get(base.name, block.zero)
+        elif isinstance(base, Immediate):
+            start = block.zero + np.uint64(int(base.value) & 0xFFFFFFFFFFFFFFFF)
+        else:
+            start = block.zero + np.uint64(base.offset)  # of a constant bank
+        total = start + np.uint64(address.offset & 0xFFFFFFFFFFFFFFFF)
+        return total if width == 64 else total & _LOW
+
+    def _observed(self, block: _Block, index: int, touch: _Touch) -> None:
+        if self.observer is None:
+            return
+        for first in range(0, block.lanes, 32):
+            lanes = [n for n in range(32) if self._lanes[first + n]]
+            if not lanes:
+                continue
+            existing = sum(1 << n for n in range(32) if block.existing[first + n])
+            self.observer(
+                ObservedAccess(
+                    index,
+                    block.number,
+                    first // 32,
+                    touch.space,
+                    touch.size,
+                    tuple((n, int(touch.place[first + n])) for n in lanes),
+                    sum(1 << n for n in lanes),
+                    existing,
+                )
+            )
+
+
+def _is_open(one: Term, args: list[bool]) -> bool:
+    return one.op is Op.ANY or any(args)
+
+
+def _touched(block: _Block, instruction: Instruction) -> Iterator[_Touch]:
+    """The accesses of an instruction of the code, in the order of its operands."""
+    words = instruction.mnemonic.split(".")
+    name, size = words[0], _size(frozenset(words[1:]))[0]
+    assert instruction.opcode is not None
+    if instruction.opcode.name == "NOP" or name in ("CCTL", "LDSM"):
+        return
+    if name in ("LDC", "ULDC"):
+        (element,) = (one for one in instruction.operands if isinstance(one, Element))
+        place = block.read(element.index.base) + np.uint64(element.index.offset)
+        yield _Touch("const", place & _LOW, size)
+        return
+    kind = {"LDGSTS": "", "ATOMS": "S", "ATOMG": "G", "RED": "G", "REDG": "G", "ATOM": ""}
+    brackets = [one for one in instruction.operands if isinstance(one, Bracket)]
+    if name == "LDGSTS":
+        for bracket, space in zip(brackets, ("shared", "global"), strict=True):
+            yield _Touch(space, _at(block, bracket, space), size)
+    elif name in kind or name[:2] in ("LD", "ST") and name[2:] in _SPACES and brackets:
+        space = _SPACES[kind.get(name, name[2:])]
+        if name in kind and not {"64", "U64", "S64", "F64"}.isdisjoint(words):
+            size = 8
+        yield _Touch(space, _at(block, brackets[0], space), size)
+
+
+def _at(block: _Block, bracket: Operand, space: str) -> Words:
+    place = block.place(bracket)
+    return place if space in ("global", "generic") else place & _LOW

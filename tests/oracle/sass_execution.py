@@ -482,6 +482,8 @@ class _Block:
         if terms is not None:
             compiled, sources = terms
             results = compiled.run([self.read(one) for one in sources], self.lanes)
+            if instruction.mnemonic == "IADD3":
+                results[1:] = self.carries(instruction, results)[1:]
             if self.program.watch is not None:
                 self.program.watch(instruction, self.read, results)
             for name, value in zip(instruction.writes, results, strict=True):
@@ -501,6 +503,18 @@ class _Block:
             if not (isinstance(one, Decorated) and one.before == "desc")
         ]
         rule(instruction, frozenset(words), operands, lanes, active)
+
+    def carries(self, instruction: Instruction, results: list[Words]) -> list[Words]:
+        """What a sum of three numbers carries, with which results: as two, if it is as much."""
+        total = self.zero
+        for one in instruction.operands[-3:]:
+            if isinstance(one, Decorated) and one.before == "-":
+                total = total + (~self.read(one.operand) & _LOW) + np.uint64(1)
+            else:
+                total = total + self.read(one)
+        carry = total >> np.uint64(32)
+        numbers = [_truth(carry >= np.uint64(most)) for most in (1, 2)]
+        return [results[0], *numbers][: len(results)]
 
     def do_bra(
         self, instruction: Instruction, words: Any, operands: Any, lanes: Lanes, _: Any
@@ -525,8 +539,9 @@ class _Block:
     def do_call(
         self, instruction: Instruction, words: Any, operands: Any, lanes: Lanes, _: Any
     ) -> None:
-        if lanes.any():
-            assert instruction.callee is not None
+        if instruction.callee is None:  # it leads to a place of its own function
+            self.do_bra(instruction, words, operands, lanes, lanes)
+        elif lanes.any():
             self.address[lanes] = self.program.entries[instruction.callee]
 
     def do_ret(

@@ -19,7 +19,7 @@ from containment_oracle import Oracle, Recorder
 from executed_transactions import Counter
 from footprint_oracle import Observer
 from isa_interpreter import Execution, Lane
-from path_attack import Checker, explorations, machine
+from path_attack import Checker, explorations
 from sass_execution import Lanes, Program, _Block, run_machine_code
 from translation_oracle import Translated
 
@@ -27,14 +27,15 @@ from ptxwcet.bounds.analysed import PreparedKernel
 from ptxwcet.emulator.launch import EmulatedLaunch, ObservedAccess
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.launch import NO_PLACED_FACTS, Launch
-from ptxwcet.flow.paths.branch_kinds import BranchClass, BranchKind, classify_branches
-from ptxwcet.flow.paths.extraction import extract_on
+from ptxwcet.flow.paths.branch_kinds import BranchClass, classify_branches
+from ptxwcet.flow.paths.call_variables import followed
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.memory.footprint import Footprints
-from ptxwcet.pipeline import prepare_kernel
+from ptxwcet.pipeline import build_flow
 from ptxwcet.sass.translation import translated
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
+from ptxwcet.timing.launch_costs import kernel_accesses
 
 _UNIFORM = (BranchClass.BLOCK, BranchClass.WARP)
 
@@ -45,6 +46,7 @@ class Held:
 
     refused: str = ""
     visits: int = 0
+    states: int = 0
     accesses: int = 0
     exact: int = 0
     branches: int = 0
@@ -75,28 +77,27 @@ def held(
     """Analyses a kernel of machine code for a launch, and executes it; ``own``: its translation."""
     own = translated(kernel) if own is None else own
     launch, result = launch_of(own, given), Held()
-    recorder, prepared = Recorder(), None
+    graph = flow_graph(followed(build_flow(own, launch)), launch)
+    recorder, pieces = Recorder(), None
     with recorder.installed(), explorations() as explored:
         try:
-            prepared = prepare_kernel(own, launch, machine())
+            pieces = extract_on(graph, launch, NO_PLACED_FACTS)
         except PtxwcetError as error:
             result.refused = error.diagnostics[0].code
-    watch = _Watch(own, launch)
+    watch = _Watch(own, graph, launch)
     program = Program(kernel, module)
     beside = program.beside = Translated(own)
     watch.beside, beside.visitor, beside.observer = beside, watch.visit, watch.access
     beside.parting = watch.part
-    graph = graph_of(own, launch)
     beside.starts = frozenset(block.start for block in graph.cfg.blocks[:-1])
-    if prepared is not None:
-        blocks = {block.start: block.id for block in prepared.cfg.blocks[:-1]}
+    if pieces is not None:
+        blocks = {block.start: block.id for block in graph.cfg.blocks[:-1]}
         watch.oracle = Oracle(recorder.walks, blocks)
     run_machine_code(program, given, constants)
     watch.end()
     result.wrong += beside.wrong[:3]
     result.visits = watch.visits
-    pieces = None if prepared is None else [one.paths for one in prepared.pieces]
-    for one in _classes(graph, launch):
+    for one in classify_branches(graph, NO_PLACED_FACTS, pieces):
         place = graph.cfg.blocks[one.block].end - 1
         result.branches += 1
         result.uniform += one.kind in _UNIFORM
@@ -105,10 +106,12 @@ def held(
     accesses = kernel_accesses(own, launch)
     result.accesses, result.exact, wrong = compare(own, accesses.accesses, watch.counter.seen)
     result.wrong += wrong[:3]
-    if prepared is not None and pieces is not None:
-        assert watch.oracle is not None
+    if watch.oracle is not None and pieces is not None:
+        result.states = watch.oracle.checked
         result.wrong += map(str, watch.oracle.missing[:2])
-        result.wrong += watch.too_often(Checker(prepared, explored), prepared)
+        paths = [SimpleNamespace(paths=one) for one in pieces]
+        analysed = cast("PreparedKernel", SimpleNamespace(pieces=paths, cfg=graph.cfg))
+        result.wrong += watch.too_often(Checker(analysed, explored))
         footprints = Footprints(graph, launch, accesses, pieces)
         if footprints.is_known:
             found, seen = footprints.of(), watch.touched
@@ -126,15 +129,6 @@ def held(
     return result
 
 
-def _classes(graph: FlowGraph, launch: Launch) -> tuple[BranchKind, ...]:
-    """As they are shown: of the graph that the paths were found on."""
-    try:
-        pieces = extract_on(graph, launch, NO_PLACED_FACTS)
-    except PtxwcetError:
-        pieces = None
-    return classify_branches(graph, NO_PLACED_FACTS, pieces)
-
-
 class _Registers:
     """The registers of a lane, by their names."""
 
@@ -149,8 +143,8 @@ class _Registers:
 class _Watch:
     """What is told of a run, as an observer of the walk's oracle and of accesses."""
 
-    def __init__(self, kernel: Kernel, launch: Launch) -> None:
-        self.kernel, self.launch = kernel, launch
+    def __init__(self, kernel: Kernel, graph: FlowGraph, launch: Launch) -> None:
+        self.kernel, self.graph, self.launch = kernel, graph.cfg, launch
         self.oracle: Oracle | None = None
         self.beside: Translated
         self.visits = 0
@@ -208,7 +202,7 @@ class _Watch:
             one.name: int.from_bytes(bank[at : at + one.size_bytes], "little")
             for one, at in zip(kernel.parameters, kernel.code.parameters_at, strict=True)
         }
-        graph = graph_of(kernel, self.launch).cfg
+        graph = self.graph
         end = graph.blocks[-1].id
         following = {
             one.start: ("end",)
@@ -232,7 +226,7 @@ class _Watch:
             assert int(own.max()) <= warps[warp][start]
         self._lanes = {}
 
-    def too_often(self, checker: Checker, prepared: PreparedKernel) -> list[str]:
+    def too_often(self, checker: Checker) -> list[str]:
         """What a warp has executed more often than the paths allow."""
         wrong = []
         for run, warps in self.counts:

@@ -482,7 +482,7 @@ class _Block:
         if terms is not None:
             compiled, sources = terms
             results = compiled.run([self.read(one) for one in sources], self.lanes)
-            if instruction.mnemonic == "IADD3":
+            if instruction.mnemonic in ("IADD3", "UIADD3"):
                 results[1:] = self.carries(instruction, results)[1:]
             if self.program.watch is not None:
                 self.program.watch(instruction, self.read, results)

@@ -52,6 +52,50 @@ class _Touch:
     size: int
 
 
+class Uniform:
+    """Registers of the uniform datapath, of which a warp has one each, where lanes are apart.
+
+    ``written``: how many were written; ``apart``: where not all lanes of the warp were there that
+    had not ended; ``lost``: reads that find there what other lanes wrote; ``unlike``: written of
+    which the lanes that were there say different things.
+    """
+
+    def __init__(self) -> None:
+        self.writes = self.apart = 0
+        self.lost: dict[str, str] = {}
+        self.unlike: dict[str, str] = {}
+        self._last: dict[str, tuple[Words, str]] = {}  # the whole warp's, and who wrote it
+
+    def begin(self) -> None:
+        """Of a new block."""
+        self._last = {}
+
+    def read(self, block: _Block, instruction: Instruction, active: Lanes) -> None:
+        """Whether each lane finds what it would have by itself."""
+        for name in instruction.reads:
+            if name in self._last:
+                value, writer = self._last[name]
+                if ((block.words[name] != value) & active).any():
+                    self.lost[instruction.span.text] = f"{name} of {writer}"
+
+    def written(self, block: _Block, instruction: Instruction, lanes: Lanes) -> None:
+        """What lanes leave for all of the warp."""
+        names = [name for name in instruction.writes if name.startswith(("UR", "UP"))]
+        for first in range(0, block.lanes, 32) if names else ():
+            own = slice(first, first + 32)
+            if not lanes[own].any():
+                continue
+            self.writes += 1
+            self.apart += bool((block.alive[own] & ~lanes[own]).any())
+            for name in names:
+                values = block.words[name][own][lanes[own]]
+                if (values != values[0]).any():
+                    self.unlike[instruction.span.text] = name
+                old = self._last.get(name, (block.words[name], ""))[0].copy()
+                old[own] = values[0]
+                self._last[name] = old, instruction.span.text
+
+
 class Translated:
     """The translated kernels of a program, executed beside it.
 
@@ -69,6 +113,8 @@ class Translated:
         self.parting: Callable[[int, Lanes, Lanes], None] | None = None
         self.starts: frozenset[int] = frozenset()
         self.words: dict[str, Words] = {}
+        self.uniform = Uniform()
+        self._meeting: dict[int, tuple[int, Lanes]] = {}
         self._at: dict[int, tuple[Kernel, list[int]]] = {}
         self._compiled: dict[tuple[str, int], _Terms | None] = {}
         self._block: _Block | None = None
@@ -84,13 +130,15 @@ class Translated:
     def before(self, block: _Block, address: int, active: Lanes) -> None:
         """What was added in front of an instruction, and what it reads."""
         if block is not self._block:
-            self._block, self.words = block, {}
+            self._block, self.words, self._meeting = block, {}, {}
+            self.uniform.begin()
         if address not in self._at:
             return
         kernel, indices = self._at[address]
         real = self._real(kernel, indices)
-        if self.visitor is not None and indices[0] in self.starts:
-            self.visitor(block, kernel, indices[0], active)
+        if self.visitor is not None:
+            self._visited(block, kernel, indices[0], address, active)
+        self.uniform.read(block, block.program.at[address], active)
         for index in indices:
             if index == real:
                 break
@@ -120,6 +168,7 @@ class Translated:
         kernel, indices = self._at[address]
         real = self._real(kernel, indices)
         instruction = kernel.instructions[real]
+        self.uniform.written(block, block.program.at[address], self._lanes)
         found = self._terms(kernel, real)
         for number, name in enumerate(instruction.writes):
             if name[0] == "B":
@@ -132,6 +181,29 @@ class Translated:
             self._write(name, there, self._lanes)
         for index in indices[indices.index(real) + 1 :]:
             self._added(block, kernel, index, active)
+
+    def _visited(
+        self, block: _Block, kernel: Kernel, index: int, address: int, active: Lanes
+    ) -> None:
+        """Lanes that come to a block. One that begins with BSYNC is visited by all who meet there,
+        when they go on, though each that comes executes the BSYNC.
+        """
+        assert self.visitor is not None
+        met = self._meeting.pop(address, None)
+        if met is not None:
+            start, lanes = met
+            if (lanes & active).any():
+                self.visitor(block, kernel, start, lanes & active)
+            if (lanes & ~active).any():
+                self._meeting[address] = start, lanes & ~active
+        if index not in self.starts:
+            return
+        opcode = block.program.at[address].opcode
+        if opcode is None or opcode.name != "BSYNC":
+            self.visitor(block, kernel, index, active)
+            return
+        _, there = self._meeting.get(address + 16, (index, np.zeros(block.lanes, bool)))
+        self._meeting[address + 16] = index, there | active
 
     def _real(self, kernel: Kernel, indices: list[int]) -> int:
         assert kernel.code is not None
@@ -172,7 +244,8 @@ class Translated:
         """What a load at the beginning finds in constant banks."""
         name, space, kind = instruction.mnemonic.split(".")
         address = instruction.operands[1]
-        assert name == "ld" and isinstance(address, Address)
+        assert name == "ld"
+        assert isinstance(address, Address)
         assert isinstance(address.base, SymbolRef)
         bank, place, size = address.base.name, address.base.offset, int(kind[1:]) // 8
         if space == "param":
@@ -333,7 +406,7 @@ def _touched(block: _Block, instruction: Instruction) -> Iterator[_Touch]:
     if name == "LDGSTS":
         for bracket, space in zip(brackets, ("shared", "global"), strict=True):
             yield _Touch(space, _at(block, bracket, space), size)
-    elif name in kind or name[:2] in ("LD", "ST") and name[2:] in _SPACES and brackets:
+    elif name in kind or (name[:2] in ("LD", "ST") and name[2:] in _SPACES and brackets):
         space = _SPACES[kind.get(name, name[2:])]
         if name in kind and not {"64", "U64", "S64", "F64"}.isdisjoint(words):
             size = 8

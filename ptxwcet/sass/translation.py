@@ -284,7 +284,8 @@ class _Translation:
         if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
             word = next(one for one in beside.operands if isinstance(one, Element))
             loaded = [Address(SymbolRef(word.array.name, place_of(word.index) or 0))]
-            words = ["const", f"b{32 * len(targets)}"]
+            small = next((one.lower() for one in words if one[1:] in ("8", "16")), None)
+            words = ["const", small or f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
         made = instruction_of(

@@ -165,10 +165,9 @@ Builder = Callable[[Given], "tuple[Term, ...]"]
 
 def meaning_of_opcode(name: str) -> WholeMeaning | None:
     """What an opcode computes; None of one that is no function of what it reads."""
-    builder = _BUILDERS.get(name)
-    if builder is None:
+    if not has_terms(name):
         return _nothing_known if name in _FUNCTIONS else None
-    build, sources = builder
+    build, sources = _BUILDERS[name]
 
     def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
         more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
@@ -187,6 +186,11 @@ def meaning_of_opcode(name: str) -> WholeMeaning | None:
         return Meaning(tuple(parts), tuple(given.sources))
 
     return meaning
+
+
+def has_terms(name: str) -> bool:
+    """Whether there are terms for an opcode, in some of its forms."""
+    return name in _BUILDERS
 
 
 def _nothing_known(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> None:
@@ -259,13 +263,19 @@ def _is_negated(operand: Operand) -> bool:
 
 
 def _total(summands: Sequence[Term], width: int) -> Term:
-    """Their sum."""
-    if not summands:
-        return const(0, width)
-    total = summands[0]
-    for one in summands[1:]:
-        total = total + one
-    return total
+    """Their sum; those that are negated are taken away."""
+    negated = [one for one in summands if _is_opposite(one)]
+    total: Term | None = None
+    for one in summands:
+        if not _is_opposite(one):
+            total = one if total is None else total + one
+    for one in negated:
+        total = one if total is None else total - one.args[1]
+    return const(0, width) if total is None else total
+
+
+def _is_opposite(one: Term) -> bool:
+    return one.op is Op.SUB and one.args[0] is const(0, one.width)
 
 
 def _with_carry(total: Term, carry: Term) -> Term:
@@ -309,8 +319,12 @@ def scaled(given: Given) -> tuple[Term, ...]:
     given.require("X" in given.words or not given.predicates)
     if "HI" in given.words:
         given.require(given.is_plain(0, 2))
-        high = given.word(2) if len(given.values) == 4 else low.shifted_right(31, signed=True)
-        shifted = high.above(low).shifted_left(amount).part(32, 32)
+        is_extended = len(given.values) < 4  # by its sign, else by zeros or another word
+        if amount and (is_extended or given.literal(2) == 0):
+            shifted = low.shifted_right(32 - amount, signed=is_extended)
+        else:
+            high = low.shifted_right(31, signed=True) if is_extended else given.word(2)
+            shifted = high.above(low).shifted_left(amount).part(32, 32)
     total = shifted if given.literal(1) == 0 else shifted + other
     wide = shifted.extended(33, signed=False) + other.extended(33, signed=False)
     for place in range(len(given.predicates)):

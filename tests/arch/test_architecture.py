@@ -121,7 +121,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 4_237,
-    "cli": 1_815,
+    "cli": 1_818,
     "commands.annotate": 564,
     "commands.bound": 2_943,
     "commands.certificates": 154,
@@ -156,10 +156,10 @@ MOST_LINES = {
     "methods.instrument": 1_581,
     "methods.makespan": 2_152,
     "methods.pwcet": 4_242,
-    "opened": 2_062,
+    "opened": 2_069,
     "ptx": 4_101,
     "report": 931,
-    "sass": 4_354,
+    "sass": 4_369,
     "simulator": 4_475,
     "support": 3_405,
     "sweeps.results": 1_617,

@@ -1,6 +1,6 @@
-"""The same launches bounded from PTX and from the machine code that ptxas makes of it, side by side.
+"""The same launches bounded from PTX and from the machine code that ptxas makes of it.
 
-    python benchmarks/machine_code_agreement.py [--arch 86] [--only dense ...] [--machine M] [-o FILE]
+    python benchmarks/machine_code_agreement.py [--arch 86] [--only dense ...] [-o FILE]
 
 Kernels are those of the suite and of the samples, compiled by the nvcc on the PATH (nvdisasm is
 needed, too). Of each: both bounds of the launch, loops by line of CUDA and the counts of their
@@ -50,7 +50,12 @@ def bounded(path: Path, source: Path, name: str, launch: Path, machine: str) -> 
     begin = time.process_time()
     facts = launch.parent.parent / "facts" / f"{name}.toml"
     given: dict[str, Any] = {"facts": str(facts)} if facts.exists() else {}
-    kept = {"kernel": name, "launch": str(launch), "cuda_source": str(source), "machine": machine}
+    kept: dict[str, Any] = {
+        "kernel": name,
+        "launch": str(launch),
+        "cuda_source": str(source),
+        "machine": machine,
+    }
     try:
         answer = ptxwcet.bound(str(path), **kept, **given)
         report = answer.to_dict()

@@ -40,6 +40,7 @@ class LaunchArguments(TypedDict, total=False):
     kernel: str | None
     signature: object
     arch: str | None
+    machine_code: bool
     launch: File | None
     link: Files
     facts: File | None
@@ -63,7 +64,13 @@ class BoundArguments(LaunchArguments, total=False):
     method: str
 
 
-_DEFAULTS = {"link": (), "machine": DEFAULT_MACHINE, "on_unknown": REFUSE, "method": SAFE_NAME}
+_DEFAULTS = {
+    "link": (),
+    "machine": DEFAULT_MACHINE,
+    "machine_code": False,
+    "on_unknown": REFUSE,
+    "method": SAFE_NAME,
+}
 """Of the arguments above; the others are None if they are left out."""
 _MOST_WORKERS = 1024
 _MOST_SEED = 2**62
@@ -204,5 +211,5 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_whole(value, 1, _MOST_WORKERS),
         f"a whole number from 1 to {_MOST_WORKERS:,} is wanted",
     ),
-    "resume": _TRUTH,
+    **dict.fromkeys(("resume", "machine_code"), _TRUTH),
 }

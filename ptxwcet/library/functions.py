@@ -39,6 +39,8 @@ from ptxwcet.library.arguments import (
 from ptxwcet.library.results import Analysis, Bound, Cfg, Refused, Simulated
 from ptxwcet.library.sources import ptx_of
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.opened.front_ends import is_no_ptx
+from ptxwcet.opened.machine_code import machine_code
 from ptxwcet.opened.nvcc import Compilation, ptx_text
 from ptxwcet.opened.opening import RefusedKernel, open_request
 from ptxwcet.opened.request import Request, needs_tool
@@ -55,8 +57,9 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
 
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
     ``ptx_of``); ``signature`` one that Numba has compiled or is to compile, ``arch`` (``sm_86``)
-    what CUDA source is compiled for, or which PTX of a binary is meant. ``kernel`` is one of the
-    source's, by its name in the PTX or in the source.
+    what CUDA source is compiled for, or which PTX of a binary is meant. With ``machine_code=True``
+    that is bounded: what source and PTX are compiled to for ``arch``, or what a binary holds.
+    ``kernel`` is one of the source's, by its name in the PTX or in the source.
 
     ``link`` are PTX files that the source's kernels are linked with.
 
@@ -255,8 +258,12 @@ def _request(source: object, **given: Unpack[BoundArguments]) -> Request:
     kernel = given.get("kernel") or carried.kernel
     kernels = () if kernel is None else (kernel,)
     text = carried.text
-    if text is None and needs_tool(carried.path):
-        text = ptx_text(carried.path, Compilation(arch, is_linked=bool(links)), kernels)
+    compilation = Compilation(arch, is_linked=bool(links))
+    is_code = bool(given.get("machine_code")) and (text is not None or not is_no_ptx(carried.path))
+    if is_code:
+        text = machine_code(carried.path, compilation, kernels, text)
+    elif text is None and needs_tool(carried.path):
+        text = ptx_text(carried.path, compilation, kernels)
     elif arch is not None:
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
     return Request(
@@ -283,6 +290,7 @@ def _request(source: object, **given: Unpack[BoundArguments]) -> Request:
         ),
         ptxas_info=_path(given.get("ptxas_info")),
         links=links,
+        is_code=is_code,
     )
 
 

@@ -28,7 +28,7 @@ class Request:
     is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
     residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
     with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
-    linked with.
+    linked with. ``is_code``: what ``text`` holds is the listing of machine code.
     """
 
     path: str
@@ -50,6 +50,7 @@ class Request:
     ptxas_info: str | None = None
     asks_ptxas: bool = False
     links: tuple[str, ...] = ()
+    is_code: bool = False
 
 
 def needs_tool(path: str) -> bool:

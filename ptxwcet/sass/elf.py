@@ -93,6 +93,11 @@ def read_cubin(name: str, data: bytes) -> Cubin:
         raise damaged(name, "it ends before what its headers speak of") from None
 
 
+def is_cubin(data: bytes) -> bool:
+    """Whether a file says that it is an ELF file of a GPU, as a cubin is. Cost: constant."""
+    return data[:4] == MARK and data[18:20] == _CUDA.to_bytes(2, "little")
+
+
 def damaged(name: str, why: str, help_text: str = "") -> PtxwcetError:
     """The error of a file that is no cubin that can be read."""
     remedy = help_text or "make it anew: 'nvcc -cubin -arch=sm_86 -lineinfo kernel.cu'"

@@ -24,7 +24,7 @@ _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), PW123, PW124.
+    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), and as :func:`listed`.
 
     Cost: that of the disassembler.
     """
@@ -34,6 +34,11 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise PtxwcetError(Diagnostic("PW112", f"cannot read '{name}': {reason}")) from None
+    return listed(name, data)
+
+
+def listed(name: str, data: bytes) -> SourceFile:
+    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124."""
     cubin = read_cubin(name, data)
     if not cubin.sections:
         raise damaged(name, "it holds no kernel")

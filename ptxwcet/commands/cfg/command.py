@@ -28,7 +28,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.printable import printable_picture
 from ptxwcet.timing.launch_costs import block_costs
 
-_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
+_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options", "machine_code")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
@@ -71,7 +71,7 @@ def cfg(
     Machine code (a .cubin) is shown as well, with addresses and lines of CUDA, without a launch; it
     needs nvdisasm (pip install 'ptxwcet[sass]').
     """
-    is_code = is_no_ptx(given["file"])
+    is_code = given["machine_code"] or is_no_ptx(given["file"])
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
     elif is_code:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOLS, _NO_BITS = 2, 8  # types of sections
 _FUNCTION = 2  # type of a symbol
+_VARIABLES = (1, 13)  # types of others: of all ELF files, and of older cubins
+_SPACES = {".nv.constant3": "const", ".nv.global": "global", ".nv.global.init": "global"}
+_BANK_BYTES = 1 << 16
 _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
@@ -69,12 +73,27 @@ class CodeSection:
     branches: Mapping[int, tuple[int, ...]]
 
 
+class HeldVariable(NamedTuple):
+    """A variable of the file, in space ``const`` (constant bank 3) or ``global``.
+
+    ``offset`` is its place among the others of its space. ``initial`` are its first bytes, empty
+    where they are zeros.
+    """
+
+    name: str
+    space: str
+    offset: int
+    size: int
+    initial: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Cubin:
     """A file of machine code for one architecture, as ``86``."""
 
     architecture: int
     sections: tuple[CodeSection, ...]
+    variables: tuple[HeldVariable, ...] = ()
 
 
 class _Section(NamedTuple):
@@ -83,6 +102,15 @@ class _Section(NamedTuple):
     offset: int
     size: int
     link: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    other: int
+    section: int
+    value: int
+    size: int
 
 
 def read_cubin(name: str, data: bytes) -> Cubin:
@@ -126,7 +154,8 @@ class _Reader:
         architecture = flags >> 8 & 0xFF if data[8] >= _NEW_LAYOUT else flags & 0xFF
         sections = list(self.sections(header))
         symbols = list(self.symbols(sections))
-        return Cubin(architecture, tuple(self.code(sections, symbols)))
+        variables = tuple(self.variables(sections, symbols))
+        return Cubin(architecture, tuple(self.code(sections, symbols)), variables)
 
     def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
         begin, size, count, names = header[6], header[11], header[12], header[13]
@@ -148,28 +177,48 @@ class _Reader:
         found = self.data[table + at : max(end, table + at)].decode("ascii", "replace")
         return found if _NAME.fullmatch(found) else ""
 
-    def symbols(self, sections: list[_Section]) -> Iterator[tuple[str, int, int, int, int]]:
-        """Name, type, other, section and value of each symbol, by their numbers."""
+    def symbols(self, sections: list[_Section]) -> Iterator[_Symbol]:
+        """All symbols, by their numbers."""
         for table in sections:
             if table.kind == _SYMBOLS:
                 names = sections[table.link].offset
                 for number in range(table.size // _SYMBOL.size):
                     at = table.offset + number * _SYMBOL.size
-                    name, kind, other, section, value, _ = _SYMBOL.unpack_from(self.data, at)
-                    yield self.text(names, name), kind & 15, other, section, value
+                    name, kind, *place = _SYMBOL.unpack_from(self.data, at)
+                    yield _Symbol(self.text(names, name), kind & 15, *place)
                 return
 
-    def code(
-        self, sections: list[_Section], symbols: list[tuple[str, int, int, int, int]]
-    ) -> Iterator[CodeSection]:
+    def variables(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[HeldVariable]:
+        """The variables with names of their own, which lie one behind the other."""
+        places = {n: one for n, one in enumerate(sections) if one.name in _SPACES}
+        found = [one for one in symbols if one.section in places and one.kind in _VARIABLES]
+        names = Counter(one.name for one in found)
+        end = dict.fromkeys(places, 0)
+        for one in sorted(found, key=lambda one: one.value):
+            section = places[one.section]
+            space = _SPACES[section.name]
+            if (
+                one.value < end[one.section]
+                or one.value + one.size > section.size
+                or (space == "const" and section.size > _BANK_BYTES)
+            ):
+                raise damaged(self.name, f"the variables of section {section.name} do not fit")
+            end[one.section] = one.value + one.size
+            at = section.offset + one.value
+            data = b"" if section.kind == _NO_BITS else self.data[at : at + one.size]
+            if one.name and one.size and names[one.name] == 1:
+                yield HeldVariable(one.name, space, one.value, one.size, data.rstrip(b"\0"))
+
+    def code(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[CodeSection]:
         by_name = {one.name: one for one in sections}
         of_file = list(self.attributes(by_name.get(".nv.info")))
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
-        for number, (name, kind, other, place, value) in enumerate(symbols):
-            if kind == _FUNCTION and name:
-                inside.setdefault(place, []).append(Function(name, value, bool(other & _KERNEL)))
-                numbers[name] = number
+        for number, one in enumerate(symbols):
+            if one.kind == _FUNCTION and one.name:
+                function = Function(one.name, one.value, bool(one.other & _KERNEL))
+                inside.setdefault(one.section, []).append(function)
+                numbers[one.name] = number
         for number, section in enumerate(sections):
             kernel = section.name.removeprefix(".text.")
             functions = sorted(inside.get(number, ()), key=lambda one: one.start)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from ptxwcet.ir.building import instruction_of
@@ -37,7 +38,14 @@ from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.sass.hazards import hazards_of
-from ptxwcet.sass.listing import Line, ListedSection, Listing, Places, parse_listing
+from ptxwcet.sass.listing import (
+    Line,
+    ListedSection,
+    ListedVariable,
+    Listing,
+    Places,
+    parse_listing,
+)
 from ptxwcet.sass.opcodes import ROWS, Row, Writes
 from ptxwcet.sass.operands import (
     UnknownOperandError,
@@ -56,6 +64,7 @@ ARCHITECTURES = (75, 80, 86, 87, 89, 90)
 
 _STEP = 16  # bytes of an instruction
 _OF_THE_SYSTEM = 1024  # bytes of a block's shared memory from sm_90 on, which the file counts, too
+_MOST_ALIGNED = 256
 _INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
 _RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
 _NAMED = re.compile(r"`\(([\w.$@]+)\)")
@@ -87,7 +96,10 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
     whole = [one for one in kernels if not isinstance(one, UnreadKernel)]
     warnings = [found for one in whole for found in hazards_of(one, listing.architecture)]
     return Module(
-        main, tuple(kernels), target=f"sm_{listing.architecture}", warnings=tuple(warnings)
+        main,
+        (*module.variables, *kernels),
+        target=f"sm_{listing.architecture}",
+        warnings=tuple(warnings),
     )
 
 
@@ -98,6 +110,13 @@ class _Module:
         lines = (line for s in listing.sections for part in s.functions for line in part.lines)
         self.files = readable_paths(path for line in lines for path, _ in line.places)
         self.origins: dict[Places, Origin] = {}
+        # a name that is taken names no variable: nothing is known of that one's bytes
+        taken = {name for one in listing.sections for name in _own_names(one)}
+        named = [one for one in listing.variables if one.name not in taken]
+        self.variables = [_variable(one) for one in named]
+        self.constants_at = tuple(
+            (one.offset, one.offset + one.size, one.name) for one in named if one.space == "const"
+        )
 
     def kernels(self, section: ListedSection) -> Iterable[Kernel]:
         """The kernel of a section, and its functions."""
@@ -178,6 +197,7 @@ class _Function:
                 local_bytes=section.number("local"),
                 parameters_at=_places(section),
                 encoded=tuple(_encoded(line) for line in self.lines),
+                constants_at=self.module.constants_at,
             ),
         )
 
@@ -486,16 +506,36 @@ def _parameter(section: ListedSection, number: int, size: int) -> Parameter:
     return Parameter(name, "b8", size, 1, number, size, is_array=True)
 
 
+def _own_names(section: ListedSection) -> tuple[str, ...]:
+    """What a kernel calls its parameters and shared memory."""
+    return (_shared_name(section), *(one.name for one in _parameters(section)))
+
+
+def _variable(one: ListedVariable) -> Variable:
+    alignment = min(one.offset & -one.offset or _MOST_ALIGNED, _MOST_ALIGNED)
+    declaration = f".{one.space} .align {alignment} .b8 {one.name}[{one.size}];"
+    initial = partial(_first_bytes, one.initial)
+    return Variable(one.name, one.space, "b8", one.size, alignment, "", declaration, initial)
+
+
+def _first_bytes(data: bytes, variable: Variable) -> bytes:
+    return data.ljust(variable.size_bytes, b"\0")
+
+
 def _places(section: ListedSection) -> tuple[int, ...]:
     base = section.number("parameters")
     return tuple(base + row[0] for row in section.numbers.get("parameter", ()))
+
+
+def _shared_name(section: ListedSection) -> str:
+    return f"{section.name}_shared"
 
 
 def _shared(section: ListedSection, architecture: int) -> tuple[Variable, ...]:
     size = section.number("shared")
     if architecture >= 90:
         size = max(0, size - _OF_THE_SYSTEM)
-    name = f"{section.name}_shared"
+    name = _shared_name(section)
     declaration = f".shared .b8 {name}[{size}];"
     return (Variable(name, "shared", "b8", size, 1, "", declaration),) if size else ()
 

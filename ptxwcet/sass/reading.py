@@ -50,6 +50,9 @@ def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[st
     parts = _parts(listing)
     yield f".target sm_{cubin.architecture}"
     yield f".disassembler {version}"
+    for one in cubin.variables:
+        initial = f" {one.initial.hex()}" if one.initial else ""
+        yield f".variable {one.space} {one.name} {one.offset:#x} {one.size}{initial}"
     for section in cubin.sections:
         if section.name not in parts:
             raise _unlike(name, f"kernel {section.name} is missing")

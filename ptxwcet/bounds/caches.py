@@ -44,6 +44,7 @@ _BY_L1 = re.compile(r"ld\.global(?:\.(?:ca|nc|v[248]|[busf](?:8|16|32|64|128)))+
 """Loads that the L1 cache serves, if what they ask for is there."""
 _AGAINST = re.compile(
     r".*(evict|no_allocate|cache_hint|discard|applypriority|acq|volatile|mmio|\.(cs|lu|cv|wt)\b).*"
+    r"|CCTL\b.*"
 )
 """What tells a cache to forget, or not to keep, what it otherwise would."""
 
@@ -218,8 +219,8 @@ class _Launched:
         return (asked, ()) if best is None or found[best] >= asked else (found[best], (best,))
 
     def _by_l1(self, one: AnalysedAccess) -> bool:
-        mnemonic = self.footprints.kernel.instructions[one.index].mnemonic
-        return _BY_L1.fullmatch(mnemonic) is not None
+        words = self.footprints.kernel.instructions[one.index].words
+        return _BY_L1.fullmatch(words) is not None
 
 
 def behind_caches(
@@ -243,7 +244,7 @@ def behind_caches(
     if memory.co_runner is not None or memory.set_aside is not None or not footprints.is_known:
         return None
     instructions = footprints.kernel.instructions
-    if any(one.op_class is OpClass.FENCE or _AGAINST.match(one.mnemonic) for one in instructions):
+    if any(one.op_class is OpClass.FENCE or _AGAINST.match(one.words) for one in instructions):
         return None
     launched = _Launched(machine, dispatch, footprints, blocks, asked, uses_shared)
     passed, l1 = launched.behind_l1

@@ -15,7 +15,8 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
 
@@ -176,11 +177,17 @@ class FlowGraph(ControlFlow):
             bounds = self.cfg.blocks[block]
             for one in self.kernel.instructions[bounds.start : bounds.end]:
                 is_transfer = one.control is not ControlEffect.NONE
-                if (is_transfer and one.guard is not None) or ".sync" in one.mnemonic:
+                if (is_transfer and one.guard is not None) or self._waits_for_lanes(one):
                     return False
             seen.add(block)
             (block,) = self.cfg.successors[block]
         return block == self.cfg.exit
+
+    def _waits_for_lanes(self, instruction: Instruction) -> bool:
+        """Whether it may wait for other lanes of the warp, or may exchange something with them."""
+        if self.kernel.code is None:
+            return ".sync" in instruction.words
+        return instruction.op_class in (OpClass.CONTROL_OTHER, OpClass.SHUFFLE, OpClass.VOTE)
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""

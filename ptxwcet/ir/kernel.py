@@ -135,6 +135,14 @@ class Instruction(NamedTuple):
         return self.form.mnemonic
 
     @property
+    def words(self) -> str:
+        """As the table has it, ``mul.lo.s32``: of machine code what it does, in words of PTX where
+        there are some, however it is written. The mnemonic of an opcode without a row.
+        """
+        opcode = self.form.opcode
+        return self.mnemonic if opcode is None else ".".join((opcode.name, *self.form.modifiers))
+
+    @property
     def modifiers(self) -> tuple[str, ...]:
         """The words after the row's name, without dots: ``('lo', 's32')``."""
         return self.form.modifiers

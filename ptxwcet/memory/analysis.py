@@ -392,7 +392,7 @@ def _base(instruction: Instruction) -> str | None:
     is_plain = instruction.op_class in (OpClass.LOAD_GLOBAL, OpClass.STORE_GLOBAL)
     if not is_plain or instruction.space is not Space.GLOBAL:
         return None
-    if _PLAIN.fullmatch(instruction.mnemonic) is None:
+    if _PLAIN.fullmatch(instruction.words) is None:
         return None
     bases = [one.base for one in instruction.operands if isinstance(one, Address)]
     return bases[0].name if len(bases) == 1 and isinstance(bases[0], Register) else None

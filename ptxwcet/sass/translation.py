@@ -276,13 +276,14 @@ class _Translation:
             words = ["const", f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
-        return instruction_of(
+        made = instruction_of(
             ".".join((name, *words)),
             [*map(Register, targets), *sources, *loaded],
             (beside.origin, beside.start, beside.end),
             guard=guard,
             decoded=(opcode, len(targets)),
         )
+        return made._replace(form=replace(made.form, mnemonic=beside.mnemonic)) if loaded else made
 
     def _source(self, operand: Operand) -> Operand:
         """A source as an operand that analyses read."""
@@ -376,9 +377,10 @@ class _Translation:
         if found is None:
             return instruction
         place = (instruction.origin, instruction.start, instruction.end)
-        return instruction_of(
+        made = instruction_of(
             found.mnemonic, found.operands, place, guard=instruction.guard, decoded=found.row
         )
+        return made._replace(form=replace(made.form, mnemonic=instruction.mnemonic))
 
     def _address(self, beside: Instruction, place: Place) -> Address:
         if isinstance(place.base, Meaning):

@@ -269,9 +269,10 @@ class InstructionCosts:
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
         """Whether a warp that ends with an instruction may keep others waiting for longer than if
-        it met a barrier instead. False for what the machine refuses.
+        it met a barrier instead. False for what the machine refuses; of machine code, the end of
+        which may wait for scoreboards, True.
         """
-        if instruction.op_class is None:
+        if instruction.op_class is None or self._code is not None:
             return True
         timing = self._machine.timings[
             timing_class(instruction, instruction.op_class, self._machine)

@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_401,
     "sweeps.results": 1_617,
     "sweeps": 3_725,
-    "timing": 2_969,
+    "timing": 2_970,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
-from code_programs import Change, Code, Line, Row, analysis_of, drawn_code, drawn_rows, faster
-from scoreboard_machine import Program, Sm
+from code_programs import (
+    Change,
+    Code,
+    Line,
+    Row,
+    analysis_of,
+    drawn_code,
+    drawn_rows,
+    faster,
+    machine_with,
+)
+from scoreboard_machine import Program, Sm, Word
 
+from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.ir.kernel import Instruction, Kernel, UnreadKernel
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.warp.program import TimedInstruction
+from ptxwcet.sass.lowering import read_program
+from ptxwcet.sass.opcodes import ROWS, Pipe
+from ptxwcet.support.source import SourceFile
+from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.machine_code import CodeTimes
+from ptxwcet.warp.program import (
+    BlockWorkload,
+    Node,
+    Scoreboard,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
 
 
 @dataclass(frozen=True)
@@ -110,3 +137,66 @@ FALSE: Mapping[str, tuple[Change, bool, tuple[int, ...]]] = {
     ),
 }
 """Each with whether units have queues, and seeds of ``block_case(seed, 8, (1,))`` that show it."""
+
+
+# --- words that the vendor's compiler made --------------------------------------------------------
+
+_LISTINGS = Path(__file__).parents[1] / "data" / "sass"
+_WORD = re.compile(r"/\* ([0-9a-f]{32}) \*/$")
+_QUEUED_PIPES = (Pipe.ADDRESS, Pipe.VARIABLE)
+
+
+@cache
+def listed_kernels() -> tuple[Kernel, ...]:
+    """Kernels and functions of the listings that are kept."""
+    found: list[Kernel] = []
+    for path in sorted(_LISTINGS.glob("*.sass")):
+        module = read_program(SourceFile(path.name, path.read_text()))
+        found += [*module.kernels, *module.functions]
+    return tuple(one for one in found if not isinstance(one, UnreadKernel))
+
+
+def _word_of(instruction: Instruction, rows: Mapping[OpClass, Row]) -> Word | None:
+    """For the machine of the oracle, by the bits of its line; None for barriers."""
+    source = instruction.span.source.text
+    found = _WORD.search(source[instruction.end : source.index("\n", instruction.end)])
+    assert found is not None
+    assert instruction.opcode is not None
+    bits, name = int(found[1], 16) >> 105, instruction.opcode.name
+    boards = [None if board == 7 else board for board in (bits >> 5 & 7, bits >> 8 & 7)]
+    waits = tuple(board for board in range(6) if bits >> 11 + board & 1)
+    if name == "BAR":
+        return None
+    is_queued = ROWS[name].pipe in _QUEUED_PIPES and name != "BMOV"
+    kind = "queued" if is_queued or any(board is not None for board in boards) else "fixed"
+    op_class = OpClass.BRANCH if ROWS[name].pipe is Pipe.CONTROL else instruction.op_class
+    assert op_class is not None
+    unit, init, lat = rows[OpClass.BRANCH if name == "BMOV" else op_class]
+    return Word(kind, unit, init, lat, bits & 15, lat, *boards, waits)
+
+
+def listed_case(seed: int, most: int) -> tuple[int, tuple[Program, ...]]:
+    """Warps that each execute a stretch of such code as if nothing led away: SAFE, and words."""
+    draw = random.Random(seed)
+    rows = dict.fromkeys(OpClass, ("A", 1, 0))
+    for op_class in rows:
+        rows[op_class] = draw.choice("ABC"), draw.choice((1, 2, 4)), draw.choice((0, 3, 9))
+    machine = machine_with({**rows, OpClass.RETURN: rows[OpClass.BRANCH]})
+    classes, words = [], []
+    for number in range(draw.choice((1, 2, 3))):
+        kernel = draw.choice(listed_kernels())
+        costs = InstructionCosts(machine, 96, code=CodeTimes(kernel))
+        first = draw.randrange(len(kernel.instructions))
+        body: list[Node] = []
+        own = []
+        for index in range(first, min(first + most, len(kernel.instructions))):
+            instruction = kernel.instructions[index]
+            word = _word_of(instruction, rows)
+            if word is not None and instruction.op_class is not OpClass.NANOSLEEP:
+                body += costs.nodes(index, instruction)
+                own.append(word)
+        classes.append(WarpClass(WarpProgram(tuple(body)), (number,)))
+        words.append(tuple(own))
+    bound = bound_safe(analyse_block(BlockWorkload(tuple(classes), Scoreboard.RAW), machine))
+    assert isinstance(bound, BlockBound)
+    return bound.cycles, tuple(words)

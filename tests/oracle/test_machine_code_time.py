@@ -10,7 +10,16 @@ import random
 from dataclasses import replace
 
 import pytest
-from code_attack import FALSE, Case, alone, block_case, launch_cycles, no_copies, safe_cycles
+from code_attack import (
+    FALSE,
+    Case,
+    alone,
+    block_case,
+    launch_cycles,
+    listed_case,
+    no_copies,
+    safe_cycles,
+)
 from code_programs import FORMS, Line, drawn_code, drawn_rows
 from scoreboard_machine import Sm
 
@@ -37,14 +46,14 @@ def exact_case(seed: int) -> Case:
     return Case((code,), rows, (tuple(line.word(rows) for line in code),))
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(17)
 @pytest.mark.parametrize("seed", range(400))
 def test_alone_a_warp_takes_what_is_said(seed: int) -> None:
     case = exact_case(seed)
     assert safe_cycles(case) == alone(case, queues=True)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(17)
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("queues", [True, False])
 def test_safe_covers_every_schedule(seed: int, queues: bool) -> None:
@@ -52,7 +61,7 @@ def test_safe_covers_every_schedule(seed: int, queues: bool) -> None:
     assert Sm(case.words, queues).worst() <= safe_cycles(case)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(17)
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("queues", [True, False])
 def test_safe_covers_random_schedules(seed: int, queues: bool) -> None:
@@ -62,7 +71,7 @@ def test_safe_covers_random_schedules(seed: int, queues: bool) -> None:
         assert Sm(case.words, queues, case.cores).run(choose) <= bound
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(17)
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("queues", [True, False])
 def test_launches_are_covered(seed: int, queues: bool) -> None:
@@ -73,6 +82,16 @@ def test_launches_are_covered(seed: int, queues: bool) -> None:
     sm = Sm(case.words * blocks, queues, case.cores, len(case.words), slots)
     for choose in (min, max, draw.choice):
         assert sm.run(choose) <= bound
+
+
+@pytest.mark.every(17)
+@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("queues", [True, False])
+def test_words_of_the_vendors_compiler(seed: int, queues: bool) -> None:
+    bound, words = listed_case(seed, 12)
+    draw = random.Random(seed)
+    for choose in (min, max, draw.choice):
+        assert Sm(words, queues).run(choose) <= bound
 
 
 # --- what is false is seen ------------------------------------------------------------------------

@@ -174,3 +174,9 @@ def test_what_bounds_of_machine_code_rest_on(name: str) -> None:
     assert "machine-code-is-executed" in keys
     of_ptx = claim_on(machine, EXECUTION, TimingClaim(1, Guarantee.SAFE_BOUND, "safe"))
     assert ("ptx-is-executed" in {one.key for one in of_ptx.assumptions}) != machine.is_idealised
+
+
+def test_an_end_that_waits_may_outlast_a_barrier() -> None:
+    kernel = coded("EXIT", waits=1)
+    costs = InstructionCosts(MACHINE, 64, code=CodeTimes(kernel))
+    assert costs.outlasts_barrier(0, kernel.instructions[0])

@@ -167,7 +167,7 @@ def _waits(graph: FlowGraph, loop: Loop, causes: frozenset[Cause]) -> str:
     polls = [
         one
         for one in body
-        if _POLLS.search(one.mnemonic)
+        if _POLLS.search(one.words)
         and any(one is kernel.instructions[index] for index in decided_by - {-1})
         and not any(isinstance(o, Address) and _is_in(o.base, written) for o in one.operands)
     ]

@@ -30,7 +30,9 @@ _INSTRUCTION = re.compile(
     r"/\*([0-9a-f]{4,16})\*/ ((?:@(!?U?P[0-9T]) +)?([\w.]+) *(.*?) ;) /\* ([0-9a-f]{32}) \*/"
 )
 _LABEL = re.compile(r"([\w.$]+):")
-_LINE = re.compile(r'//## File "(.*?)", line (\d{1,9})(?: inlined at "(.*)", line \d+)?')
+LINE = re.compile(r'//## File "([^"]*)", line (\d{1,9})(?: inlined at "[^"]*", line \d+)?')
+"""Where code is from, as the disassembler says it; what is inlined is on the lines that follow."""
+
 _DIRECTIVE = re.compile(r"\.(\w+) (\S.*)")
 _NUMBERS = re.compile(r"(?:0x[0-9a-f]{1,16}|\d{1,16})(?: (?:0x[0-9a-f]{1,16}|\d{1,16}))*")
 _VARIABLE = re.compile(
@@ -137,7 +139,7 @@ class _Parser:
     def line(self, text: str, offset: int) -> None:
         if found := _INSTRUCTION.fullmatch(text):
             self.instruction(found, offset)
-        elif found := _LINE.fullmatch(text):
+        elif found := LINE.fullmatch(text):
             if found[1] == _PTX:
                 self.ptx_line = int(found[2])
             else:

@@ -173,6 +173,8 @@ class _Function:
         """Raises PtxwcetError (PW125)."""
         if not self.lines:
             self.refuse(None, "a function without instructions")
+        if self.section.number("relocations"):
+            self.refuse(None, "who loads the file changes its code, which has relocations")
         self.require_rows()
         found = [self.lower(line) for line in self.lines]
         section, name = self.section, self.part.names[0]

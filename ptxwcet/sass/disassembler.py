@@ -22,8 +22,8 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import read_at_most
 
 DISASSEMBLER = "nvdisasm"
-MOST_SECONDS = 300
-"""After so long the disassembler is given up."""
+MOST_SECONDS, _SECONDS_A_MIB = 60, 5
+"""After so long the disassembler is given up, and more for each MiB of the file."""
 
 _LEAST_BYTES, _BYTES_A_BYTE = 16 << 20, 64  # of its listing, and more for each of the file
 _LOOKS = 0.05  # seconds between two looks at how much it has written
@@ -41,13 +41,12 @@ def disassembled(name: str, data: bytes) -> tuple[str, str]:
     """
     tool = _found(name)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        said = _run(name, [tool, "--version"], folder, _LEAST_BYTES)
+        said = _run(name, [tool, "--version"], folder, 0)
         version = _VERSION.search(said)
         if version is None:
             raise _failed(name, f"{DISASSEMBLER} does not say its version", said)
         Path(folder, _COPY).write_bytes(data)
-        most = _LEAST_BYTES + _BYTES_A_BYTE * len(data)
-        return version[1], _run(name, [tool, *_OPTIONS, _COPY], folder, most)
+        return version[1], _run(name, [tool, *_OPTIONS, _COPY], folder, len(data))
 
 
 def _found(name: str) -> str:
@@ -69,8 +68,10 @@ def _found(name: str) -> str:
     return on_path
 
 
-def _run(name: str, command: list[str], folder: str, most: int) -> str:
-    """What it writes, so many bytes. Raises PtxwcetError (PW124) if it does not end well."""
+def _run(name: str, command: list[str], folder: str, size: int) -> str:
+    """What it writes of a file of this size. Raises PtxwcetError (PW124) if it ends badly."""
+    most = _LEAST_BYTES + _BYTES_A_BYTE * size
+    seconds = MOST_SECONDS + _SECONDS_A_MIB * (size >> 20)
     with tempfile.TemporaryFile() as written, tempfile.TemporaryFile() as told:
         try:
             process = subprocess.Popen(
@@ -86,7 +87,7 @@ def _run(name: str, command: list[str], folder: str, most: int) -> str:
         with process:
             try:
                 _limit(process.pid)
-                code = _ended(name, process, (written, told), most)
+                code = _ended(name, process, (written, told), most, seconds)
             finally:
                 if process.poll() is None:
                     _kill(process)
@@ -100,10 +101,14 @@ def _run(name: str, command: list[str], folder: str, most: int) -> str:
 
 
 def _ended(
-    name: str, process: subprocess.Popen[bytes], files: tuple[IO[bytes], ...], most: int
+    name: str,
+    process: subprocess.Popen[bytes],
+    files: tuple[IO[bytes], ...],
+    most: int,
+    seconds: float,
 ) -> int:
     """Its exit code. Raises PtxwcetError if it takes too long, or writes too much."""
-    until = time.monotonic() + MOST_SECONDS
+    until = time.monotonic() + seconds
     while True:
         try:
             code = process.wait(_LOOKS)
@@ -114,7 +119,7 @@ def _ended(
         if code is not None:
             return code
         if time.monotonic() > until:
-            why = f"{DISASSEMBLER} has not ended after {MOST_SECONDS} seconds"
+            why = f"{DISASSEMBLER} has not ended after {seconds} seconds"
             raise _failed(name, why, "")
 
 

@@ -34,10 +34,12 @@ LINE = re.compile(r'//## File "([^"]*)", line (\d{1,9})(?: inlined at "[^"]*", l
 """Where code is from, as the disassembler says it; what is inlined is on the lines that follow."""
 
 _DIRECTIVE = re.compile(r"\.(\w+) (\S.*)")
-_NUMBERS = re.compile(r"(?:0x[0-9a-f]{1,16}|\d{1,16})(?: (?:0x[0-9a-f]{1,16}|\d{1,16}))*")
+_NUMBER = r"(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,15})"
+_NUMBERS = re.compile(rf"{_NUMBER}(?: {_NUMBER})*")
 _VARIABLE = re.compile(
     r"(const|global) ([\w$.@]+) 0x([0-9a-f]{1,16}) (\d{1,20})(?: ((?:[0-9a-f]{2})+))?"
 )
+_FEWEST = {"parameter": 2, "branches": 2, "reqntid": 3, "maxntid": 3}  # numbers of a directive
 _PTX = ".nv_debug_ptx_txt"
 
 
@@ -178,6 +180,8 @@ class _Parser:
             if not _NUMBERS.fullmatch(value):
                 self.refuse(offset, "a directive is not understood")
             numbers = tuple(int(one, 0) for one in value.split())
+            if len(numbers) < _FEWEST.get(keyword, 1):
+                self.refuse(offset, "a directive is not whole")
             self.section(offset).numbers.setdefault(keyword, []).append(numbers)
 
     def instruction(self, found: re.Match[str], offset: int) -> None:

@@ -56,7 +56,7 @@ from ptxwcet.sass.operands import (
 )
 from ptxwcet.sass.widths import has_wide_addresses, register_counts
 from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 
 ARCHITECTURES = (75, 80, 86, 87, 89, 90)
@@ -103,6 +103,21 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
     )
 
 
+def unread(
+    name: str, readable: str, span: Span, error: Exception, *, is_entry: bool
+) -> UnreadKernel:
+    """A kernel or function whose code cannot be read. What is no PtxwcetError is a bug of ours, or
+    nonsense of the disassembler's (PW901): it costs this kernel only.
+    """
+    if isinstance(error, PtxwcetError):
+        failure = error.diagnostics[0]
+    else:
+        failure = internal_error(error, f"kernel {readable}")
+    return UnreadKernel(
+        name, is_entry=is_entry, has_body=True, span=span, failure=failure, readable=readable
+    )
+
+
 class _Module:
     def __init__(self, listing: Listing, readable: Mapping[str, str]) -> None:
         self.source, self.architecture = listing.source, listing.architecture
@@ -125,15 +140,9 @@ class _Module:
             span = Span(self.source, part.start, end)
             try:
                 yield lowered(_Function(self, section, number, span).kernel())
-            except PtxwcetError as error:
-                yield UnreadKernel(
-                    part.names[0],
-                    is_entry=part.is_kernel,
-                    has_body=True,
-                    span=span,
-                    failure=error.diagnostics[0],
-                    readable=self.readable[part.names[0]],
-                )
+            except Exception as error:
+                name, readable = part.names[0], self.readable[part.names[0]]
+                yield unread(name, readable, span, error, is_entry=part.is_kernel)
 
     def origin(self, places: Places) -> Origin:
         """The line of CUDA, with what inlined it."""
@@ -362,7 +371,7 @@ class _Function:
                 self.refuse(line, f"{line.mnemonic} leads out of the function, to {address:#x}")
             names.append(self.label_at(address))
         table = f"targets_{line.address:#x}"
-        operands = [operand_of(found[1], 2, written=False), SymbolRef(table)]
+        operands = [self.register(line, found[1]), SymbolRef(table)]
         return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
 
     def places_reached(self) -> set[int]:
@@ -388,7 +397,14 @@ class _Function:
         found = _RETURN.fullmatch(line.operands)
         if self.part.is_kernel or found is None:
             self.refuse(line, f"{line.mnemonic} {line.operands} in a kernel")
-        return _Lowered(self.made(line, row, [operand_of(found[1], 2, written=False)]))
+        return _Lowered(self.made(line, row, [self.register(line, found[1])]))
+
+    def register(self, line: Line, text: str) -> Operand:
+        """The two registers that hold where a transfer of control leads."""
+        try:
+            return operand_of(text, 2, written=False)
+        except UnknownOperandError as error:
+            self.refuse(line, f"{line.mnemonic} with the operand {error}")
 
     def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
         if _RETURN.fullmatch(line.operands):

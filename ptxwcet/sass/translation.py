@@ -43,6 +43,7 @@ from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.sass.accesses import Place, access_of_code
+from ptxwcet.sass.lowering import unread
 from ptxwcet.sass.pairs import (
     WORD,
     Pair,
@@ -54,7 +55,6 @@ from ptxwcet.sass.pairs import (
 )
 from ptxwcet.sass.splicing import with_copies
 from ptxwcet.sass.webs import with_webs
-from ptxwcet.support.diagnostics import PtxwcetError
 
 BANK, VARIABLES = "c[0x0]", "c[0x3]"  # what the banks hold: parameters, variables
 _BANK_BYTES = 1 << 16
@@ -94,15 +94,8 @@ def _read(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
         return kernel
     try:
         return translated(with_copies(kernel, functions))
-    except PtxwcetError as error:
-        return UnreadKernel(
-            kernel.name,
-            is_entry=True,
-            has_body=True,
-            span=kernel.span,
-            failure=error.diagnostics[0],
-            readable=kernel.readable,
-        )
+    except Exception as error:
+        return unread(kernel.name, kernel.readable, kernel.span, error, is_entry=True)
 
 
 class _Translation:

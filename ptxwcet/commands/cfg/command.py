@@ -68,8 +68,8 @@ def cfg(
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
 
-    Machine code (a .cubin) is shown as well, with addresses and lines of CUDA, without a launch; it
-    needs nvdisasm (pip install 'ptxwcet[sass]').
+    Machine code (a .cubin, or with --machine-code) is shown as well, with addresses and lines of
+    CUDA; it needs nvdisasm (pip install 'ptxwcet[sass]').
     """
     is_code = given["machine_code"] or is_no_ptx(given["file"])
     if form == "text":

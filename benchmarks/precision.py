@@ -150,10 +150,10 @@ class Analysis:
         self.parse = vars(self.doors["parsing"])[self.parser]
         self.reading = 0.0
 
-    def _parsed(self, *arguments: Any) -> Any:
+    def _parsed(self, *arguments: Any, **options: Any) -> Any:
         begin = time.process_time()
         try:
-            return self.parse(*arguments)
+            return self.parse(*arguments, **options)
         finally:
             self.reading += time.process_time() - begin
 

@@ -62,6 +62,9 @@ class KernelAnalysis(OnFlow):
     leaves_out: bool = False
     roofline: Roofline | None = None
 
+    def __repr__(self) -> str:
+        return f"<KernelAnalysis {self.kernel.readable}: {self.worst.bound.cycles} cycles>"
+
     @property
     def worst(self) -> AnalysedPiece:
         """The range of block indices whose blocks may take longest."""

@@ -7,7 +7,7 @@ share (docs/methods/safe.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import add
 
@@ -21,6 +21,7 @@ from ptxwcet.timing.attribution import (
     limited_parts,
     spread,
 )
+from ptxwcet.timing.compilation import CompiledProgram, compile_body
 from ptxwcet.timing.demand import (
     NO_PRICES,
     Prices,
@@ -37,7 +38,7 @@ from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
 from ptxwcet.warp.segments import Section, cut_at_barriers
-from ptxwcet.warp.structure import Structures, entered, issued
+from ptxwcet.warp.structure import Structures
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,14 @@ class WarpSection:
     scoreboard: Scoreboard
 
     @cached_property
+    def program(self) -> CompiledProgram:
+        """The section, compiled without prices of tallies."""
+        return compile_body(self.body, self.scoreboard)
+
+    @cached_property
     def profile(self) -> WarpProfile:
         """L, E and phases of the section, whatever the limits of tallies. Raises PW404."""
-        return profile_warp(self.body, self.scoreboard)
+        return profile_warp(self.body, self.scoreboard, program=self.program)
 
     @cached_property
     def limits(self) -> dict[str, int]:
@@ -81,7 +87,9 @@ class WarpSection:
     def slack_cycles(self) -> int:
         """The slack, through the bubble of the barrier at its end. Raises PW404."""
         through_bubble = self.barrier is not None
-        return warp_slack(self.body, self.scoreboard, through_bubble=through_bubble)
+        return warp_slack(
+            self.body, self.scoreboard, through_bubble=through_bubble, program=self.program
+        )
 
     @cached_property
     def attribution(self) -> WarpAttribution:
@@ -93,29 +101,22 @@ class WarpSection:
     @cached_property
     def units(self) -> frozenset[str]:
         """Units that the section uses on some allowed path."""
-        return used_units(self.body)
+        return frozenset(self.program.units)
 
     @cached_property
     def waited_registers(self) -> frozenset[str]:
         """The registers that some instruction waits for before it issues."""
-        own = list(self._issued)
-        written = own if self.scoreboard is Scoreboard.RAW_WAW else []
-        return frozenset(name for one in own for name in one.reads) | frozenset(
-            name for one in written for name in one.writes
-        )
+        waited = {register for waits, *_ in self.program.steps for register in waits}
+        return frozenset(map(self.program.registers.__getitem__, waited))
 
     @cached_property
     def left_cycles(self) -> dict[str, int]:
         """For each register that is written, the longest latency of what writes it."""
-        left: dict[str, int] = {}
-        for one in self._issued:
-            for name in one.writes:
-                left[name] = max(one.latency_cycles, left.get(name, 0))
-        return left
-
-    @property
-    def _issued(self) -> Iterator[TimedInstruction]:
-        return filter(None, map(issued, entered(self.body)))
+        left: dict[int, int] = {}
+        for _, writes, _, initiation, total, _, _ in self.program.steps:
+            for register in writes:
+                left[register] = max(total - initiation, left.get(register, 0))
+        return {self.program.registers[register]: cycles for register, cycles in left.items()}
 
     @cached_property
     def issues(self) -> int:

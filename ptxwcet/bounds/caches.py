@@ -5,7 +5,8 @@ A block touches ``f`` lines at most, ``R`` blocks are there at a time, all block
 
     keeps-recent        a line stays as long as fewer than C others are used: of x sectors a block
                         there come again, over all blocks, R x F / (C - R f + 1) at most
-    conservative-cache  while C lines are asked for, C are brought in: C (1 + F / (C + 1 - R f))
+    conservative-cache  while C lines are asked for, C are brought in: C (1 + F / (C + 1 - R f)),
+                        and what is not there of lines that are, each sector once
     xor-hashed-sets     runs of lines no more of which meet in a set than it has ways: F, once
 
 The L1 cache of an SM has its slots alone, and stores go through it. What leaves the L2 cache may
@@ -79,7 +80,7 @@ def fetched_if_recent(use: CacheUse, kept: int) -> int | None:
 def fetched_if_conservative(use: CacheUse, kept: int) -> int | None:
     """The same if no more than ``kept`` lines are brought in while no more are asked for."""
     lines = _allocated_if_conservative(use, kept)
-    return None if lines is None else _SECTORS * lines
+    return None if lines is None else _SECTORS * lines + _of_old_lines(use)
 
 
 def moved_if_recent(use: CacheUse, kept: int, lines: int) -> int | None:
@@ -107,7 +108,8 @@ def moved_if_conservative(use: CacheUse, kept: int, lines: int) -> int | None:
         return None
     own = use.asked if use.changed.block_sectors else 0
     old = _SECTORS * min(lines, allocated)
-    return min(use.asked, _SECTORS * allocated) + min(_SECTORS * allocated, own + old)
+    fetched = _SECTORS * allocated + min(_SECTORS * lines, _of_old_lines(use))
+    return min(use.asked, fetched) + min(_SECTORS * allocated, own + old)
 
 
 def moved_if_hashed(use: CacheUse, sets: int, ways: int, lines: int) -> int | None:
@@ -148,6 +150,13 @@ def _allocated_if_conservative(use: CacheUse, kept: int) -> int | None:
         return use.caches * kept
     rest = kept + 1 - use.resident * use.all.block_lines
     return None if rest < 1 else kept * (use.caches + use.blocks * use.all.block_lines // rest)
+
+
+def _of_old_lines(use: CacheUse) -> int:
+    """Sectors that are brought in of lines that are there before the launch, but not whole."""
+    first = use.blocks * use.fetched.block_sectors
+    together = use.fetched.launch_sectors
+    return first if together is None else min(first, use.caches * together)
 
 
 _OF_L1 = {L1_KEEPS_RECENT: fetched_if_recent, L1_CONSERVATIVE: fetched_if_conservative}

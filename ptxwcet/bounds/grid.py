@@ -256,12 +256,15 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
 
     Cost: sorting kinds and stretches, and about 50 look-ups for each doubling of the blocks.
     """
-    grid = _Grid(kinds, dispatch)
+    return _bound(_Blocks(kinds, dispatch.delay_cycles), dispatch)
+
+
+def _bound(blocks: _Blocks, dispatch: Dispatch) -> GridBound:
+    grid = _Grid(blocks, dispatch)
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
     least = min(forms, key=lambda bound: bound.cycles)
-    sectors = sum(kind.count * kind.sectors for kind in kinds)
-    outside = sum(kind.count * kind.not_set_aside for kind in kinds)
-    return replace(least, memory_cycles=dispatch.memory.waiting(least.cycles, sectors, outside))
+    waiting = dispatch.memory.waiting(least.cycles, blocks.sectors, blocks.outside_sectors)
+    return replace(least, memory_cycles=waiting)
 
 
 def bounds_by_residency(
@@ -272,9 +275,10 @@ def bounds_by_residency(
     More residents may make it larger (the tail) or smaller (slack that overlaps). Numbers above
     that of the blocks change nothing and are left out. Cost: one bound for each number.
     """
-    most = min(dispatch.resident_blocks, sum(kind.count for kind in kinds))
+    blocks = _Blocks(kinds, dispatch.delay_cycles)
+    most = min(dispatch.resident_blocks, blocks.count)
     return tuple(
-        bound_grid(kinds, replace(dispatch, resident_blocks=resident))
+        _bound(blocks, replace(dispatch, resident_blocks=resident))
         for resident in range(min(least, most), most + 1)
     )
 
@@ -355,47 +359,57 @@ def _least(spans: Iterable[_Span]) -> _Span:
     return min(spans, key=lambda span: span.cycles)
 
 
-_Heavy = Callable[[Stretch], bool]
-"""Which stretches of blocks are heavy."""
-
 _UNKNOWN = 1 << 62  # sections of a block of which only the sums are known: all extras count
 _MOST_PRICES = 8
 
 
-class _Classed:
-    """A grid's blocks with classes of their sections; slack always has the delay of dispatch.
+class _Sums:
+    """A grid's blocks with classes of their sections; slack always has the delay of dispatch."""
 
-    What light sections are charged is bounded in two ways: by their work on all sub-cores, and by
-    that on the busiest with extras: one of the others for each block beside, each time that the
-    clock of a slot goes over to another sub-core, which is once a section.
-    """
-
-    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch, is_heavy: _Heavy) -> None:
-        self.slots = dispatch.resident_blocks
+    def __init__(
+        self,
+        kinds: Iterable[tuple[int, Sequence[Stretch]]],
+        delay_cycles: int,
+        heavy: frozenset[Stretch],
+    ) -> None:
+        """``kinds`` are numbers of blocks, each with what they execute."""
         rows = []
         others: list[tuple[int, int, int]] = []
-        for kind in kinds:
-            pieces = kind.stretches or (_as_one(kind),)
-            light = [one for one in pieces if not is_heavy(one)]
+        for count, pieces in kinds:
+            light = [one for one in pieces if one not in heavy]
             slack, work, busiest, _, sections = sums_of(light)
-            waits, _, least, carried, more = sums_of(one for one in pieces if is_heavy(one))
+            waits, _, least, carried, more = sums_of(one for one in pieces if one in heavy)
             always = waits + (carried if sections else 0)
-            x, least = slack + dispatch.delay_cycles, least + always
-            rows.append((kind.count, x, always, busiest + least, work + least, sections + more))
+            x, least = slack + delay_cycles, least + always
+            rows.append((count, x, always, busiest + least, work + least, sections + more))
             for one in light:
-                others += [(cycles, n * one.times, kind.count) for cycles, n in one.others]
-        blocks = sum(kind.count for kind in kinds)
-        self.others = sorted(others, reverse=True)
-        most = max((cycles for cycles, _, _ in others), default=0)
-        self.each = most * (min(self.slots, blocks) - 1)  # extras of a section, at most
+                others += [(cycles, n * one.times, count) for cycles, n in one.others]
+        self.rows, self.others = rows, sorted(others, reverse=True)
+        self.most = max((cycles for cycles, _, _ in others), default=0)
 
         def largest(place: int) -> _Largest:
             return _Largest([(row[place], row[0]) for row in rows])
 
         self.slack, self.always, self.busiest, self.summed = map(largest, (1, 2, 3, 4))
         self.sections = largest(5)
+
+
+class _Classed:
+    """A grid's blocks with classes of their sections, so many of which an SM holds at a time.
+
+    What light sections are charged is bounded in two ways: by their work on all sub-cores, and by
+    that on the busiest with extras: one of the others for each block beside, each time that the
+    clock of a slot goes over to another sub-core, which is once a section.
+    """
+
+    def __init__(self, sums: _Sums, slots: int, blocks: int) -> None:
+        self.slots, self.others, self.sections = slots, sums.others, sums.sections
+        self.slack, self.always = sums.slack, sums.always
+        self.busiest, self.summed = sums.busiest, sums.summed
+        self.each = sums.most * (min(slots, blocks) - 1)  # extras of a section, at most
         # slack, and extras of every section
-        self.evened = _Largest([(row[1] + self.each * row[5], row[0]) for row in rows])
+        rows = [(row[1] + self.each * row[5], row[0]) for row in sums.rows] if self.each else []
+        self.evened = _Largest(rows) if rows else sums.slack
 
     def extras(self, blocks: int, numbers: int) -> int:
         """The sum of so many of the others of ``blocks`` blocks, the largest of any."""
@@ -462,53 +476,78 @@ def _as_one(kind: BlockKind) -> Stretch:
     return Stretch(1, kind.slack_cycles, work, busiest, others, sections=_UNKNOWN)
 
 
-class _Grid:
-    """A grid's blocks as the forms need them, with some choices of classes."""
+class _Blocks:
+    """The blocks of a grid, and what of their sums does not depend on how many an SM holds."""
 
-    def __init__(self, kinds: Sequence[BlockKind], dispatch: Dispatch) -> None:
+    def __init__(self, kinds: Sequence[BlockKind], delay_cycles: int) -> None:
         kinds = [kind for kind in kinds if kind.count]
         if not kinds:
             raise ValueError("a grid has a block")
-        self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
-        self.blocks = sum(kind.count for kind in kinds)
-        together = min(self.slots, self.blocks)
-        if dispatch.breadth_first:
-            together = min(together, -(-self.blocks // self.sms))
-        self.together = together  # on an SM, at most, when the last one starts
-        choices: list[_Heavy] = [lambda _: False]
+        self.count = sum(kind.count for kind in kinds)
+        self.sectors = sum(kind.count * kind.sectors for kind in kinds)
+        self.outside_sectors = sum(kind.count * kind.not_set_aside for kind in kinds)
+        self.differ = len(kinds) > 1 or kinds[0].busiest_cycles != kinds[0].work_cycles
         if any(kind.busiest_cycles is None for kind in kinds):
             kinds = [replace(kind, busiest_cycles=None, stretches=()) for kind in kinds]
-        elif len(kinds) > 1 or kinds[0].busiest_cycles != kinds[0].work_cycles:
-            choices += [lambda _: True, *self._mixed(kinds)]
-        self.ways = [_Classed(kinds, dispatch, is_heavy) for is_heavy in choices]
+            self.differ = False
+        self._pieces = [(kind.count, kind.stretches or (_as_one(kind),)) for kind in kinds]
+        self._delay_cycles = delay_cycles
+        self._weights = Counter[Stretch]()
+        self._switches = 0
+        for kind in kinds:
+            for one in kind.stretches:
+                self._weights[one] += kind.count * one.times
+                self._switches += kind.count * one.times * one.sections
+        self._sums: dict[frozenset[Stretch], _Sums] = {}
 
-    def _mixed(self, kinds: Sequence[BlockKind]) -> Iterator[_Heavy]:
+    def sums(self, heavy: frozenset[Stretch]) -> _Sums:
+        """With these stretches heavy, and all others light."""
+        if heavy not in self._sums:
+            self._sums[heavy] = _Sums(self._pieces, self._delay_cycles, heavy)
+        return self._sums[heavy]
+
+    def choices(self, together: int) -> Iterator[frozenset[Stretch]]:
+        """Some choices of what is heavy, where so many blocks are on an SM."""
+        yield frozenset()
+        if self.differ:
+            yield frozenset(one for _, pieces in self._pieces for one in pieces)
+            yield from self._mixed(together)
+
+    def _mixed(self, together: int) -> Iterator[frozenset[Stretch]]:
         """Classes that differ from section to section, if that promises less; any choice is sound.
 
         Extras are the largest of so many numbers: no more than a price for each, and what numbers
         are above it. For a price each section has the class in which it costs least.
         """
-        weights = Counter[Stretch]()
-        switches = 0
-        for kind in kinds:
-            for one in kind.stretches:
-                weights[one] += kind.count * one.times
-                switches += kind.count * one.times * one.sections
-        prices = sorted({0, *(cycles for one in weights for cycles, _ in one.others)})
+        prices = sorted({0, *(cycles for one in self._weights for cycles, _ in one.others)})
         found: list[tuple[int, frozenset[Stretch]]] = []
         for price in prices[:: -(-len(prices) // _MOST_PRICES)]:
-            total, heavy = price * switches * (self.together - 1), set[Stretch]()
-            for one, count in weights.items():
+            total, heavy = price * self._switches * (together - 1), set[Stretch]()
+            for one, count in self._weights.items():
                 extras = sum(n * max(0, cycles - price) for cycles, n in one.others)
-                light = one.slack_cycles + self.together * extras
-                always = self.together * (one.slack_cycles + one.carried_cycles)
+                light = one.slack_cycles + together * extras
+                always = together * (one.slack_cycles + one.carried_cycles)
                 if always < light:
                     heavy.add(one)
                 total += count * min(always, light)
             found.append((total, frozenset(heavy)))
         _, best = min(found, key=lambda one: one[0])
-        if 0 < len(best) < len(weights):
-            yield best.__contains__
+        if 0 < len(best) < len(self._weights):
+            yield best
+
+
+class _Grid:
+    """A grid's blocks as the forms need them, with some choices of classes."""
+
+    def __init__(self, blocks: _Blocks, dispatch: Dispatch) -> None:
+        self.dispatch, self.sms, self.slots = dispatch, dispatch.sms, dispatch.resident_blocks
+        self.blocks = blocks.count
+        together = min(self.slots, self.blocks)
+        if dispatch.breadth_first:
+            together = min(together, -(-self.blocks // self.sms))
+        self.together = together  # on an SM, at most, when the last one starts
+        choices = map(blocks.sums, blocks.choices(together))
+        self.ways = [_Classed(sums, self.slots, self.blocks) for sums in choices]
 
     def last_start(self, blocks: int) -> _Span:
         """The last start, less its own delay, where an SM was given ``blocks`` before."""

@@ -84,7 +84,7 @@ def _carried(analysis: BlockAnalysis) -> list[int]:
         own.barrier.instruction.bubble_cycles for row in rows for own in row if own and own.barrier
     ]
     out = [max(bubbles, default=0)] * len(rows)
-    for warps in zip(*rows, strict=True):
+    for warps in zip(*rows, strict=True) if len(rows) > 1 else ():
         left: dict[str, list[tuple[int, int]]] = {}  # the two sections that leave it longest
         for place, own in enumerate(warps):
             for register, cycles in () if own is None else own.left_cycles.items():

@@ -129,18 +129,21 @@ def split_kernel(text: str) -> tuple[str, str | None]:
 
 
 def expand_patterns(names: Iterable[str]) -> tuple[str, ...]:
-    """The files, each once; for a folder those that a front end reads by the suffix, ``*.ptx`` or
-    without any ``*.cubin``; for a pattern that the shell left as it is what it matches.
+    """The files, each once; for a folder those that a front end reads by the suffix, as ``*.ptx``,
+    and what is compiled of such files where there are none; for a pattern that the shell left as it
+    is what it matches.
 
     What matches nothing, and the name of a file that exists, stays as it is.
     """
     paths: dict[str, None] = {}
     for name in names:
-        patterns = [name] if glob.has_magic(name) and not os.path.exists(name) else []
+        groups = [[name]] if glob.has_magic(name) and not os.path.exists(name) else []
         if os.path.isdir(name):
-            patterns = [os.path.join(glob.escape(name), f"*{end}") for end in suffixes()]
-        found = next(filter(None, map(glob.glob, patterns)), [name])
-        paths.update(dict.fromkeys(sorted(found)))
+            groups = [
+                [os.path.join(glob.escape(name), f"*{end}") for end in ends] for ends in suffixes()
+            ]
+        found = (sorted(path for one in group for path in glob.glob(one)) for group in groups)
+        paths.update(dict.fromkeys(next(filter(None, found), [name])))
     return tuple(paths)
 
 

@@ -398,6 +398,9 @@ class Kernel:
         if not self.readable:
             object.__setattr__(self, "readable", self.name)
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self.readable}: {len(self.instructions)} instructions>"
+
     @property
     def required_threads(self) -> tuple[int, int, int] | None:
         """``.reqntid`` as (x, y, z), None if absent."""

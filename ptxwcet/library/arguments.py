@@ -16,11 +16,15 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
 from ptxwcet.bounds.methods import SAFE_NAME, names_to_report
+from ptxwcet.library.hints import said_in_python
 from ptxwcet.machine.loader import DEFAULT_MACHINE
+from ptxwcet.support.diagnostics import PtxwcetError, render_all
 from ptxwcet.support.toml_places import nearest
 
 REFUSE, WORST = "refuse", "worst"
 """What becomes of an opcode without a row: ``on_unknown``."""
+ASK_PTXAS = "ptxas"
+"""Who is asked for the ``registers`` of a thread."""
 
 Dimensions = int | Sequence[int] | str
 """Threads of a block or blocks of a grid: ``256``, ``(32, 8)`` or ``"32x8"``."""
@@ -29,47 +33,62 @@ Parameter = int | float | str | range
 File = str | os.PathLike[str]
 Files = File | Sequence[File]
 """A file, or several."""
+Names = str | Sequence[str]
+"""A name or a word, or several."""
 
 
 class LaunchArguments(TypedDict, total=False):
-    """Which kernel is meant, how it is launched, on which machine: see ``bound``."""
+    """Which kernel is meant, and how it is launched: see ``bound``."""
 
     block: Dimensions | None
     grid: Dimensions | None
     params: Mapping[str | int, Parameter] | None
-    kernel: str | None
+    kernel: Names | None
     signature: object
     arch: str | None
     machine_code: bool
+    nvcc_options: Names
     launch: File | None
     link: Files
     facts: File | None
     loop_bounds: Mapping[str | int, int] | None
     cuda_source: File | None
+
+
+class MachineArguments(LaunchArguments, total=False):
+    """The same, and on which machine: see ``bound``."""
+
     machine: File
     memory_latency: int | None
     on_unknown: str
 
 
-class BoundArguments(LaunchArguments, total=False):
-    """What a bound may be asked for with: see ``bound``."""
+class GridArguments(MachineArguments, total=False):
+    """The same, and what is said of the GPU: see ``bound``."""
 
     sms: int | None
-    registers: int | None
+    registers: int | str | None
     resident_blocks: int | None
     dynamic_shared: int | None
     ptxas_info: File | None
     co_runner: str | None
+
+
+class BoundArguments(GridArguments, total=False):
+    """What a bound may be asked for with: see ``bound``."""
+
     policy: str | None
     method: str
+    executed: bool
 
 
 _DEFAULTS = {
-    "link": (),
+    **dict.fromkeys(("link", "nvcc_options"), ()),
     "machine": DEFAULT_MACHINE,
     "machine_code": False,
     "on_unknown": REFUSE,
     "method": SAFE_NAME,
+    "executed": False,
 }
 """Of the arguments above; the others are None if they are left out."""
 _MOST_WORKERS = 1024
@@ -82,24 +101,38 @@ _Result = TypeVar("_Result")
 def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """The function, which raises TypeError for arguments that it does not know or cannot take.
 
-    Cost: constant, and linear in tables.
+    The diagnostics of a PtxwcetError speak of arguments, and stand below the traceback. Cost:
+    constant, and linear in tables.
     """
     signature = _signature(function)
     name = getattr(function, "__name__", "")
 
     @wraps(function)
     def call(*positional: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        __tracebackhide__ = True  # in notebooks
         for key in named:
             if key not in signature.parameters:
                 known = [one for one in signature.parameters if one != "source"]
                 hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
                 raise TypeError(f"{name}() has no argument {key!r}: {hint}")
-        for key, value in signature.bind(*positional, **named).arguments.items():
+        try:
+            given = signature.bind(*positional, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        for key, value in given.items():
             default = signature.parameters[key].default
             expected = _expected(name, key, value)
             if expected and not (value is None and default is None):
                 raise TypeError(f"{name}(): {key}={value!r:.80} is none: {expected}")
-        return function(*positional, **named)
+        try:
+            return function(*positional, **named)
+        except PtxwcetError as error:
+            error.diagnostics = said_in_python(error.diagnostics)
+            error.args = (error.diagnostics[0].message,)
+            if not hasattr(error, "__notes__"):
+                error.add_note(render_all(error.diagnostics))
+            error.__traceback__ = None  # the reasons are of the input, not of these lines
+            raise
 
     call.__signature__ = signature  # type: ignore[attr-defined]  # with what **given stands for
     return call
@@ -108,19 +141,29 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
 def _signature(function: Callable[..., object]) -> inspect.Signature:
     """The signature of a function, with the arguments of a TypedDict in the place of **given."""
     signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    if parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD:
-        return signature
-    (model,) = get_args(get_type_hints(function)[parameters.pop().name])
-    for key, kind in model.__annotations__.items():
-        shown = kind.__forward_arg__
-        default = _DEFAULTS.get(key)
-        parameters.append(
+    names = function.__globals__
+    parameters = []
+    for one in signature.parameters.values():
+        if one.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(one.replace(annotation=_evaluated(one.annotation, names)))
+            continue
+        (model,) = get_args(_evaluated(one.annotation, names))
+        parameters += [
             inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown
+                key, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(key), annotation=kind
             )
-        )
-    return signature.replace(parameters=parameters)
+            for key, kind in get_type_hints(model).items()
+        ]
+    result = _evaluated(signature.return_annotation, names)
+    return signature.replace(parameters=parameters, return_annotation=result)
+
+
+def _evaluated(annotation: str, names: dict[str, Any]) -> Any:
+    """A type for people who ask for help; as it is written if its package is not imported yet."""
+    try:
+        return eval(annotation, names)
+    except NameError:
+        return annotation
 
 
 def _expected(function: str, key: str, value: Any) -> str | None:
@@ -152,6 +195,18 @@ def _are_files(value: object) -> bool:
     return _is_file(value) or (isinstance(value, list | tuple) and all(map(_is_file, value)))
 
 
+def _are_texts(value: object) -> bool:
+    return _is_text(value) or (isinstance(value, list | tuple) and all(map(_is_text, value)))
+
+
+def _are_changes(values: object) -> bool:
+    is_table = isinstance(values, Mapping) and bool(values) and all(map(_is_text, values))
+    return is_table and all(
+        _is_whole(one) or _is_text(one) or isinstance(one, range)
+        for one in values.values()  # type: ignore[attr-defined]
+    )
+
+
 def _is_size(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return 1 <= len(value) <= 3 and all(map(_is_whole, value))
@@ -162,9 +217,12 @@ def _is_name(value: object) -> bool:
     return (_is_text(value) and "=" not in str(value)) or _is_whole(value)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _is_parameter(value: object) -> bool:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    return is_number or _is_text(value) or isinstance(value, range)
+    return _is_number(value) or _is_text(value) or isinstance(value, range)
 
 
 def _is_table(values: object, is_value: Callable[[object], bool]) -> bool:
@@ -179,6 +237,7 @@ def _one_of(*names: str) -> tuple[Callable[[object], bool], str]:
 _SIZE = (_is_size, "a number, up to three numbers or a text as '32x8' are wanted")
 _FILE = (_is_file, "the path of a file is wanted")
 _TEXT = (_is_text, "a text is wanted")
+_TEXTS = (_are_texts, "a text, or a list of them, is wanted")
 _WHOLE = (_is_whole, "a whole number is wanted")
 _TRUTH = (lambda value: isinstance(value, bool), "True or False is wanted")
 
@@ -192,12 +251,24 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_table(value, _is_whole),
         "a mapping of labels or lines to whole numbers is wanted",
     ),
-    **dict.fromkeys(("kernel", "arch", "co_runner", "policy", "scheduler"), _TEXT),
+    **dict.fromkeys(("arch", "co_runner", "policy", "scheduler", "symbolic"), _TEXT),
+    **dict.fromkeys(("kernel", "nvcc_options"), _TEXTS),
     **dict.fromkeys(("source", "launch", "facts", "cuda_source", "ptxas_info", "machine"), _FILE),
     **dict.fromkeys(("plan", "cache", "output"), _FILE),
     "link": (_are_files, "the path of a file, or a list of them, is wanted"),
-    **dict.fromkeys(("memory_latency", "sms", "registers", "resident_blocks"), _WHOLE),
-    "dynamic_shared": _WHOLE,
+    **dict.fromkeys(("memory_latency", "sms", "resident_blocks", "dynamic_shared"), _WHOLE),
+    "registers": (
+        lambda value: _is_whole(value) or value == ASK_PTXAS,
+        f"a whole number, or {ASK_PTXAS!r} to ask it, is wanted",
+    ),
+    "changes": (
+        _are_changes,
+        "a mapping of figures to numbers or ranges, as {'memory.latency': 300}, is wanted",
+    ),
+    "threshold": (
+        lambda value: _is_number(value) and value >= 0,
+        "a number of per cent is wanted",
+    ),
     "on_unknown": _one_of(REFUSE, WORST),
     "method": (
         lambda value: value in names_to_report(),
@@ -211,5 +282,10 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_whole(value, 1, _MOST_WORKERS),
         f"a whole number from 1 to {_MOST_WORKERS:,} is wanted",
     ),
-    **dict.fromkeys(("resume", "machine_code"), _TRUTH),
+    "jitter": _WHOLE,
+    "max_instructions": (
+        lambda value: _is_whole(value, 1, _MOST_SEED),
+        "a whole number from 1 is wanted",
+    ),
+    **dict.fromkeys(("resume", "executed", "machine_code", "ptx", "simulate"), _TRUTH),
 }

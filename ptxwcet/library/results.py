@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
-from ptxwcet.commands.bound.text import render_text
-from ptxwcet.commands.simulate.study import KernelSimulation
+from ptxwcet.commands.bound.text import Extent, render_text
+from ptxwcet.commands.cfg.study import draw_kernel
+from ptxwcet.commands.run.study import RunAnswer
+from ptxwcet.commands.run.text import array_beginning, run_lines
+from ptxwcet.commands.simulate.report import build_run_report
+from ptxwcet.commands.simulate.study import KernelSimulation, SimulationAnswer
+from ptxwcet.commands.simulate.text import render_run_text
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.flow.graph.divergence import DivergentSet
+from ptxwcet.flow.paths.dot import NO_NOTES, Notes
+from ptxwcet.library.hints import said_in_python
+from ptxwcet.library.tables import Columns, facts_table, preformatted, table
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.demangling import names_meant
-from ptxwcet.support.diagnostics import Diagnostic, render_all
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.graph import labelled_graph
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
@@ -28,17 +40,69 @@ from ptxwcet.support.rounding import microseconds_of
 if TYPE_CHECKING:
     import networkx
 
+    from ptxwcet.support.array_files import Array
 
-@dataclass(frozen=True, slots=True)
+
+_Data = TypeVar("_Data")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shown(Generic[_Data]):
+    """What a command reports: ``report`` is its data, which is the command's JSON.
+
+    ``print`` writes its text; notebooks show tables. What the report has, this has too.
+    ``diagnostics`` say why kernels are refused.
+    """
+
+    report: _Data
+    title: str
+    render: Callable[[_Data], str]
+    tables: Callable[[_Data], Iterable[str]]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as the JSON of the command (``--format json``) has it."""
+        if isinstance(self.report, Mapping):
+            return {key: asdict(one) for key, one in self.report.items()}
+        found: dict[str, Any] = asdict(self.report)  # type: ignore[call-overload]
+        return found
+
+    def text(self) -> str:
+        """The report for people, and what is refused."""
+        refused = render_all(self.diagnostics)
+        return self.render(self.report) + (f"{refused}\n" if refused else "")
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
+        return f"<{self.title}{f'; refused: {codes}' if codes else ''}>"
+
+    def _repr_html_(self) -> str:
+        refused = preformatted(render_all(self.diagnostics)) if self.diagnostics else ""
+        return "".join(self.tables(self.report)) + refused
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of protocols, and while an object is copied
+            raise AttributeError(name)
+        return getattr(self.report, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(self.report)})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Cfg(OnFlow):
-    """A kernel's control-flow graph, calls replaced; blocks go by their labels."""
+    """A kernel's control-flow graph, calls replaced; blocks go by their labels.
+
+    Notebooks show a picture where Graphviz is installed, else a table. ``notes`` are what a launch
+    makes of branches and loops.
+    """
 
     flow: ControlFlow
-
-    @classmethod
-    def of(cls, kernel: Kernel) -> Cfg:
-        """The graph of a kernel whose calls are replaced. Cost: near linear."""
-        return cls(ControlFlow.of(kernel))
+    machine: Machine
+    notes: Notes = NO_NOTES
 
     @property
     def graph(self) -> ControlFlowGraph:
@@ -70,6 +134,37 @@ class Cfg(OnFlow):
             for target in graph.successors[block.id]
         ]
         return labelled_graph(nodes, edges)
+
+    def dot(self, divergent: str = DivergentSet.COMPLETE.value) -> str:
+        """The graph in the language of Graphviz, as ``ptxwcet cfg --divergent`` draws it."""
+        return draw_kernel(self.kernel, self.notes, DivergentSet(divergent), self.machine).text
+
+    def _repr_html_(self) -> str | None:
+        if shutil.which("dot") is not None:
+            return None  # the picture is shown
+        graph = self.to_networkx()
+        columns: Columns = {
+            "block": lambda row: row[0],
+            "line": lambda row: str(row[1]["line"] or ""),
+            "instructions": lambda row: row[1]["instructions"],
+            "loops around": lambda row: row[1]["loops"] or None,
+            "then": lambda row: ", ".join(graph.successors(row[0])),
+        }
+        return table(repr(self).strip("<>"), graph.nodes(data=True), columns)
+
+    def _repr_svg_(self) -> str | None:
+        if shutil.which("dot") is None:
+            return None
+        # here: it is asked for in notebooks alone
+        from ptxwcet.cli.graphviz import write_graph
+
+        with tempfile.TemporaryDirectory() as folder:
+            picture = Path(folder, "graph.svg")
+            try:
+                write_graph(self.dot(), picture, "")
+            except PtxwcetError:
+                return None  # of too large a graph: the text is shown
+            return picture.read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
         blocks, loops = len(self.graph.blocks) - 1, len(self.forest.loops)
@@ -160,18 +255,21 @@ class Bound:
     @property
     def cfg(self) -> Cfg:
         """The kernel's control-flow graph."""
-        return Cfg(self.analysis.flow)
+        return Cfg(self.analysis.flow, self.machine)
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report."""
-        found: dict[str, Any] = asdict(build_report(self._alone()).kernels[0])
+        found: dict[str, Any] = asdict(build_report(self.alone).kernels[0])
         return found
 
-    def text(self) -> str:
-        """The report for people."""
-        return render_text(build_report(self._alone())).text
+    def text(self, *, details: bool = False) -> str:
+        """The report for people; with ``details`` all that is known."""
+        extent = Extent.DETAILS if details else Extent.SCREEN
+        return render_text(build_report(self.alone), extent).text
 
-    def _alone(self) -> Answer[KernelAnalysis]:
+    @property
+    def alone(self) -> Answer[KernelAnalysis]:
+        """The answer for this kernel, without others of its source."""
         answer = self.answer
         return Answer(answer.path, answer.sha256, answer.machine, (self.analysis,))
 
@@ -182,20 +280,23 @@ class Bound:
         return f"<Bound {self.kernel}: {cycles}, {self.guarantee}, on {self.machine.name}>"
 
     def _repr_html_(self) -> str:
-        block = "x".join(map(str, self.analysis.launch.block))
-        launch = {}
+        launch, facts = self.analysis.launch, {}
         if self.launch_cycles is not None and self.launch_microseconds is not None:
-            shown = f"{self.launch_cycles:,} cycles ({self.launch_microseconds:,.3f} µs)"
-            launch = {"launch": f"{shown}, {self.launch_guarantee}"}
-        return _table(
+            facts = {
+                "bound of the launch": _time(self.launch_cycles, self.launch_microseconds),
+                "its guarantee": self.launch_guarantee,
+                "it rests on": ", ".join(self.launch_assumptions) or "nothing",
+            }
+        return facts_table(
             self.kernel,
             {
-                "bound": f"{self.cycles:,} cycles ({self.microseconds:,.3f} µs)",
-                **launch,
+                "bound of a block": _time(self.cycles, self.microseconds),
                 "guarantee": self.guarantee,
-                "block": block,
-                "machine": self.machine.name,
                 "rests on": ", ".join(self.assumptions) or "nothing",
+                **facts,
+                "block": "x".join(map(str, launch.block)),
+                "grid": "any" if launch.grid is None else "x".join(map(str, launch.grid)),
+                "machine": self.machine.name,
             },
         )
 
@@ -208,14 +309,18 @@ class Refused:
     diagnostics: tuple[Diagnostic, ...]
 
     def __repr__(self) -> str:
-        codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
-        return f"<Refused {self.kernel}: {codes}>"
+        return f"<Refused {self.kernel}: {self.reason}>"
+
+    @property
+    def reason(self) -> str:
+        """The codes of its diagnostics."""
+        return ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
 
     def __str__(self) -> str:
         return render_all(self.diagnostics)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return preformatted(str(self))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,13 +350,23 @@ class Analysis(Mapping[str, "Bound | Refused"]):
         return f"<Analysis: {', '.join(map(repr, self.values()))}>"
 
     def _repr_html_(self) -> str:
-        rows = {
-            row.kernel.readable: "refused"
-            if isinstance(row, RefusedKernel)
-            else f"{row.worst.bound.cycles:,} cycles"
-            for row in self.answer.kernels
+        found = [*self.values()]
+        columns: Columns = {
+            "kernel": "kernel",
+            **{
+                head: partial(_of_bound, name)
+                for head, name in (
+                    ("cycles of a block", "cycles"),
+                    ("µs", "microseconds"),
+                    ("guarantee", "guarantee"),
+                    ("cycles of the launch", "launch_cycles"),
+                    ("its guarantee", "launch_guarantee"),
+                )
+            },
+            "refused": lambda row: row.reason if isinstance(row, Refused) else None,
         }
-        return _table(self.answer.path, rows)
+        reasons = (row._repr_html_() for row in found if isinstance(row, Refused))
+        return table(self.answer.path, found, columns) + "".join(reasons)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -259,6 +374,7 @@ class Simulated:
     """One run of a block on the simulated machine: an observation, no bound."""
 
     simulation: KernelSimulation
+    answer: SimulationAnswer
 
     @property
     def kernel(self) -> str:
@@ -270,20 +386,96 @@ class Simulated:
         """How long the run takes."""
         return self.simulation.run.cycles
 
+    def to_dict(self) -> dict[str, Any]:
+        """The kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
+        found: dict[str, Any] = asdict(build_run_report(self.answer).kernels[0])
+        return found
+
+    def text(self) -> str:
+        """The report for people."""
+        return render_run_text(build_run_report(self.answer))
+
     def __repr__(self) -> str:
         policy = self.simulation.run.policy.value
         return f"<Simulated {self.kernel}: {self.cycles:,} cycles under {policy}>"
 
+    def _repr_html_(self) -> str:
+        row = self.to_dict()
+        facts = {name: row[name] for name in ("cycles", "microseconds", "policy", "guarantee")}
+        waited = {cause.replace("_", " "): cycles for cause, cycles in row["all_warps"].items()}
+        return facts_table(self.kernel, facts) + facts_table("cycles of all warps", waited)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Executed:
+    """A launch executed on data: ``outputs`` has the arrays afterwards, by name."""
+
+    answer: RunAnswer
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name as its source has it."""
+        return self.answer.launch.kernel.readable
+
+    @property
+    def outputs(self) -> Mapping[str, Array]:
+        """Every array after the run; none if it was stopped."""
+        return self.answer.outputs
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all blocks ran to their end."""
+        return self.answer.is_complete
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was found while it ran, and results that are not as expected."""
+        return said_in_python(self.answer.diagnostics)
+
+    def text(self) -> str:
+        """The report for people, and what was found."""
+        return "\n".join((*run_lines(self.answer), *map(Diagnostic.render, self.diagnostics)))
+
+    def __repr__(self) -> str:
+        state = "ran to the end" if self.is_complete else "was stopped"
+        return f"<Executed {self.kernel}: {state}, {len(self.diagnostics)} findings>"
+
+    def _repr_html_(self) -> str:
+        columns: Columns = {
+            "array": lambda one: one[0],
+            "type": lambda one: str(one[1].dtype),
+            "values": lambda one: array_beginning(one[1]),
+        }
+        arrays = table(repr(self).strip("<>"), self.outputs.items(), columns)
+        found = render_all(self.diagnostics)
+        return arrays + (preformatted(found) if found else "")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Page:
+    """A page about bounds: one file of HTML, which loads nothing; notebooks show it."""
+
+    title: str
+    html: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __repr__(self) -> str:
+        return f"<Page {self.title}: {len(self.html):,} characters>"
+
+    def _repr_html_(self) -> str:
+        style = "width:100%;height:40em;border:1px solid #ccc"
+        return f'<iframe srcdoc="{escape(self.html)}" style="{style}"></iframe>'
+
 
 def _result(row: KernelAnalysis | RefusedKernel, answer: Answer[KernelAnalysis]) -> Bound | Refused:
     if isinstance(row, RefusedKernel):
-        return Refused(row.kernel.readable, row.diagnostics)
+        return Refused(row.kernel.readable, said_in_python(row.diagnostics))
     return Bound(row, answer)
 
 
-def _table(title: str, rows: Mapping[str, str]) -> str:
-    lines = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
-        for name, value in rows.items()
-    )
-    return f"<table><caption>{escape(title)}</caption>{lines}</table>"
+def _of_bound(name: str, row: Bound | Refused) -> object:
+    return getattr(row, name) if isinstance(row, Bound) else None
+
+
+def _time(cycles: int, microseconds: float) -> str:
+    return f"{cycles:,} cycles ({microseconds:,.3f} µs)"

@@ -256,6 +256,10 @@ class Machine:
     l2_cache: L2Rules | None = None
     compute_capability: str | None = None
 
+    def __repr__(self) -> str:
+        latency = self.memory_latency_cycles
+        return f"<Machine {self.name}: {self.clock_mhz} MHz, memory latency {latency} cycles>"
+
     @property
     def is_idealised(self) -> bool:
         """Whether nothing of it is doubtful: it is what the assumptions say, and no real GPU."""

@@ -37,7 +37,8 @@ class Footprint:
     """What is touched at most, in sectors of 32 and lines of 128 bytes.
 
     By a block of threads, and by all blocks of a launch together: None if it has no known grid.
-    ``is_shared``: whether two blocks may touch the same line; None if nobody knows of a launch.
+    ``is_shared``: whether two blocks may touch the same line from one base, whatever two bases have
+    in common; None if nobody knows of a launch.
     ``launch_runs``: of each base, how many lines there are from the first that a launch touches to
     the last; None if that is not known of all.
     """

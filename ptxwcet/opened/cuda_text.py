@@ -14,11 +14,16 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, is_supplied, read_text
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
-    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines.
+    """Names from the CUDA source given, lying beside the file, or named by the kernel's lines; or
+    those that come with the request.
 
     Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
     None.
     """
+    said = dict(request.parameter_names).get(kernel.name)
+    if said is not None and request.source is None:
+        own = tuple(one.name for one in kernel.parameters)
+        return (*said, *own[len(said) :]) if len(said) <= len(own) else None
     source = cuda_source(request)
     text = _source_of_lines(kernel) if source is None else source.text
     names = None if text is None else parameter_names(text, kernel.name)

@@ -33,7 +33,8 @@ class FrontEnd:
 
     ``rules``: what answers depend on besides the package's Python sources. ``prepare`` works out
     what would else be worked out on first use. ``graph`` is a program as it is shown, for whom no
-    more than the graph of it matters, where that is another one.
+    more than the graph of it matters, where that is another one. ``is_compiled``: files that are
+    made of those of others, which a folder may have beside them.
     """
 
     suffixes: tuple[str, ...]
@@ -42,6 +43,7 @@ class FrontEnd:
     rules: Callable[[], str]
     prepare: Callable[[], object]
     graph: Program | None = None
+    is_compiled: bool = False
 
 
 # The parser is loaded where something is parsed: options and requests do without it.
@@ -101,7 +103,7 @@ def _cubin_graph(main: SourceFile, *linked: SourceFile) -> Module:
     return read_listing(main, *linked)
 
 
-_MACHINE_CODE = FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, _cubin_graph)
+_MACHINE_CODE = FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, _cubin_graph, True)
 FRONT_ENDS = [
     FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables),
     _MACHINE_CODE,
@@ -109,9 +111,14 @@ FRONT_ENDS = [
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
 
-def suffixes() -> tuple[str, ...]:
-    """How the names of files end whose kernels can be bounded."""
-    return tuple(end for one in FRONT_ENDS for end in one.suffixes)
+def suffixes() -> tuple[tuple[str, ...], ...]:
+    """How the names of files end whose kernels can be bounded: of those that people and compilers
+    write, then of what is made of them.
+    """
+    groups: list[list[str]] = [[], []]
+    for one in FRONT_ENDS:
+        groups[one.is_compiled] += one.suffixes
+    return tuple(map(tuple, groups))
 
 
 def _front_end_of(name: str) -> FrontEnd:

@@ -12,6 +12,8 @@ from ptxwcet.support.records import dataclass
 
 SOURCE = ".cu"
 _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
+KernelNames = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of parameters, the first ones of a kernel, by the kernel's name in the PTX."""
 MOST_INSTRUCTIONS = 10**9
 """Warp-instructions after which an execution is given up unless told otherwise."""
 
@@ -28,7 +30,8 @@ class Request:
     is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
     residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
     with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
-    linked with. ``is_code``: what ``text`` holds is the listing of machine code.
+    linked with. ``parameter_names`` are known where no CUDA source is named. ``is_code``: what
+    ``text`` holds is the listing of machine code.
     """
 
     path: str
@@ -50,6 +53,7 @@ class Request:
     ptxas_info: str | None = None
     asks_ptxas: bool = False
     links: tuple[str, ...] = ()
+    parameter_names: KernelNames = ()
     is_code: bool = False
 
 

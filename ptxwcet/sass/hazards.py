@@ -236,7 +236,7 @@ def _facts(instruction: Instruction, encoded: Encoded, architecture: int) -> _Fa
     row = ROWS[name]
     first = _FIXED_FROM.get(row.pipe, 0)
     return _Facts(
-        tuple(_read(instruction, row, words)),
+        () if instruction.callee is not None else tuple(_read(instruction, row, words)),
         tuple(_written(instruction, row, words)),
         architecture >= first and encoded.on_write is None,
         instruction.guard is None,

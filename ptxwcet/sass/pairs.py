@@ -130,7 +130,7 @@ class _Half(Given):
         """What it moves."""
         if self.name == "MOV":
             return self.values[0]
-        is_move = self.name == "IMAD" and self.words == {"MOV", "U32"}
+        is_move = self.name == "IMAD" and self.words <= {"MOV", "U32"}
         return self.values[2] if is_move and self.literal(0) == self.literal(1) == 0 else None
 
     @property

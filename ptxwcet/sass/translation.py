@@ -53,6 +53,7 @@ from ptxwcet.sass.pairs import (
     place_of,
     wholes,
 )
+from ptxwcet.sass.spelling import spelled
 from ptxwcet.sass.splicing import with_copies
 from ptxwcet.sass.webs import with_webs
 
@@ -138,7 +139,7 @@ class _Translation:
         made = [*loads, *self._made]
         added = len(loads)
         places = [added + start for start in self._starts] + [len(made)]
-        registers = {name: self._type(name) for one in made for name in (*one.reads, *one.writes)}
+        registers = {name: self.type_of(name) for one in made for name in (*one.reads, *one.writes)}
         labels = {name: 0 if index == 0 else places[index] for name, index in kernel.labels.items()}
         body = tuple((0 if index == 0 else places[index], item) for index, item in kernel.body)
         own = {added + place: index for place, index in self._encoded.items()}
@@ -261,18 +262,29 @@ class _Translation:
         """
         meaning = meaning if is_whole else _with_wide_sources(meaning, self._is_one)
         sources = [self._source(one) for one in meaning.sources]
+        place = (beside.origin, beside.start, beside.end)
+        if len(targets) == 1:
+            read = Meaning(meaning.results, tuple(sources))
+            plain = spelled(targets[0], read, place, guard, _Types(self))
+            if plain is not None and not (is_code and beside.op_class is OpClass.LOAD_CONST):
+                op_class = beside.op_class if is_code else OpClass.MOVE
+                form = replace(plain.form, op_class=op_class)
+                if is_code:
+                    form = replace(form, mnemonic=beside.mnemonic)
+                return plain._replace(form=form)
         name, *words = beside.mnemonic.split(".")
         loaded = list[Operand]()
         if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
-            place = next(one for one in beside.operands if isinstance(one, Element))
-            loaded = [Address(SymbolRef(place.array.name, place_of(place.index) or 0))]
-            words = ["const", f"b{32 * len(targets)}"]
+            word = next(one for one in beside.operands if isinstance(one, Element))
+            loaded = [Address(SymbolRef(word.array.name, place_of(word.index) or 0))]
+            small = next((one.lower() for one in words if one[1:] in ("8", "16")), None)
+            words = ["const", small or f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
         made = instruction_of(
             ".".join((name, *words)),
             [*map(Register, targets), *sources, *loaded],
-            (beside.origin, beside.start, beside.end),
+            place,
             guard=guard,
             decoded=(opcode, len(targets)),
         )
@@ -298,7 +310,8 @@ class _Translation:
         self._words[name] = bank, place, size
         return Register(name)
 
-    def _type(self, name: str) -> str:
+    def type_of(self, name: str) -> str:
+        """The type of a register."""
         known = self._types.get(name) or self._kernel.registers.get(name)
         if known is not None:
             return known
@@ -393,6 +406,22 @@ def _loaded(first: Instruction, name: str, kind: str, held: tuple[str, str, int]
         [Register(name), Address(SymbolRef(symbol, offset))],
         (first.origin, first.start, first.end),
     )
+
+
+class _Types(Mapping[str, str]):
+    """The types of registers, also of those that are only now made."""
+
+    def __init__(self, translation: _Translation) -> None:
+        self._translation = translation
+
+    def __getitem__(self, name: str) -> str:
+        return self._translation.type_of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _pruned(kernel: Kernel) -> Kernel:

@@ -36,7 +36,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diagnostic:
     """One message; ``span`` is None only if no place in an input text is at fault."""
 
@@ -60,6 +60,10 @@ class Diagnostic:
         if self.help is not None:
             lines.append(f"  help: {self.help}")
         return "\n".join(map(printable_line, lines))
+
+    def __repr__(self) -> str:
+        place = f" at {self.span}" if self.span is not None else ""
+        return printable_line(f"<Diagnostic {self.code}{place}: {self.message}>")
 
 
 def _excerpt(span: Span) -> list[str]:

@@ -26,7 +26,7 @@ class SourceFile:
     """
 
     name: str
-    text: str
+    text: str = field(repr=False)
     first_line: int = 1
     before: SourceFile | None = None
     _line_starts: list[int] = field(default_factory=list, repr=False)

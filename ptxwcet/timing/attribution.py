@@ -88,7 +88,7 @@ def attribute_warp(
     body a loop entry, whatever the trip counts.
     """
     program = compile_body(body, scoreboard, prices)
-    registers = program.register_count
+    registers = len(program.registers)
     ready, free = [0] * registers, [0] * max(1, len(program.units))
     state = _Story(ready, free, gap=None, maker=[-1] * registers, started=[0] * registers)
     _Observed().run(program.body, state)

@@ -12,7 +12,8 @@ possible (docs/methods/phases.md):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.demand import NO_PRICES, Prices
@@ -94,11 +95,16 @@ Compiled = Straight | Loop | BothOrders | OneOf | Credit
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A compiled body, and how many registers and which units it names."""
+    """A compiled body, and which registers and units it names."""
 
     body: tuple[Compiled, ...]
-    register_count: int
+    registers: tuple[str, ...]
     units: tuple[str, ...]
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """All instructions of all paths. Cost: linear in the tree."""
+        return _steps_of(self.body)
 
 
 def compile_body(
@@ -107,7 +113,45 @@ def compile_body(
     """Compiles a body for a scoreboard. Cost: linear in the tree, times its loop depth."""
     compiler = _Compiler(scoreboard, prices)
     nodes = compiler.compile(body)
-    return CompiledProgram(nodes, len(compiler.registers), tuple(compiler.units))
+    return CompiledProgram(nodes, tuple(compiler.registers), tuple(compiler.units))
+
+
+def _steps_of(body: Sequence[Compiled]) -> Iterator[Step]:
+    for node in body:
+        match node:
+            case Straight(steps):
+                yield from steps
+            case Loop(body=inner):
+                yield from _steps_of(inner)
+            case BothOrders(first, second):
+                yield from _steps_of((*first, *second))
+            case OneOf(alternatives):
+                for side in alternatives:
+                    yield from _steps_of(side)
+
+
+def charged(body: Sequence[Compiled]) -> tuple[Compiled, ...]:
+    """The body with a credit behind each stretch of instructions: their initiations."""
+    out: list[Compiled] = []
+    for node in body:
+        match node:
+            case Loop():
+                inner = charged(node.body)
+                credit, demand = _demand(inner)
+                credited = _has_credit(inner)
+                out.append(
+                    replace(node, body=inner, demand=demand, credit=credit, credited=credited)
+                )
+            case BothOrders(first, second):
+                out.append(BothOrders(charged(first), charged(second)))
+            case OneOf(alternatives):
+                out.append(OneOf(tuple(map(charged, alternatives))))
+            case Straight(steps):
+                initiations = sum([step[3] for step in steps])
+                out += [node, Credit(initiations)] if initiations else [node]
+            case Credit():
+                out.append(node)
+    return tuple(out)
 
 
 class _Compiler:

@@ -61,7 +61,12 @@ _LIKE_BRANCHES = frozenset(
     }
 )
 _ACTUAL_COPIES = frozenset({"cp.async", "LDGSTS"})
-_SHARED_MATRICES = {"LDSM": OpClass.LOAD_SHARED, "STSM": OpClass.STORE_SHARED}
+# ULDC moves a constant by way of the uniform datapath, in a fixed time
+_LIKE_OTHERS = {
+    "LDSM": OpClass.LOAD_SHARED,
+    "STSM": OpClass.STORE_SHARED,
+    "ULDC": OpClass.MOVE,
+}
 _MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
 
 
@@ -393,8 +398,8 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     name = _name(instruction)
     if name in _LIKE_BRANCHES or _sleep(instruction) is not None:
         return OpClass.BRANCH
-    if name in _SHARED_MATRICES:
-        return _SHARED_MATRICES[name]
+    if name in _LIKE_OTHERS:
+        return _LIKE_OTHERS[name]
     if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
         return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and name not in _ACTUAL_COPIES:

@@ -89,7 +89,7 @@ class CodeTimes:
         if instruction.op_class is OpClass.FENCE:  # its warp waits until it has ended
             latency = max(timing.latency_cycles, encoded.stall - initiation)
             writes, bubble = (NEXT, *held), 0
-        elif held or instruction.op_class in _QUEUED:
+        elif held or (instruction.op_class in _QUEUED and _name(instruction) != "ULDC"):
             latency, bubble = timing.latency_cycles, encoded.stall - 1 + held_cycles
             writes = (*held, *((_COPIES,) if _name(instruction) in _COPYING else ()))
         else:
@@ -169,7 +169,7 @@ def scoreboard_of(kernel: Kernel, scoreboard: Scoreboard) -> Scoreboard:
 
 def accesses_memory(instruction: Instruction) -> bool:
     """Whether an instruction of machine code accesses memory, one way or another."""
-    return instruction.op_class in _ACCESSING and _name(instruction) != "LDGDEPBAR"
+    return instruction.op_class in _ACCESSING and _name(instruction) not in ("LDGDEPBAR", "ULDC")
 
 
 def is_taken(instruction: Instruction) -> bool:

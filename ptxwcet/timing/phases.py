@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from ptxwcet.support.records import dataclass
-from ptxwcet.timing.compilation import compile_body
+from ptxwcet.timing.compilation import CompiledProgram, compile_body
 from ptxwcet.timing.demand import NO_PRICES, Prices
 from ptxwcet.timing.engine import Engine, Idle, IdleRepeat, WarpState
 from ptxwcet.warp.program import Node, Scoreboard, is_single_path
@@ -64,19 +64,24 @@ class WarpProfile:
 
 
 def profile_warp(
-    body: Sequence[Node], scoreboard: Scoreboard, prices: Prices = NO_PRICES
+    body: Sequence[Node],
+    scoreboard: Scoreboard,
+    prices: Prices = NO_PRICES,
+    *,
+    program: CompiledProgram | None = None,
 ) -> WarpProfile:
     """The profile of a body from a clean machine; barriers count as ordinary instructions.
 
     With ``prices`` the two lengths are maxima of a way's length less what its tallies cost; the
-    limits of tallies do not count here (:mod:`ptxwcet.timing.demand`). Raises PW404 if a loop does
-    not settle within the work limit. Cost: a few executions of each loop body a loop entry,
-    whatever the trip counts.
+    limits of tallies do not count here (:mod:`ptxwcet.timing.demand`). ``program`` is what all that
+    compiles to, if it is there. Raises PW404 if a loop does not settle within the work limit. Cost:
+    a few executions of each loop body a loop entry, whatever the trip counts.
     """
-    program = compile_body(body, scoreboard, prices)
+    if program is None:
+        program = compile_body(body, scoreboard, prices)
     single = is_single_path(tuple(body))
     state = WarpState(
-        [0] * program.register_count, [0] * max(1, len(program.units)), gap=0 if single else None
+        [0] * len(program.registers), [0] * max(1, len(program.units)), gap=0 if single else None
     )
     engine = Engine[WarpState]()
     engine.run(program.body, state)

@@ -32,8 +32,11 @@ _KINDS = {
     OpClass.FP16_ARITH: Reader.HALF,
     **dict.fromkeys(_MEMORY, Reader.MEMORY),
 }
-_SIMPLE_MOVES = frozenset({"mov", "selp"})
-"""The other instructions of the class convert, on units of their own."""
+_SIMPLE = {
+    OpClass.MOVE: frozenset({"mov", "selp"}),
+    OpClass.COMPARE: frozenset({"setp", "set"}),
+}
+"""The other instructions of the class convert or test, by more than one of silicon's."""
 _ELSEWHERE = frozenset({"f64", "f16", "f16x2", "bf16", "bf16x2"})
 """Types that other units take, whatever the class of the instruction."""
 
@@ -67,7 +70,7 @@ def _operand_kind(instruction: Instruction) -> Reader | None:
     if op_class is None or opcode is None:
         return None
     kind = _KINDS.get(op_class)
-    if op_class is OpClass.MOVE and opcode.name not in _SIMPLE_MOVES:
+    if opcode.name not in _SIMPLE.get(op_class, {opcode.name}):
         return None
     if kind in (Reader.OPERAND, Reader.FLOAT) and op_class is not OpClass.MOVE:
         return kind if _ELSEWHERE.isdisjoint(instruction.modifiers) else None

@@ -6,9 +6,9 @@ initiations of the instructions before it and ``own`` those of all, the *slack* 
     max( max over k of s(k) - O(k),  L - own )
 
 and the slack of the body is the largest over its ways, which is not the largest L less the largest
-``own``: these may belong to different ways. A tally behind every stretch of instructions, with
-their initiations as its price, makes the profile engine count ``L - own`` along each way
-(timing.demand); the issues are compared as they pass. docs/methods/grid.md says what it is for.
+``own``: these may belong to different ways. A credit behind every stretch of instructions, of
+their initiations, makes the profile engine count ``L - own`` along each way (timing.compilation);
+the issues are compared as they pass. docs/methods/grid.md says what it is for.
 
 Example: ``A(1, 10) -> x; A(1, 0) reads x`` has L = 12, own = 2, the second issue at 11 with 1 cycle
 before it: slack 10.
@@ -17,57 +17,38 @@ before it: slack 10.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from ptxwcet.timing.compilation import Straight, compile_body
+from ptxwcet.timing.compilation import CompiledProgram, Straight, charged, compile_body
 from ptxwcet.timing.demand import Prices, find_limits, least_over_prices
 from ptxwcet.timing.engine import Engine, WarpState
-from ptxwcet.warp.program import Node, Scoreboard, Tally
-from ptxwcet.warp.structure import issued, with_bodies
+from ptxwcet.warp.program import Node, Scoreboard
 
 
-def warp_slack(body: Sequence[Node], scoreboard: Scoreboard, *, through_bubble: bool) -> int:
+def warp_slack(
+    body: Sequence[Node],
+    scoreboard: Scoreboard,
+    *,
+    through_bubble: bool,
+    program: CompiledProgram | None = None,
+) -> int:
     """The slack of a body; no way that keeps the limits of tallies has a larger one.
 
     ``through_bubble``: the length lasts at least until the bubble of the last instruction is over.
-    Raises PW404. Cost: that of a profile, for each price that is tried for a limit.
+    ``program`` is what the body compiles to without prices, if it is there. Raises PW404. Cost:
+    that of a profile, for each price that is tried for a limit.
     """
-    prices: dict[str, int] = {}
-    charged = _charged(body, prices)
 
     def relaxed(limited: Prices) -> int:
-        program = compile_body(charged, scoreboard, {**prices, **limited})
-        state = WarpState([0] * program.register_count, [0] * max(1, len(program.units)), gap=None)
+        known = None if limited else program
+        compiled = compile_body(body, scoreboard, limited) if known is None else known
+        registers, units = len(compiled.registers), max(1, len(compiled.units))
+        state = WarpState([0] * registers, [0] * units, gap=None)
         engine = _SlackEngine()
-        engine.run(program.body, state)
+        engine.run(charged(compiled.body), state)
         end = max(state.completion, state.t) if through_bubble else state.completion
         return max(engine.most, end - state.credit)
 
     return least_over_prices(find_limits(body), relaxed)[0]
-
-
-def _charged(body: Sequence[Node], prices: dict[str, int]) -> tuple[Node, ...]:
-    """The body with a tally behind each stretch of instructions; adds their prices."""
-    out: list[Node] = []
-    initiations = 0
-
-    def charge() -> None:
-        nonlocal initiations
-        if initiations:
-            key = f"\0{initiations}"  # no tally of a fact is named so
-            prices[key] = initiations
-            out.append(Tally(key, 0))
-            initiations = 0
-
-    for node in body:
-        own = issued(node)
-        if own is not None:
-            initiations += own.initiation_cycles
-        else:
-            charge()
-        out.append(with_bodies(node, partial(_charged, prices=prices)))
-    charge()
-    return tuple(out)
 
 
 class _SlackEngine(Engine[WarpState]):

@@ -31,12 +31,22 @@ class Cache:
     """A cache of so many lines, which is full of what others have left, all of it dirty.
 
     ``through``: stores change what is there, bring nothing in, and may make the sector leave.
+    ``before``: lines of the launch that are there too, a sector of each.
     """
 
-    def __init__(self, policy: str, lines: int, rng: random.Random, *, through: bool) -> None:
+    def __init__(
+        self,
+        policy: str,
+        lines: int,
+        rng: random.Random,
+        *,
+        through: bool,
+        before: Sequence[int] = (),
+    ) -> None:
         self.policy, self.rng, self.through = policy, rng, through
-        self.present: dict[int, set[int]] = {-1 - n: set(range(4)) for n in range(lines)}
-        self.dirty: dict[int, set[int]] = {-1 - n: set(range(4)) for n in range(lines)}
+        others = [-1 - n for n in range(lines - len(before))]
+        self.present = {n: {3} if n in before else set(range(4)) for n in (*before, *others)}
+        self.dirty = {n: set(sectors) for n, sectors in self.present.items()}
         self.used = dict.fromkeys(self.present, False)
         self.fetched = self.written = 0
 
@@ -80,13 +90,17 @@ class Cache:
 
 @dataclass(frozen=True)
 class Launch:
-    """Blocks and what each may ask for, as often as it likes; ``late``: also after its end."""
+    """Blocks and what each may ask for, as often as it likes; ``late``: also after its end.
+
+    ``partly``: caches hold lines of it before it starts, but not whole.
+    """
 
     blocks: tuple[tuple[Access, ...], ...]
     resident: int
     kept: int
     caches: int = 1
     late: bool = False
+    partly: bool = False
 
 
 def random_launch(seed: int, *, caches: int = 1) -> Launch:
@@ -130,7 +144,11 @@ class _Run:
         self.waiting = list(range(len(launch.blocks)))
         rng.shuffle(self.waiting)
         some = range(launch.caches)
-        self.caches = [Cache(policy, launch.kept, rng, through=through) for _ in some]
+        lines = list({one[0] for block in launch.blocks for one in block}) if launch.partly else []
+        before = rng.sample(lines, min(len(lines), rng.randint(0, launch.kept)))
+        self.caches = [
+            Cache(policy, launch.kept, rng, through=through, before=before) for _ in some
+        ]
         self.slots: list[list[int]] = [[] for _ in some]
         self.ended: list[tuple[int, int]] = []
         self.asked = self.changed = 0
@@ -273,8 +291,18 @@ def attack_l2(seeds: Sequence[int]) -> Tally:
             if policy != ANY:
                 tally.add(moved, few, (seed, policy))
             if policy == ANY:
-                fetched = fetched_if_conservative(use, launch.kept)
+                nothing = replace(use, fetched=Footprint())  # is there before but not whole
+                fetched = fetched_if_conservative(nothing, launch.kept)
                 tally.control("any line leaves", seen.fetched, fetched)
+            if policy == ANY:
+                continue
+            partly = run(replace(launch, partly=True), policy, seed)
+            use, moved = use_of(launch, partly.asked), partly.fetched + partly.written
+            few = moved_if_conservative(use, launch.kept, launch.kept)
+            tally.add(moved, few, (seed, policy, "partly"))
+            if policy == LRU:
+                recent = moved_if_recent(use, launch.kept, launch.kept)
+                tally.add(moved, recent, (seed, policy, "partly"))
         late = run(Launch(launch.blocks, launch.resident, launch.kept, late=True), LRU, seed)
         fetched = fetched_if_recent(use_of(launch, late.asked), launch.kept)
         tally.control("blocks ask after their end", late.fetched, fetched)

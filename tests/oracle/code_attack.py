@@ -169,9 +169,13 @@ def _word_of(instruction: Instruction, rows: Mapping[OpClass, Row]) -> Word | No
         return None
     is_queued = ROWS[name].pipe in _QUEUED_PIPES and name != "BMOV"
     kind = "queued" if is_queued or any(board is not None for board in boards) else "fixed"
-    op_class = OpClass.BRANCH if ROWS[name].pipe is Pipe.CONTROL else instruction.op_class
+    op_class = OpClass.MOVE if name == "ULDC" else instruction.op_class
+    if op_class is OpClass.CONTROL_OTHER:
+        op_class = OpClass.BRANCH
+    elif op_class is OpClass.TRAP and instruction.guard is not None:
+        op_class = OpClass.RETURN
     assert op_class is not None
-    unit, init, lat = rows[OpClass.BRANCH if name == "BMOV" else op_class]
+    unit, init, lat = rows[op_class]
     return Word(kind, unit, init, lat, bits & 15, lat, *boards, waits)
 
 
@@ -181,7 +185,7 @@ def listed_case(seed: int, most: int) -> tuple[int, tuple[Program, ...]]:
     rows = dict.fromkeys(OpClass, ("A", 1, 0))
     for op_class in rows:
         rows[op_class] = draw.choice("ABC"), draw.choice((1, 2, 4)), draw.choice((0, 3, 9))
-    machine = machine_with({**rows, OpClass.RETURN: rows[OpClass.BRANCH]})
+    machine = machine_with(rows)
     classes, words = [], []
     for number in range(draw.choice((1, 2, 3))):
         kernel = draw.choice(listed_kernels())

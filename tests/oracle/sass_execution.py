@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,6 +211,14 @@ _SKIPPED = frozenset(
 
 Watch = Callable[[Instruction, Callable[[Operand], Words], list[Words]], None]
 
+
+class Beside(Protocol):
+    """What is told of all that a block does, before and behind each instruction of these lanes."""
+
+    def before(self, block: Any, address: int, active: Lanes) -> None: ...
+    def behind(self, block: Any, address: int, active: Lanes) -> None: ...
+
+
 # --- the run --------------------------------------------------------------------------------------
 
 
@@ -218,10 +226,12 @@ class Program:
     """The instructions of a kernel and its functions, by their addresses.
 
     ``watch`` is told of each instruction with terms: how to read its operands, and its results.
+    ``beside`` is told of all instructions.
     """
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self.watch: Watch | None = None
+        self.beside: Beside | None = None
         self.has_open_bits = False
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
@@ -314,7 +324,7 @@ class _Block:
     ) -> None:
         threads = math.prod(launch.block)
         count = self.lanes = -(-threads // 32) * 32
-        self.program, self.memory = program, memory
+        self.program, self.memory, self.number = program, memory, block
         self.banks = {"c[0x0]": bytes(bank), "c[0x3]": constants}
         self.shared = np.zeros(_SHARED_BYTES, np.uint8)
         self.local = np.zeros((count, 4096), np.uint8)
@@ -340,6 +350,7 @@ class _Block:
             self.specials[f"%nctaid.{axis}"] = self.zero + _word(blocks)
             self.specials[f"%ctaid.{axis}"] = self.zero + _word(place)
         self.alive: Lanes = index < np.uint64(threads)
+        self.existing = self.alive
         self.address = np.full(count, next(iter(program.at)), np.int64)
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
@@ -454,6 +465,14 @@ class _Block:
     # --- steps
 
     def step(self, address: int, active: Lanes) -> None:
+        beside = self.program.beside
+        if beside is not None:
+            beside.before(self, address, active)
+        self.execute(address, active)
+        if beside is not None:
+            beside.behind(self, address, active)
+
+    def execute(self, address: int, active: Lanes) -> None:
         instruction = self.program.at[address]
         guard, lanes = instruction.guard, active
         self.address[active] = address + 16
@@ -463,6 +482,8 @@ class _Block:
         if terms is not None:
             compiled, sources = terms
             results = compiled.run([self.read(one) for one in sources], self.lanes)
+            if instruction.mnemonic in ("IADD3", "UIADD3"):
+                results[1:] = self.carries(instruction, results)[1:]
             if self.program.watch is not None:
                 self.program.watch(instruction, self.read, results)
             for name, value in zip(instruction.writes, results, strict=True):
@@ -482,6 +503,18 @@ class _Block:
             if not (isinstance(one, Decorated) and one.before == "desc")
         ]
         rule(instruction, frozenset(words), operands, lanes, active)
+
+    def carries(self, instruction: Instruction, results: list[Words]) -> list[Words]:
+        """What a sum of three numbers carries, with which results: as two, if it is as much."""
+        total = self.zero
+        for one in instruction.operands[-3:]:
+            if isinstance(one, Decorated) and one.before == "-":
+                total = total + (~self.read(one.operand) & _LOW) + np.uint64(1)
+            else:
+                total = total + self.read(one)
+        carry = total >> np.uint64(32)
+        numbers = [_truth(carry >= np.uint64(most)) for most in (1, 2)]
+        return [results[0], *numbers][: len(results)]
 
     def do_bra(
         self, instruction: Instruction, words: Any, operands: Any, lanes: Lanes, _: Any
@@ -506,8 +539,9 @@ class _Block:
     def do_call(
         self, instruction: Instruction, words: Any, operands: Any, lanes: Lanes, _: Any
     ) -> None:
-        if lanes.any():
-            assert instruction.callee is not None
+        if instruction.callee is None:  # it leads to a place of its own function
+            self.do_bra(instruction, words, operands, lanes, lanes)
+        elif lanes.any():
             self.address[lanes] = self.program.entries[instruction.callee]
 
     def do_ret(

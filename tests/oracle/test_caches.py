@@ -6,9 +6,14 @@ import random
 from collections.abc import Callable
 
 import pytest
-from cache_attack import LRU, PART, READ, Cache, Launch, attack_l1, attack_l2, use_of
+from cache_attack import FIFO, LRU, PART, READ, Cache, Launch, attack_l1, attack_l2, use_of
 
-from ptxwcet.bounds.caches import CacheUse, moved_if_conservative, moved_if_recent
+from ptxwcet.bounds.caches import (
+    CacheUse,
+    fetched_if_conservative,
+    moved_if_conservative,
+    moved_if_recent,
+)
 
 
 def test_what_the_memory_moves() -> None:
@@ -47,6 +52,28 @@ def test_residents_lose_all_for_each_line_that_is_new(
     bound = claim(use, kept, kept)
     assert bound is not None
     assert 0.6 * bound < moved <= bound
+
+
+@pytest.mark.parametrize("kind", [READ, PART])
+@pytest.mark.parametrize("kept", [2, 4, 8])
+def test_lines_that_are_there_but_not_whole(kept: int, kind: str) -> None:
+    """What they lack is fetched before each makes place for the one before it, and then all."""
+    cache = Cache(FIFO, 0, random.Random(0), through=False)
+    for line in (*range(kept - 1), -1):
+        cache.present[line], cache.dirty[line] = {3}, set()
+        cache.used[line] = False
+    asked = 0
+    for line in (*range(kept - 1), kept - 1, *range(kept - 1)):
+        for sector in range(4):
+            cache.use((line, sector, kind))
+            asked += 1 + (kind == PART)
+    block = tuple((line, sector, kind) for line in range(kept) for sector in range(4))
+    use = use_of(Launch((block,), 1, kept), asked)
+    fetched, moved = fetched_if_conservative(use, kept), moved_if_conservative(use, kept, kept)
+    assert fetched is not None
+    assert moved is not None
+    assert 4 * kept < cache.fetched <= fetched
+    assert cache.fetched + cache.written <= moved
 
 
 def test_lines_that_nobody_asks_for_again() -> None:

@@ -55,6 +55,7 @@ STATEMENTS = {
         *("div.s32 R>,R,R", "bar.red.popc.u32 R>,0,P", "abs.f32 F>,F", "prefetch.global.L2 [L]"),
         *("shfl.sync.down.b32 R>|P>,R,R,R,R", "vote.sync.any.pred P>,P,R", "frob.b32 R>,R"),
         *("add.cc.u32 R>,R,R", "addc.u32 R>,R,R", "slct.f32.s32 F>,F,F,R"),
+        "testp.finite.f32 P>,F",
     ],
 }
 WAY = {text: way for way, texts in STATEMENTS.items() for text in texts}

@@ -128,6 +128,7 @@ CHANGES: dict[str, Any] = {
     "ptxas_info": "ptxas.txt",
     "asks_ptxas": True,
     "is_code": True,
+    "parameter_names": (("k", ("count",)),),
 }
 
 

@@ -8,9 +8,8 @@ import pytest
 from refusals import refusals_of
 
 from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
-from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.loader import load_machine
@@ -142,22 +141,6 @@ def test_accesses_that_nobody_counted_are_charged_the_most() -> None:
     assert not costs.is_nominal
 
 
-def test_a_function_keeps_its_words_where_it_is_called() -> None:
-    text = (LISTINGS / "integers_86.sass").read_text()
-    module = read_program(SourceFile("integers_86.sass", text))
-    (kernel,) = (one for one in module.kernels if one.name == "k105")
-    whole = inline_calls(kernel, module)
-    assert whole.code is not None
-    assert len(whole.instructions) > len(kernel.instructions)
-    words = {one.start: e for f in (kernel, *module.functions) for one, e in pairs(f)}
-    assert all(words[one.start] == encoded for one, encoded in pairs(whole))
-
-
-def pairs(kernel: Kernel) -> list[tuple[Instruction, Encoded]]:
-    assert kernel.code is not None
-    return list(zip(kernel.instructions, kernel.code.encoded, strict=True))
-
-
 @pytest.mark.parametrize("name", ["orin-ecrts2025", "jetson-agx-orin"])
 def test_what_bounds_of_machine_code_rest_on(name: str) -> None:
     machine = load_machine(name)
@@ -180,3 +163,10 @@ def test_an_end_that_waits_may_outlast_a_barrier() -> None:
     kernel = coded("EXIT", waits=1)
     costs = InstructionCosts(MACHINE, 64, code=CodeTimes(kernel))
     assert costs.outlasts_barrier(0, kernel.instructions[0])
+
+
+def test_a_constant_for_the_uniform_datapath_comes_through_a_pipe() -> None:
+    one = timed(coded("ULDC.64 UR4, c[0x0][0x118]", stall=4))
+    move = timed(coded("UMOV UR4, URZ", stall=4))
+    assert one == move
+    assert one.writes == ("warp.next",)

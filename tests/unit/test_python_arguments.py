@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from places import SAMPLES
+from places import PACKAGE, SAMPLES
 from refusals import refusal_of
 
 import ptxwcet
+from ptxwcet.cli.main import commands
+from ptxwcet.library.hints import KEYWORDS, in_python
 
-FUNCTIONS = ("accesses", "analyse", "bound", "cfg", "check", "run", "simulate", "sweep")
+FUNCTIONS = (
+    *("analyse", "annotate", "bound", "cfg", "check", "compare", "explain", "facts", "formula"),
+    *("memory", "report", "run", "simulate", "sweep", "what_if"),
+)
+FIRST: dict[str, dict[str, Any]] = {
+    **{name: {"source": SAMPLES / "vector_add.ptx"} for name in FUNCTIONS},
+    "check": {},
+    "sweep": {},
+    "explain": {},
+    "compare": {"old": SAMPLES / "vector_add.ptx", "new": SAMPLES / "vector_add.ptx"},
+    "formula": {"source": SAMPLES / "vector_add.ptx", "symbolic": "n=1..9"},
+    "run": {"source": SAMPLES / "saxpy.ptx", "launch": SAMPLES / "launches/saxpy.toml"},
+    "what_if": {"source": SAMPLES / "vector_add.ptx", "changes": {"memory.latency": 300}},
+}
+"""What each function cannot do without."""
 ADD = SAMPLES / "vector_add.ptx"
 LAUNCH = 'kernel = "vector_add"\nblock = [256]\ngrid = [2]\n[parameters]\nn = 400\n'
 
@@ -25,9 +43,9 @@ def call(name: str) -> Callable[..., Any]:
 
 def test_the_public_functions_are_these() -> None:
     found = {name for name in dir(ptxwcet) if inspect.isfunction(getattr(ptxwcet, name))}
-    assert {name for name in found if not name.startswith("_")} - {"import_module"} == set(
-        FUNCTIONS
-    )
+    assert found == set(FUNCTIONS)
+    classes = {"Analysis", "Bound", "Cfg", "PtxwcetError", "Refused"}
+    assert set(dir(ptxwcet)) == found | classes | {"__version__"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -47,9 +65,8 @@ def test_every_argument_has_a_name_a_type_and_a_check(name: str) -> None:
     "key", ["machin", "mem_latency", "sm", "dynamic_shared_bytes", "blok", "workerz", "n"]
 )
 def test_an_unknown_keyword_is_refused(name: str, key: str) -> None:
-    source = () if name in ("check", "sweep") else (ADD,)
     with pytest.raises(TypeError, match=rf"^{name}\(\) has no argument '{key}': ") as refused:
-        call(name)(*source, **{key: 1})
+        call(name)(**FIRST[name], **{key: 1})
     near = {"machin": "machine", "mem_latency": "memory_latency", "blok": "block", "sm": "sms"}
     known = inspect.signature(call(name)).parameters
     if near.get(key) in known:
@@ -62,9 +79,10 @@ WRONG: dict[str, tuple[object, ...]] = {
     "grid": (True, 2.5, b"4", (), ("4",), ""),
     "params": (5, [("n", 1)], {"n": None}, {"n": True}, {"n": [1]}, {"n=1": 2}, {True: 1}, {"": 1}),
     "loop_bounds": (5, {"a": "3"}, {"a": True}, {"a": 2.0}, {"": 1}),
-    "kernel": (3, "", b"k"),
+    "kernel": (3, "", b"k", [3], [""]),
     "arch": (86, ""),
     "machine_code": (1, "yes", None),
+    "nvcc_options": (3, "", [3], None),
     "launch": (3, ""),
     "link": (3, "", [3], {"a.ptx": 1}),
     "facts": (3, "", {"loop": []}),
@@ -88,20 +106,25 @@ WRONG: dict[str, tuple[object, ...]] = {
     "workers": (0, -1, "2", 1.5, 2000),
     "resume": (1, "yes", None),
     "source": (3, "", None),
+    "code": (3, ["PW203"]),
+    "symbolic": (3, "", None),
+    "changes": (None, {}, {"memory.latency": 2.5}, {"": 1}, ["memory.latency=3"]),
+    "threshold": (-1, "2%", None, True),
+    "jitter": ("2", 2.5, True, None),
+    "max_instructions": (0, "2", 1.5, None),
+    **dict.fromkeys(("executed", "ptx", "simulate"), (1, "yes", None)),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_value_of_another_type_is_refused(name: str) -> None:
     parameters = inspect.signature(call(name)).parameters
-    needed = {"source": ADD, "launch": SAMPLES / "launches/saxpy.toml"}
-    source = {key: needed[key] for key, one in parameters.items() if one.default is one.empty}
     for key in parameters:
-        if key == "signature" or (key == "source" and name != "run"):
+        if key in ("signature", "old", "new") or (key == "source" and name != "run"):
             continue
         for value in WRONG[key]:
             with pytest.raises(TypeError, match=rf"{name}\(\): {key}=.* is none: .* wanted"):
-                call(name)(**{**source, key: value})
+                call(name)(**{**FIRST[name], key: value})
 
 
 def said(**arguments: Any) -> object:
@@ -132,6 +155,7 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
         "signature": "void()",
         "arch": "sm_86",
         "machine_code": True,
+        "nvcc_options": "-DN=4",
         "launch": tmp_path / "l.toml",
         "link": [ADD],
         "facts": tmp_path / "facts.toml",
@@ -147,6 +171,7 @@ def test_whatever_is_taken_counts(tmp_path: Path) -> None:
         "co_runner": "65536,20",
         "policy": "gto",
         "method": "scheduled",
+        "executed": True,
     }
     usual = said()
     same = [key for key, value in changes.items() if said(**{key: value}) == usual]
@@ -179,8 +204,117 @@ def test_parameters_that_are_not_there_are_refused(params: dict[str | int, int])
     assert found.code in ("PW213", "PW214", "PW215")
 
 
+def test_what_is_missing_or_too_much_is_said() -> None:
+    with pytest.raises(TypeError, match=r"^bound\(\): missing a required argument: 'source'"):
+        call("bound")()
+    with pytest.raises(TypeError, match=r"^bound\(\): too many positional arguments"):
+        call("bound")(ADD, 256)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    usual = {"block": 256, "grid": 64, "params": {"n": 16384}, "sms": 1, "registers": 32}
+    whole = {key: numpy.int64(one) for key, one in usual.items() if key != "params"}
+    whole["params"] = {"n": numpy.int32(16384)}
+    found = [ptxwcet.bound(ADD, **one) for one in (usual, whole)]  # type: ignore[arg-type]
+    assert found[0].to_dict() == found[1].to_dict()
+    assert (
+        found[0].launch_cycles != ptxwcet.bound(ADD, **{**usual, "registers": None}).launch_cycles
+    )  # type: ignore[arg-type]
+
+
 def test_arguments_that_exclude_each_other() -> None:
     with pytest.raises(TypeError, match="leave it out with scheduler"):
         ptxwcet.sweep("sweep.toml", workers=2, scheduler="tcp://nowhere:1")
     with pytest.raises(TypeError, match="say output="):
         ptxwcet.sweep("sweep.toml", resume=True)
+
+
+PRINTED = {
+    **dict.fromkeys(("--format", "--output", "--details"), "to_dict(), text(details=True)"),
+    **dict.fromkeys(("--quiet", "--verbose", "--color", "--help"), "of a terminal"),
+}
+"""Options that say how an answer is printed: a result in Python has all forms."""
+OTHERWISE = {
+    "analyse": {
+        "--budget": "found.cycles < 9000",
+        "--require": "found.guarantee",
+        "--explain": "annotate()",
+        "--symbolic": "formula()",
+    },
+    "annotate": {"--ptx": "ptx"},
+    "cfg": {"--divergent": "found.dot(divergent)"},
+    "compare": {"--threshold": "threshold"},
+    "facts": {"--output": "output"},
+    "report": {"--simulate": "simulate", "--output": "output"},
+    "run": {"--output": "found.outputs", "--paths": "found.answer"},
+    "simulate": {
+        "--path-seed": "one path",
+        "--timeline": "a file",
+        "--picture": "a file",
+        "--events": "of these files",
+        "--max-instructions": "of the simulator",
+    },
+    "what_if": {"--set": "changes"},
+}
+"""Options that are no argument of the same name, and what says as much in Python."""
+COMMANDS = {"analyse": "bound", "what_if": "what-if"}
+OF_COMMANDS = ("analyse", "annotate", "cfg", "check", "compare", "facts", "memory", "report", "run")
+
+
+@pytest.mark.parametrize("name", [*OF_COMMANDS, "simulate", "what_if"])
+def test_what_a_command_says_can_be_said_in_python(name: str) -> None:
+    command = commands.get_command(click.Context(commands), COMMANDS.get(name, name))
+    assert command is not None
+    parameters = inspect.signature(call(name)).parameters
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.opts[-1] in PRINTED:
+            continue
+        if option.opts[-1] not in OTHERWISE.get(name, {}):
+            assert KEYWORDS[option.opts[-1]] in parameters, option.name
+    assert (
+        inspect.signature(ptxwcet.bound).parameters == inspect.signature(ptxwcet.analyse).parameters
+    )
+
+
+def test_keywords_are_arguments() -> None:
+    known = {key for name in FUNCTIONS for key in inspect.signature(call(name)).parameters}
+    assert {*KEYWORDS.values()} <= known | {"divergent"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("use --block 32x1, or --block 256", "use block=(32, 1), or block=256"),
+        ("give --grid SIZE: then", "give grid=SIZE: then"),
+        ("--param n=VALUE and --param m=VALUE: so", 'params={"n": VALUE, "m": VALUE}: so'),
+        ("--param n=1..9, --param p=align:16", 'params={"n": range(1, 10), "p": "align:16"}'),
+        ("--loop-bound '$L__BB0_2=64'; or", 'loop_bounds={"$L__BB0_2": 64}; or'),
+        ("(--on-unknown worst)", '(on_unknown="worst")'),
+        ("a number (--registers 32), --registers FILE", "a number (registers=32), ptxas_info=FILE"),
+        ("--registers ptxas: no", 'registers="ptxas": no'),
+        ("example --co-runner 65536,20", 'example co_runner="65536,20"'),
+        ("--kernel names one", "kernel= names one"),
+        ("cannot read --source 'a b.cu': no", 'cannot read cuda_source="a b.cu": no'),
+        ("for example --arch sm_86; what", 'for example arch="sm_86"; what'),
+        ("--symbolic n=1..9", 'symbolic="n=1..9"'),
+        ("--launch-gap 3, --launcher, x--grid", "--launch-gap 3, --launcher, x--grid"),
+        ("ptxwcet facts tells", "ptxwcet.facts() tells"),
+        ("example fma.latency=2", 'example {"fma.latency": 2}'),
+        ("or load.initiation=1..4:2", 'or {"load.initiation": range(1, 5, 2)}'),
+    ],
+)
+def test_hints_speak_python(text: str, said: str) -> None:
+    assert in_python(text) == said
+    assert in_python(said) == said
+
+
+def test_all_options_that_diagnostics_name_have_a_keyword() -> None:
+    """Of what Python asks, too; ``budget`` and what is printed stay options of commands."""
+    named = set()
+    for room in ("flow", "bounds", "timing", "memory", "opened", "emulator"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            if path.name != "nvcc.py":  # which names the options of nvcc
+                named |= {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text("utf-8"))}
+    assert named - {*KEYWORDS} <= {"--budget", "--launch-gap"}
+    assert len(named & {*KEYWORDS}) > 15

@@ -5,7 +5,7 @@ import sys
 
 from places import ROOT
 
-MOST_MODULES = 214
+MOST_MODULES = 215
 """Of the package, for a bound of a block. Whoever raises it says why in the commit."""
 LEFT_OUT = {
     *("email", "networkx", "numba", "matplotlib", "subprocess"),

@@ -77,7 +77,7 @@ class _Columns:
         self._launch = max(len("launch"), *(len(_count(one.launch_cycles)) for one in lines), 0)
         if kernel.bound.launch is not None:
             self._launch = max(self._launch, len(_count(kernel.bound.launch.cycles)))
-        self._cause = max(len("cause"), *(len(_cause(one)) for one in lines), 0)
+        self._cause = max(len("cause"), *(len(cause_text(one)) for one in lines), 0)
         self._number = max(len("line"), *(len(str(one.line or "")) for one in lines), 0)
 
     def head(self, name: str) -> str:
@@ -89,7 +89,7 @@ class _Columns:
         share = "" if not one.cycles else f"{one.share_percent:.1f} %"
         number = "" if one.line is None else str(one.line)
         counts = _count(one.launch_cycles), _count(one.cycles)
-        return self._joined(*counts, share, _cause(one), number, one.text.expandtabs(4))
+        return self._joined(*counts, share, cause_text(one), number, one.text.expandtabs(4))
 
     def sum(self) -> str:
         """All lines together: the bounds."""
@@ -115,7 +115,7 @@ def _count(cycles: int | None) -> str:
     return f"{cycles:,}" if cycles else ""
 
 
-def _cause(one: AnnotatedLine) -> str:
+def cause_text(one: AnnotatedLine) -> str:
     """The cause of a line and its part of the line's cycles."""
     cause = one.cause
     if cause is None or not one.cycles:

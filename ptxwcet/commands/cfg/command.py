@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,21 @@ from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
-from ptxwcet.commands.cfg.study import DescribedKernel, describe_flow
+from ptxwcet.commands.cfg.study import (
+    DescribedKernel,
+    describe_flow,
+    draw_kernel,
+    kernels_to_draw,
+)
 from ptxwcet.commands.cfg.text import render_flow_text, render_machine_code
 from ptxwcet.flow.graph.divergence import DivergentSet
-from ptxwcet.flow.paths.dot import Drawing, draw_cfg
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.flow.paths.dot import NO_NOTES, Drawing
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.machine.model import Machine
 from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
-from ptxwcet.support.demangling import names_meant
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
+from ptxwcet.support.diagnostics import render_all
 from ptxwcet.support.printable import printable_picture
-from ptxwcet.timing.launch_costs import block_costs
 
 _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options", "machine_code")
 
@@ -88,7 +89,7 @@ def cfg(
         raise click.UsageError("--format text needs the launch (--block 256), and no -o")
     kernels = tuple(one.kernel for one in described)
     if not launched:
-        kernels = _select(read_module(request, for_graph=True), request.kernels)
+        kernels = kernels_to_draw(read_module(request, for_graph=True), request.kernels)
     if form == "text":
         texts: list[str] = []
         for shown_one in described if launched else kernels:
@@ -107,7 +108,9 @@ def cfg(
     by_name = {one.kernel.name: one for one in described}
     for kernel in kernels:
         try:
-            drawings.append(_draw(kernel, by_name.get(kernel.name), shown, timings))
+            known = by_name.get(kernel.name)
+            notes = NO_NOTES if known is None else known.notes
+            drawings.append(draw_kernel(kernel, notes, shown, timings))
         except Exception as error:
             diagnostics += refuse(kernel, error).diagnostics
     for drawing in drawings:
@@ -125,37 +128,3 @@ def _text(shown_one: Kernel | DescribedKernel, shown: DivergentSet) -> str:
     if isinstance(shown_one, Kernel):
         return render_machine_code(shown_one)
     return render_flow_text(shown_one, shown)
-
-
-def _draw(
-    kernel: Kernel, described: DescribedKernel | None, shown: DivergentSet, machine: Machine
-) -> Drawing:
-    costs = block_costs(kernel, machine) if kernel.code is None else None
-    if described is None:
-        return draw_cfg(kernel, shown, costs)
-    return draw_cfg(kernel, shown, costs, described.notes)
-
-
-def _select(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
-    """The named kernels or functions, or all kernels of the file."""
-    if not names:
-        if not module.kernels:
-            raise PtxwcetError(
-                Diagnostic(
-                    "PW232",
-                    f"{module.source.name} contains no kernel (.entry with a body)",
-                    help="name a device function with -k to draw it",
-                )
-            )
-        return module.kernels
-    everything = (*module.kernels, *module.functions)
-    by_name = {kernel.name: kernel for kernel in everything}
-    meant: dict[str, None] = {}
-    for name in names:
-        matches = names_meant(name, by_name)
-        if not matches:
-            contents = ", ".join(one.readable for one in everything) or "nothing"
-            message = f"no kernel '{name}' in {module.source.name}"
-            raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
-        meant |= dict.fromkeys(matches)
-    return tuple(by_name[name] for name in meant)

@@ -8,27 +8,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ptxwcet.commands.bound.loop_text import bound_text, reason_text, total_texts
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
+from ptxwcet.flow.graph.divergence import DivergentSet
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.paths.branch_kinds import BranchKind, classify_branches
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import OpenDecision
-from ptxwcet.flow.paths.dot import LoopNote, Notes
+from ptxwcet.flow.paths.dot import Drawing, LoopNote, Notes, draw_cfg
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader, place_of
 from ptxwcet.flow.walk.path import BlockPaths, largest_bounds
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow
+from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.timing.launch_costs import block_costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,31 @@ class DescribedKernel(OnFlow):
     notes: Notes
     names: Mapping[str, str]
     refusals: tuple[Diagnostic, ...] = ()
+
+
+def kernels_to_draw(module: Module, names: Sequence[str]) -> tuple[Kernel, ...]:
+    """The named kernels or functions, or all kernels of the file. Raises PtxwcetError (PW232)."""
+    if not names:
+        if not module.kernels:
+            raise PtxwcetError(
+                Diagnostic(
+                    "PW232",
+                    f"{module.source.name} contains no kernel (.entry with a body)",
+                    help="name a device function with -k to draw it",
+                )
+            )
+        return module.kernels
+    everything = (*module.kernels, *module.functions)
+    by_name = {kernel.name: kernel for kernel in everything}
+    meant: dict[str, None] = {}
+    for name in names:
+        matches = names_meant(name, by_name)
+        if not matches:
+            contents = ", ".join(one.readable for one in everything) or "nothing"
+            message = f"no kernel '{name}' in {module.source.name}"
+            raise PtxwcetError(Diagnostic("PW232", message, help=f"it contains {contents}"))
+        meant |= dict.fromkeys(matches)
+    return tuple(by_name[name] for name in meant)
 
 
 def describe_flow(request: Request) -> tuple[DescribedKernel | RefusedKernel, ...]:
@@ -83,6 +112,12 @@ def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> Described
         loops = loop_notes(flow.forest, pieces, placed)
     notes = Notes(branches, loops)
     return DescribedKernel(flow, notes, opened.names_of(kernel), refusals)
+
+
+def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Machine) -> Drawing:
+    """The graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``."""
+    costs = block_costs(kernel, machine) if kernel.code is None else None
+    return draw_cfg(kernel, shown, costs, notes)
 
 
 def loop_notes(

@@ -14,14 +14,15 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, is_quiet, show
 from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
 from ptxwcet.cli.requests import request_from
-from ptxwcet.commands.bound.build import build_report
-from ptxwcet.commands.bound.study import bound_file
-from ptxwcet.commands.compare.report import Result, read_results, results_of
-from ptxwcet.commands.compare.report import compare as compare_results
+from ptxwcet.commands.compare.report import (
+    Result,
+    bounded_version,
+    compare_results,
+    is_result,
+    read_results,
+)
 from ptxwcet.commands.compare.text import render_difference
-from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
 
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?%?", re.ASCII)
 _OF_RESULTS = ("old", "new", "threshold", "form", "report_file", "quiet", "verbose", "color")
@@ -71,7 +72,7 @@ def compare(
     a block or a launch grew by more than the threshold, is lost, or has a weaker guarantee; 2
     usage, or a file that is no result.
     """
-    results = [_is_result(one) for one in (old, new)]
+    results = [is_result(one) for one in (old, new)]
     if any(results):
         if not all(results):
             raise click.UsageError("a result is compared with a result, a version with a version")
@@ -87,16 +88,6 @@ def compare(
     return finish(
         [*old_said, *new_said], is_partial=any(row.paid is not None for row in report.kernels)
     )
-
-
-def _is_result(path: str) -> bool:
-    """Whether a file is JSON, by its name or its beginning."""
-    if path.endswith(".json"):
-        return True
-    if path == STANDARD_INPUT or split_kernel(path)[1]:
-        return False
-    with open_input(path, MOST_DATA_BYTES) as file:
-        return file.read(64).lstrip()[:1] in (b"{", b"[")
 
 
 def _compare_results(old: str, new: str, threshold: Fraction, form: str) -> int:
@@ -115,7 +106,4 @@ def _results(
 ) -> tuple[Sequence[Result], list[Diagnostic]]:
     """The bounds of a version, and why kernels are refused."""
     path, kernel = split_kernel(version)
-    request = request_from(path, kernels if kernel is None else (kernel,), **given)
-    answer = bound_file(request)
-    report = build_report(answer, explain=True, source=request.source)
-    return tuple(results_of(report)), refusals(answer, report.kernels)
+    return bounded_version(request_from(path, kernels if kernel is None else (kernel,), **given))

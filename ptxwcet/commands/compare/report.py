@@ -9,12 +9,16 @@ from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.cli.paths import STANDARD_INPUT, split_kernel
+from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, Explanation, PaidRow, Report
+from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.commands.check.report import CheckReport
-from ptxwcet.report.head import Refused, ReportHead, report_head
+from ptxwcet.opened.request import Request
+from ptxwcet.report.head import Refused, ReportHead, refusals, report_head
 from ptxwcet.report.reading import NotAReport, read_as
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_DATA_BYTES, read_text
+from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.seals import Changed
 
@@ -129,6 +133,23 @@ def read_results(path: str) -> tuple[Result, ...]:
         ) from None
 
 
+def is_result(path: str) -> bool:
+    """Whether a file is JSON, by its name or its beginning."""
+    if path.endswith(".json"):
+        return True
+    if path == STANDARD_INPUT or split_kernel(path)[1]:
+        return False
+    with open_input(path, MOST_DATA_BYTES) as file:
+        return file.read(64).lstrip()[:1] in (b"{", b"[")
+
+
+def bounded_version(request: Request) -> tuple[Sequence[Result], list[Diagnostic]]:
+    """The bounds of a version, explained, and why kernels are refused."""
+    answer = bound_file(request)
+    report = build_report(answer, explain=True, source=request.source)
+    return tuple(results_of(report)), refusals(answer, report.kernels)
+
+
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
 
@@ -186,7 +207,7 @@ def _by_key(
     return found
 
 
-def compare(
+def compare_results(
     paths: tuple[str, str],
     old: Sequence[Result],
     new: Sequence[Result],

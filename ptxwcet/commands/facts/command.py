@@ -33,14 +33,14 @@ def facts(output: Path | None, **given: Any) -> int:
     elif output is None:
         echo(template.text, nl=False)
     else:
-        _write(output, template.text)
+        write_template(output, template.text)
         plural = "" if template.questions == 1 else "s"
         echo(f"{output}: {template.questions} open question{plural}")
     diagnostics = [one for refused in template.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=template.questions > 0)
 
 
-def _write(out: Path, text: str) -> None:
+def write_template(out: Path, text: str) -> None:
     """Writes a new file: answers in an old one are not to be lost."""
     try:
         with out.open("x", encoding="utf-8") as file:

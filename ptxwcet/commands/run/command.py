@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from ptxwcet.cli.output import echo, echo_json, finish
 from ptxwcet.cli.paths import OUTPUT_FILE, OutputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.run.study import RunAnswer, RunRequest, run_file, write_results
-from ptxwcet.support.array_files import Array
-
-_SHOWN = 4
+from ptxwcet.commands.run.text import run_lines
 
 
 @click.command(cls=Command, example="ptxwcet run kernel.ptx --launch launch.toml -o results.npz")
@@ -51,38 +48,11 @@ def run(
     if form == "json":
         echo_json(_plain(answer))
     else:
-        echo("\n".join(_lines(answer)))
+        echo("\n".join(run_lines(answer)))
     code = finish(answer.diagnostics)
     if not answer.is_complete and (output is not None or paths is not None):
         echo("the run was stopped: no results are written", err=True)
     return code or (0 if answer.is_complete else 1)
-
-
-def _lines(answer: RunAnswer) -> Iterator[str]:
-    launch, execution = answer.launch, answer.execution
-    block, grid = ("x".join(map(str, size)) for size in (launch.block, launch.grid))
-    yield f"kernel     {launch.kernel.readable}, block {block}, grid {grid}"
-    rate = execution.warp_instructions / max(answer.seconds, 1e-9)
-    state = "ran to the end" if answer.is_complete else "was stopped"
-    yield (
-        f"run        {state}: {execution.warp_instructions:,} warp-instructions in "
-        f"{answer.seconds:.2f} s ({rate:,.0f}/s)"
-    )
-    yield f"findings   {len(execution.findings)}"
-    for name, array in answer.outputs.items():
-        yield f"array      {name}: {array.dtype} {_shape(array)}  {_beginning(array)}"
-    for check in answer.checks:
-        verdict = "as expected" if check.difference is None else "NOT as expected"
-        yield f"expected   {check.name}: {verdict}"
-
-
-def _shape(array: Array) -> str:
-    return "x".join(map(str, array.shape))
-
-
-def _beginning(array: Array) -> str:
-    shown = " ".join(f"{value:g}" for value in array.reshape(-1)[:_SHOWN].tolist())
-    return shown + (" ..." if array.size > _SHOWN else "")
 
 
 def _plain(answer: RunAnswer) -> dict[str, Any]:

@@ -1,0 +1,107 @@
+"""What diagnostics say of options, in the words of Python.
+
+>>> in_python("give --grid SIZE and --param n=VALUE, or use --block 32x1")
+'give grid=SIZE and params={"n": VALUE}, or use block=(32, 1)'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ptxwcet.support.diagnostics import Diagnostic
+
+KEYWORDS: Mapping[str, str] = {
+    "--arch": "arch",
+    "--block": "block",
+    "--cache": "cache",
+    "--co-runner": "co_runner",
+    "--divergent": "divergent",
+    "--dynamic-shared": "dynamic_shared",
+    "--executed": "executed",
+    "--facts": "facts",
+    "--grid": "grid",
+    "--jitter": "jitter",
+    "--kernel": "kernel",
+    "--launch": "launch",
+    "--link": "link",
+    "--loop-bound": "loop_bounds",
+    "--machine": "machine",
+    "--max-instructions": "max_instructions",
+    "--mem-latency": "memory_latency",
+    "--method": "method",
+    "--nvcc-options": "nvcc_options",
+    "--on-unknown": "on_unknown",
+    "--param": "params",
+    "--policy": "policy",
+    "--registers": "registers",
+    "--resident-blocks": "resident_blocks",
+    "--resume": "resume",
+    "--seed": "seed",
+    "--sms": "sms",
+    "--source": "cuda_source",
+    "--symbolic": "symbolic",
+    "--workers": "workers",
+}
+"""The arguments of functions, by the options that they are on the command line."""
+
+_SWITCHES = ("executed", "resume")
+_TABLES = ("params", "loop_bounds")
+_ENTRY = r"'[^'=]+=[^'=]+'|[^\s'=,;()]+=[^\s'=,;()]*[^\s'=,;():]"
+_WORDS = "worst|refuse|ptxas|gto|lrr|scheduled|safe|none"
+_OPTION = re.compile(
+    rf"(?<![\w-])({'|'.join(KEYWORDS)})(?![\w-])"
+    rf"(?:[ =]({_ENTRY}|'[^']*'|[A-Z][A-Z_]*\b|\d+(?:[x,]\d+)*\b|sm_\w+|(?:{_WORDS})\b))?"
+)
+_COMMANDS = (
+    "annotate bound cfg check compare explain facts memory report run simulate sweep what-if"
+)
+_COMMAND = re.compile(rf"\bptxwcet ({_COMMANDS.replace(' ', '|')})\b")
+_FIGURE = re.compile(r"\b(\w+\.(?:latency|initiation))=(\d+(?:\.\.\d+)?(?::\d+)?)")
+_TWICE = re.compile(rf"({'|'.join(_TABLES)})={{([^{{}}]*)}}(?: and |, | )\1={{([^{{}}]*)}}")
+
+
+def in_python(text: str) -> str:
+    """A text with the arguments of functions in the place of options, and calls of commands."""
+    said = _OPTION.sub(lambda found: _argument(KEYWORDS[found[1]], found[2]), text)
+    said = _FIGURE.sub(lambda found: f'{{"{found[1]}": {_value(found[2])}}}', said)
+    while (merged := _TWICE.sub(r"\1={\2, \3}", said)) != said:
+        said = merged
+    return _COMMAND.sub(lambda found: f"ptxwcet.{found[1].replace('-', '_')}()", said)
+
+
+def said_in_python(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Diagnostics in the words of Python."""
+    return tuple(
+        replace(
+            one,
+            message=in_python(one.message),
+            notes=tuple(map(in_python, one.notes)),
+            help=None if one.help is None else in_python(one.help),
+        )
+        for one in diagnostics
+    )
+
+
+def _argument(keyword: str, value: str | None) -> str:
+    if value is None:
+        return f"{keyword}=True" if keyword in _SWITCHES else f"{keyword}="
+    value = value.strip("'")
+    if keyword == "registers" and value == "FILE":
+        return "ptxas_info=FILE"
+    if keyword not in _TABLES:
+        return f"{keyword}={_value(value)}"
+    key, equals, stated = value.partition("=")
+    return f'{keyword}={{"{key}": {_value(stated)}}}' if equals else f"{keyword}= {value}"
+
+
+def _value(text: str) -> str:
+    """A value as Python writes it; names of what is to be put there stay as they are."""
+    if re.fullmatch(r"-?\d+|[A-Z][A-Z_]*", text):
+        return text
+    if re.fullmatch(r"\d+(x\d+)+", text):
+        return f"({text.replace('x', ', ')})"
+    if ends := re.fullmatch(r"(\d+)\.\.(\d+)(?::(\d+))?", text):
+        return f"range({ends[1]}, {int(ends[2]) + 1}{f', {ends[3]}' if ends[3] else ''})"
+    return f'"{text}"'

@@ -185,6 +185,12 @@ _LAUNCH = (
         help="FILE is CUDA source: compile it for sm_N; a binary: take its PTX for sm_N.",
     ),
     click.option(
+        "--machine-code",
+        is_flag=True,
+        help="Take the machine code: compile CUDA source or PTX to it, for --arch; of a binary "
+        "take that which it holds.",
+    ),
+    click.option(
         "--nvcc-options",
         metavar="TEXT",
         help="FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",

@@ -10,7 +10,7 @@ import click
 
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import ASK_PTXAS, STANDARD_INPUT, is_number
-from ptxwcet.opened.front_ends import read_stream
+from ptxwcet.opened.front_ends import is_no_ptx, read_stream
 from ptxwcet.opened.request import Request, needs_tool
 
 
@@ -21,6 +21,7 @@ def request_from(
     links: tuple[str, ...],
     arch: str | None,
     nvcc_options: str | None,
+    machine_code: bool,
     mem_latency: int | None = None,
     on_unknown: str = "refuse",
     sms: int | None = None,
@@ -33,32 +34,38 @@ def request_from(
     """The shared options as a request; those in ``given`` are called as its fields are.
 
     PTX on standard input (``-``) is read here, CUDA source compiled and a binary opened. Raises
-    PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found).
+    PtxwcetError: PW112 (no PTX), PW120 and PW121 (none made or found), PW123 and PW124.
     """
     text = None
     if file == STANDARD_INPUT:
         read = read_stream(sys.stdin.buffer, "<stdin>")
         file, text = read.name, read.text
-    elif needs_tool(file):
-        if nvcc_options and not file.lower().endswith(".cu"):
-            raise click.UsageError(
-                "--nvcc-options is for CUDA source: a binary is compiled already"
-            )
+    is_made = text is None and needs_tool(file)
+    is_code = machine_code and not (text is None and is_no_ptx(file))
+    if is_made and nvcc_options and not file.lower().endswith(".cu"):
+        raise click.UsageError("--nvcc-options is for CUDA source: a binary is compiled already")
+    if not is_made and (nvcc_options or (arch and not is_code)):
+        raise click.UsageError(
+            "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
+        )
+    if is_made or is_code:
         # here: PTX needs neither compiler nor opener
         from ptxwcet.opened.nvcc import Compilation, ptx_text
 
         compilation = Compilation(arch, tuple(_split(nvcc_options or "")), bool(links))
-        text = ptx_text(file, compilation, kernels)
-    if (arch or nvcc_options) and not needs_tool(file):
-        raise click.UsageError(
-            "--arch and --nvcc-options are for CUDA source and binaries: PTX is compiled already"
-        )
+        if not is_code:
+            text = ptx_text(file, compilation, kernels)
+        else:
+            from ptxwcet.opened.machine_code import machine_code as code_of
+
+            text = code_of(file, compilation, kernels, text)
     return Request(
         file,
         kernels,
         memory_latency_cycles=mem_latency,
         unknown_at_worst=on_unknown == "worst",
         text=text,
+        is_code=is_code,
         gpu=GridWishes(
             *(sms, resident_blocks, number_of(registers)),
             co_runner=co_runner,

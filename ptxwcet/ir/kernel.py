@@ -331,7 +331,8 @@ class Encoded(NamedTuple):
 class MachineCode:
     """What a file of machine code says of a kernel or function, and of each instruction in order.
 
-    ``parameters_at`` are the places of its parameters in constant bank 0. ``added`` are the indices
+    ``parameters_at`` are the places of its parameters in constant bank 0, ``constants_at`` of the
+    module's ``.const`` variables in bank 3: first byte, last + 1, name. ``added`` are the indices
     of instructions that are not in the code and take no time: they say what registers hold, and
     have the encoding of the one beside them.
     """
@@ -341,6 +342,7 @@ class MachineCode:
     parameters_at: tuple[int, ...]
     encoded: tuple[Encoded, ...]
     added: frozenset[int] = frozenset()
+    constants_at: tuple[tuple[int, int, str], ...] = ()
 
 
 BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive

@@ -46,6 +46,7 @@ class LaunchArguments(TypedDict, total=False):
     kernel: Names | None
     signature: object
     arch: str | None
+    machine_code: bool
     nvcc_options: Names
     launch: File | None
     link: Files
@@ -84,6 +85,7 @@ class BoundArguments(GridArguments, total=False):
 _DEFAULTS = {
     **dict.fromkeys(("link", "nvcc_options"), ()),
     "machine": DEFAULT_MACHINE,
+    "machine_code": False,
     "on_unknown": REFUSE,
     "method": SAFE_NAME,
     "executed": False,
@@ -285,5 +287,5 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_whole(value, 1, _MOST_SEED),
         "a whole number from 1 is wanted",
     ),
-    **dict.fromkeys(("resume", "executed", "ptx", "simulate"), _TRUTH),
+    **dict.fromkeys(("resume", "executed", "machine_code", "ptx", "simulate"), _TRUTH),
 }

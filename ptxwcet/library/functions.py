@@ -50,8 +50,9 @@ def bound(source: object, **given: Unpack[BoundArguments]) -> Bound:
     ``source`` is a path, the text of PTX, or a compiled kernel of Numba, Triton or CuPy (see
     ``ptx_of``); ``signature`` one that Numba has compiled or is to compile, ``arch`` (``sm_86``)
     what CUDA source is compiled for, or which PTX of a binary is meant, ``nvcc_options`` what the
-    compiler is given beside it. ``kernel`` is one of the source's, or several, by its name in the
-    PTX or in the source.
+    compiler is given beside it. With ``machine_code=True`` that is bounded: what source and PTX
+    are compiled to for ``arch``, or what a binary holds. ``kernel`` is one of the source's, or
+    several, by its name in the PTX or in the source.
 
     ``link`` are PTX files that the source's kernels are linked with.
 

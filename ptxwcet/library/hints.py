@@ -31,6 +31,7 @@ KEYWORDS: Mapping[str, str] = {
     "--max-instructions": "max_instructions",
     "--mem-latency": "memory_latency",
     "--method": "method",
+    "--machine-code": "machine_code",
     "--nvcc-options": "nvcc_options",
     "--on-unknown": "on_unknown",
     "--param": "params",

@@ -38,7 +38,8 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
     words = shlex.split(options) if isinstance(options, str) else options
     asked = _names(given.get("kernel"))
     compilation = Compilation(arch, tuple(words), is_linked=bool(links))
-    carried = ptx_of(source, signature, compilation, asked)
+    is_code = given.get("machine_code", False)
+    carried = ptx_of(source, signature, compilation, asked, is_code=is_code)
     registers = given.get("registers")
     return Request(
         carried.path,
@@ -68,6 +69,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         asks_ptxas=registers == ASK_PTXAS,
         links=links,
         parameter_names=carried.parameter_names,
+        is_code=is_code and carried.text is not None,
     )
 
 

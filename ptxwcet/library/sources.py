@@ -10,10 +10,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ptxwcet.flow.facts.cuda_loops import parameter_names
+from ptxwcet.opened.front_ends import is_no_ptx
+from ptxwcet.opened.machine_code import machine_code
 from ptxwcet.opened.nvcc import Compilation, compiled_ptx, ptx_text
 from ptxwcet.opened.request import KernelNames, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -48,8 +51,10 @@ def ptx_of(
     signature: object = None,
     compilation: Compilation = _PLAIN,
     kernels: Sequence[str] = (),
+    *,
+    is_code: bool = False,
 ) -> PtxSource:
-    """The PTX that an object is or carries.
+    """The PTX that an object is or carries; with ``is_code`` the listing of its machine code.
 
     A path; text of PTX, which has a line that begins with ``.version``; a compiled kernel of Triton
     (``asm``); a dispatcher of Numba (``inspect_asm``), which is compiled for sm_80 if it was not
@@ -64,8 +69,11 @@ def ptx_of(
     is_cuda = Path(carried.path).suffix.lower() == ".cu" if is_file else _is_cuda(source)
     if compilation.options and not is_cuda:
         raise TypeError("nvcc_options= is for CUDA source: this is compiled already")
-    if compilation.architecture is not None and not (is_cuda or is_file):
+    if compilation.architecture is not None and not (is_cuda or is_file or is_code):
         raise TypeError("arch= is for CUDA source and binaries: PTX is compiled already")
+    if is_code and (carried.text is not None or not is_no_ptx(carried.path)):
+        text = machine_code(carried.path, compilation, kernels, carried.text)
+        return replace(carried, text=text)
     if not is_file:
         return carried
     return PtxSource(carried.path, ptx_text(carried.path, compilation, kernels))

@@ -17,6 +17,7 @@ from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
     from ptxwcet.ir.kernel import Module
+    from ptxwcet.sass.containers import HeldCode as HeldCode
 
 
 class Program(Protocol):
@@ -72,6 +73,23 @@ def _read_cubin(path: str | os.PathLike[str]) -> SourceFile:
     return read_cubin(path)
 
 
+def read_code(name: str, data: bytes) -> SourceFile:
+    """The text of machine code that was made or found: of a cubin's bytes, under a name.
+
+    Raises PtxwcetError: PW123, PW124. Cost: that of the disassembler.
+    """
+    from ptxwcet.sass.reading import listed
+
+    return listed(name, data)
+
+
+def held_code(name: str, data: bytes) -> list[HeldCode]:
+    """The machine code that a binary holds, in its order. Raises PtxwcetError (PW123)."""
+    from ptxwcet.sass.containers import held_code as held
+
+    return held(name, data)
+
+
 def _cubin_program(main: SourceFile, *linked: SourceFile) -> Module:
     from ptxwcet.sass.lowering import read_program as read_listing
     from ptxwcet.sass.translation import translated_program
@@ -85,9 +103,10 @@ def _cubin_graph(main: SourceFile, *linked: SourceFile) -> Module:
     return read_listing(main, *linked)
 
 
+_MACHINE_CODE = FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, _cubin_graph, True)
 FRONT_ENDS = [
     FrontEnd((".ptx",), read_ptx, _ptx_program, _ptx_rules, _ptx_tables),
-    FrontEnd((".cubin",), _read_cubin, _cubin_program, str, str, _cubin_graph, True),
+    _MACHINE_CODE,
 ]
 """The first reads what no other does by the suffix of its name: text that was made, too."""
 
@@ -125,12 +144,15 @@ def read_stream(stream: IO[bytes], name: str) -> SourceFile:
     return read_ptx_stream(stream, name)
 
 
-def read_program(main: SourceFile, *linked: SourceFile, for_graph: bool = False) -> Module:
+def read_program(
+    main: SourceFile, *linked: SourceFile, for_graph: bool = False, is_code: bool = False
+) -> Module:
     """The program of a file, whose kernels are the program's, and of those linked with it.
 
-    ``for_graph``: as it is shown, for who asks for no more than the graph. Raises PtxwcetError with
-    all errors found. Cost: linear in the files.
+    ``for_graph``: as it is shown, for who asks for no more than the graph. ``is_code``: it is
+    machine code, however its file is called. Raises PtxwcetError with all errors found. Cost:
+    linear in the files.
     """
-    found = _front_end_of(main.name)
+    found = _MACHINE_CODE if is_code else _front_end_of(main.name)
     make = found.graph if for_graph and found.graph is not None else found.program
     return make(main, *linked)

@@ -19,8 +19,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE
@@ -61,8 +62,8 @@ _VALUES = {
 }
 
 
-def compiled_ptx(path: str, options: Sequence[str]) -> str:
-    """The PTX that nvcc makes of a file with these options, which name no output.
+def compiled(path: str, options: Sequence[str], form: str = "ptx") -> bytes:
+    """What nvcc makes of a file with these options, which name no output: PTX, or ``cubin``.
 
     The file is that of the user; what lies beside it can be included. Raises PtxwcetError (PW120):
     no nvcc on the PATH, an option that is not permitted, source that cannot be read or does not
@@ -77,20 +78,8 @@ def compiled_ptx(path: str, options: Sequence[str]) -> str:
     _require_permitted(options)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
         source = [path] if is_harmless(path) else _copied(path, folder)
-        target = Path(folder, "kernel.ptx")
-        command = [tool, "-ptx", "-lineinfo", *options, "-o", str(target), *source]
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=MOST_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            done = subprocess.CompletedProcess(command, 1, "", f"{COMPILER}: {error}")
+        target = Path(folder, f"kernel.{form}")
+        done = tool_run([tool, f"-{form}", "-lineinfo", *options, "-o", str(target), *source])
         if done.returncode or not target.is_file():
             said = (done.stderr or done.stdout).replace(source[-1], path)
             raise not_compiled(
@@ -98,7 +87,30 @@ def compiled_ptx(path: str, options: Sequence[str]) -> str:
                 "options of the compiler go into --nvcc-options, for example '-Iinclude -DN=4'",
                 tuple(said.splitlines()[:_MOST_LISTED]),
             )
-        return read_bytes(target, MOST_TEXT_BYTES).decode("utf-8", "replace")
+        return read_bytes(target, MOST_TEXT_BYTES)
+
+
+def compiled_ptx(path: str, options: Sequence[str]) -> str:
+    """The PTX of a file. Raises PtxwcetError (PW120) and costs as :func:`compiled` does."""
+    return compiled(path, options).decode("utf-8", "replace")
+
+
+def tool_run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A tool of the toolkit, which has ended; one that does not start or end has failed."""
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"{Path(command[0]).name}: {error}"
+        return subprocess.CompletedProcess(command, 1, "", said)
 
 
 def is_harmless(path: str) -> bool:
@@ -155,6 +167,7 @@ def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> Ptxw
 
 
 OPENER = "cuobjdump"
+_Read = TypeVar("_Read")
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d{2,3}[af]?)")
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 
@@ -179,8 +192,7 @@ def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -
     """
     if Path(path).suffix.lower() == SOURCE:
         return _compiled(path, compilation)
-    with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        return _extracted(path, compilation, kernels, Path(folder))
+    return _extracted(path, compilation, kernels)
 
 
 def _compiled(path: str, compilation: Compilation) -> str:
@@ -190,45 +202,45 @@ def _compiled(path: str, compilation: Compilation) -> str:
             "for example --arch sm_86; what is compiled for another one is other code",
         )
     linked = ("-rdc=true",) if compilation.is_linked else ()
-    return compiled_ptx(path, (f"-arch={compilation.architecture}", *linked, *compilation.options))
+    options = (f"-arch={compilation.architecture}", *linked, *compilation.options)
+    return compiled_ptx(path, options)
 
 
-def _extracted(path: str, compilation: Compilation, kernels: Sequence[str], folder: Path) -> str:
+def extracted(
+    path: str, form: str, what: str, read: Callable[[Path], _Read]
+) -> tuple[dict[str, _Read], str]:
+    """The files of a form that cuobjdump takes out of a binary, as ``ptx``, by their names; and
+    what it said. Raises PtxwcetError (PW121) without cuobjdump, and what reading them raises.
+    """
     tool = shutil.which(OPENER)
     if tool is None:
-        raise _no_ptx(
-            f"'{path}' is a binary, and {OPENER} is not on the PATH to take the PTX out of it",
-            "install the CUDA toolkit, or give the PTX: nvcc -ptx writes it",
+        raise nothing_found(
+            f"'{path}' is a binary, and {OPENER} is not on the PATH to take {what} out of it",
+            f"install the CUDA toolkit, or give {what}: nvcc -{form} writes it",
         )
-    binary = str(Path(path).resolve())
-    if not is_harmless(binary):
-        (folder / "binary").symlink_to(binary)
-        binary = "binary"
-    try:
-        done = subprocess.run(
-            [tool, "-xptx", "all", binary],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=MOST_SECONDS,
-            check=False,
-        )
-        said = done.stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said = f"{OPENER}: {error}"
-    files = sorted(folder.glob("*.ptx"))
-    if not files:
-        raise _no_ptx(
+    option = {"ptx": "-xptx", "cubin": "-xelf"}[form]
+    with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
+        binary = str(Path(path).resolve())
+        if not is_harmless(binary):
+            Path(folder, "binary").symlink_to(binary)
+            binary = "binary"
+        said = tool_run([tool, option, "all", binary], folder).stderr
+        files = sorted(Path(folder).glob(f"*.{form}"))
+        return {one.name: read(one) for one in files}, said
+
+
+def _extracted(path: str, compilation: Compilation, kernels: Sequence[str]) -> str:
+    texts, said = extracted(path, "ptx", "the PTX", lambda one: read_source(one).text)
+    if not texts:
+        raise nothing_found(
             f"'{path}' holds no PTX, only machine code that {OPENER} can list",
-            "keep the PTX when it is built: nvcc -ptx, or -gencode arch=compute_86,code=compute_86",
+            "bound its machine code: --machine-code; or keep the PTX when it is built: nvcc -ptx, "
+            "or -gencode arch=compute_86,code=compute_86",
             tuple(said.splitlines()[:2]),
         )
-    texts = {one.name: read_source(one).text for one in files}
     meant = _for_architecture(texts, compilation.architecture)
     if not meant:
-        raise _no_ptx(
+        raise nothing_found(
             f"'{path}' holds no PTX for {compilation.architecture}",
             "name one that it holds",
             _listed(texts),
@@ -236,7 +248,7 @@ def _extracted(path: str, compilation: Compilation, kernels: Sequence[str], fold
     if len(meant) > 1 and kernels:
         meant = {name: text for name, text in meant.items() if _has(text, kernels)} or meant
     if len(meant) > 1:
-        raise _no_ptx(
+        raise nothing_found(
             f"'{path}' holds {len(meant)} PTX files: which one is meant is not said",
             "name an architecture (--arch), a kernel (--kernel), or both",
             _listed(meant),
@@ -271,5 +283,6 @@ def _listed(texts: dict[str, str]) -> tuple[str, ...]:
     return (*rows, f"and {more} more") if more else tuple(rows)
 
 
-def _no_ptx(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
+def nothing_found(message: str, remedy: str, notes: tuple[str, ...] = ()) -> PtxwcetError:
+    """The error of a binary that does not hold what is wanted, or several."""
     return PtxwcetError(Diagnostic("PW121", message, help=remedy, notes=notes))

@@ -229,7 +229,7 @@ def read_module(request: Request, *, for_graph: bool = False) -> Module:
     ``for_graph``: no more than the graph is asked for, as it is shown.
     """
     sources = sources_of(request)
-    return warned_of(read_program(*sources, for_graph=for_graph))
+    return warned_of(read_program(*sources, for_graph=for_graph, is_code=request.is_code))
 
 
 def sources_of(request: Request) -> tuple[SourceFile, ...]:
@@ -237,8 +237,9 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
     if request.text is None:
         main = read_source(request.path)
     else:
-        is_made = Path(request.path).is_file()  # lines are those of the PTX, not of the file
-        main = SourceFile(f"PTX of {request.path}" if is_made else request.path, request.text)
+        what = "machine code of " if request.is_code else "PTX of "
+        is_made = Path(request.path).is_file()  # lines are those of the text, not of the file
+        main = SourceFile(f"{what if is_made else ''}{request.path}", request.text)
     return main, *map(read_source, request.links)
 
 
@@ -342,11 +343,11 @@ def recent_module(request: Request) -> Module:
     Raises PtxwcetError. Cost: the file is read.
     """
     files = tuple((one.name, one.text) for one in sources_of(request))
-    return warned_of(_parsed(files, working_folder()))
+    return warned_of(_parsed(files, working_folder(), request.is_code))
 
 
 @lru_cache(maxsize=4)
-def _parsed(files: tuple[tuple[str, str], ...], folder: str) -> Module:
+def _parsed(files: tuple[tuple[str, str], ...], folder: str, is_code: bool) -> Module:
     # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
-    return read_program(*(SourceFile(*one) for one in files))
+    return read_program(*(SourceFile(*one) for one in files), is_code=is_code)

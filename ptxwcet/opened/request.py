@@ -30,7 +30,8 @@ class Request:
     is the PTX itself, if ``path`` is only what it is called. ``gpu`` is what is said of SMs and
     residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
     with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
-    linked with. ``parameter_names`` are known where no CUDA source is named.
+    linked with. ``parameter_names`` are known where no CUDA source is named. ``is_code``: what
+    ``text`` holds is the listing of machine code.
     """
 
     path: str
@@ -53,6 +54,7 @@ class Request:
     asks_ptxas: bool = False
     links: tuple[str, ...] = ()
     parameter_names: KernelNames = ()
+    is_code: bool = False
 
 
 def needs_tool(path: str) -> bool:

@@ -10,19 +10,23 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import read_at_most
 
 DISASSEMBLER = "nvdisasm"
-MOST_SECONDS = 300
-"""After so long the disassembler is given up."""
+MOST_SECONDS, _SECONDS_A_MIB = 60, 5
+"""After so long the disassembler is given up, and more for each MiB of the file."""
 
-_MOST_BYTES = 512 << 20  # of its listing: 64 MiB of machine code
+_LEAST_BYTES, _BYTES_A_BYTE = 16 << 20, 64  # of its listing, and more for each of the file
+_LOOKS = 0.05  # seconds between two looks at how much it has written
 _MOST_MEMORY = 8 << 30
 # inlining of CUDA and lines of PTX; targets of indexed branches are in the file itself
 _OPTIONS = ("-c", "-hex", "-gi", "-gp", "-ndf")
@@ -37,12 +41,12 @@ def disassembled(name: str, data: bytes) -> tuple[str, str]:
     """
     tool = _found(name)
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        said = _run(name, [tool, "--version"], folder)
+        said = _run(name, [tool, "--version"], folder, 0)
         version = _VERSION.search(said)
         if version is None:
             raise _failed(name, f"{DISASSEMBLER} does not say its version", said)
         Path(folder, _COPY).write_bytes(data)
-        return version[1], _run(name, [tool, *_OPTIONS, _COPY], folder)
+        return version[1], _run(name, [tool, *_OPTIONS, _COPY], folder, len(data))
 
 
 def _found(name: str) -> str:
@@ -64,44 +68,74 @@ def _found(name: str) -> str:
     return on_path
 
 
-def _run(name: str, command: list[str], folder: str) -> str:
-    """What it writes. Raises PtxwcetError (PW124) if it does not end well."""
+def _run(name: str, command: list[str], folder: str, size: int) -> str:
+    """What it writes of a file of this size. Raises PtxwcetError (PW124) if it ends badly."""
+    most = _LEAST_BYTES + _BYTES_A_BYTE * size
+    seconds = MOST_SECONDS + _SECONDS_A_MIB * (size >> 20)
     with tempfile.TemporaryFile() as written, tempfile.TemporaryFile() as told:
         try:
             process = subprocess.Popen(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=written, stderr=told
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=told,
+                start_new_session=True,
             )
         except OSError as error:
             raise _failed(name, f"{DISASSEMBLER} does not start", str(error.strerror)) from None
         with process:
             try:
                 _limit(process.pid)
-                code = process.wait(MOST_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                why = f"{DISASSEMBLER} has not ended after {MOST_SECONDS} seconds"
-                raise _failed(name, why, "") from None
-            except BaseException:
-                process.kill()
-                raise
-        written.seek(0)
+                code = _ended(name, process, (written, told), most, seconds)
+            finally:
+                if process.poll() is None:
+                    _kill(process)
         told.seek(0)
-        listing = read_at_most(written, _MOST_BYTES)
         said = read_at_most(told, 1 << 16).decode("utf-8", "replace")
         if code:
             ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
             raise _failed(name, f"{DISASSEMBLER} {ended}", said)
-        if len(listing) > _MOST_BYTES:
-            raise _failed(name, f"{DISASSEMBLER} writes more than {_MOST_BYTES >> 20} MiB", "")
-        return listing.decode("utf-8", "replace")
+        written.seek(0)
+        return read_at_most(written, most).decode("utf-8", "replace")
+
+
+def _ended(
+    name: str,
+    process: subprocess.Popen[bytes],
+    files: tuple[IO[bytes], ...],
+    most: int,
+    seconds: float,
+) -> int:
+    """Its exit code. Raises PtxwcetError if it takes too long, or writes too much."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            code = process.wait(_LOOKS)
+        except subprocess.TimeoutExpired:
+            code = None
+        if any(os.fstat(one.fileno()).st_size > most for one in files):
+            raise _failed(name, f"{DISASSEMBLER} writes more than {most >> 20} MiB", "")
+        if code is not None:
+            return code
+        if time.monotonic() > until:
+            why = f"{DISASSEMBLER} has not ended after {seconds} seconds"
+            raise _failed(name, why, "")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends it, and what it has started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
+    else:
+        process.kill()
 
 
 def _limit(process: int) -> None:
-    """Limits what it may write and hold, where the system can."""
+    """Limits what it may hold, where the system can."""
     try:
         import resource
 
-        resource.prlimit(process, resource.RLIMIT_FSIZE, (_MOST_BYTES + 1, _MOST_BYTES + 1))
         resource.prlimit(process, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
     except (ImportError, AttributeError, OSError, ValueError):
         return  # no Linux, a lower limit of the user's own, or it has ended

@@ -1,13 +1,14 @@
 """Cubins: what an ELF file of machine code says of each kernel beside its instructions.
 
 A file may be damaged, cut short or made to do harm: whatever it says of sizes costs no more than
-the file is long, and what does not fit is one diagnostic (PW123).
+some times what the file is long, and what does not fit is one diagnostic (PW123).
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -21,10 +22,17 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOLS, _NO_BITS = 2, 8  # types of sections
 _FUNCTION = 2  # type of a symbol
+_VARIABLES = (1, 13)  # types of others: of all ELF files, and of older cubins
+_SPACES = {".nv.constant3": "const", ".nv.global": "global", ".nv.global.init": "global"}
+_BANK_BYTES = 1 << 16
 _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
-_NAME = re.compile(r"[\w$.@]{1,4096}", re.ASCII)
+_CODE = ".text."
+_RELOCATIONS = (4, 9)  # types of sections
+_LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
+_NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
+_PARTS = "split the file: compile the kernels in several"
 _SIZED = 4  # format of an attribute that says its size
 # numbers of attributes
 _MOST_THREADS, _CONSTANTS, _THREADS, _FRAME = 0x05, 0x0A, 0x10, 0x11
@@ -53,7 +61,8 @@ class CodeSection:
 
     ``threads`` are the block that the kernel requires, ``most_threads`` the largest one; None where
     nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
-    ``branches`` has for the address of an indexed branch those that it leads to.
+    ``branches`` has for the address of an indexed branch those that it leads to. ``relocations``
+    says whether whoever loads the file changes the code.
     """
 
     name: str
@@ -67,14 +76,34 @@ class CodeSection:
     threads: tuple[int, int, int] | None
     most_threads: tuple[int, int, int] | None
     branches: Mapping[int, tuple[int, ...]]
+    relocations: bool = False
+
+
+class HeldVariable(NamedTuple):
+    """A variable of the file, in space ``const`` (constant bank 3) or ``global``.
+
+    ``offset`` is its place among the others of its space. ``initial`` are its first bytes, empty
+    where they are zeros.
+    """
+
+    name: str
+    space: str
+    offset: int
+    size: int
+    initial: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """A file of machine code for one architecture, as ``86``."""
+    """A file of machine code for one architecture, as ``86``.
+
+    ``sections`` are of kernels, ``others`` the names of sections with functions alone.
+    """
 
     architecture: int
     sections: tuple[CodeSection, ...]
+    others: frozenset[str] = frozenset()
+    variables: tuple[HeldVariable, ...] = ()
 
 
 class _Section(NamedTuple):
@@ -83,6 +112,16 @@ class _Section(NamedTuple):
     offset: int
     size: int
     link: int
+    info: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    other: int
+    section: int
+    value: int
+    size: int
 
 
 def read_cubin(name: str, data: bytes) -> Cubin:
@@ -91,6 +130,11 @@ def read_cubin(name: str, data: bytes) -> Cubin:
         return _Reader(name, data).cubin()
     except (struct.error, IndexError, OverflowError):
         raise damaged(name, "it ends before what its headers speak of") from None
+
+
+def is_cubin(data: bytes) -> bool:
+    """Whether a file says that it is an ELF file of a GPU, as a cubin is. Cost: constant."""
+    return data[:4] == MARK and data[18:20] == _CUDA.to_bytes(2, "little")
 
 
 def damaged(name: str, why: str, help_text: str = "") -> PtxwcetError:
@@ -102,6 +146,7 @@ def damaged(name: str, why: str, help_text: str = "") -> PtxwcetError:
 class _Reader:
     def __init__(self, name: str, data: bytes) -> None:
         self.name, self.data = name, data
+        self.letters = _MOST_OF_NAMES * len(data)  # left for names, which may overlap
 
     def cubin(self) -> Cubin:
         data = self.data
@@ -121,12 +166,17 @@ class _Reader:
         architecture = flags >> 8 & 0xFF if data[8] >= _NEW_LAYOUT else flags & 0xFF
         sections = list(self.sections(header))
         symbols = list(self.symbols(sections))
-        return Cubin(architecture, tuple(self.code(sections, symbols)))
+        variables = tuple(self.variables(sections, symbols))
+        code = tuple(self.code(sections, symbols))
+        named = {one.name.removeprefix(_CODE) for one in sections if one.name.startswith(_CODE)}
+        return Cubin(architecture, code, frozenset(named - {one.name for one in code}), variables)
 
     def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
         begin, size, count, names = header[6], header[11], header[12], header[13]
         if size != _SECTION.size:
             raise damaged(self.name, f"its section headers are of {size} bytes")
+        if begin and not count:
+            raise damaged(self.name, "it has more than 65,279 sections", _PARTS)
         rows = [_SECTION.unpack_from(self.data, begin + n * size) for n in range(count)]
         left = len(self.data)
         for row in rows:
@@ -135,38 +185,67 @@ class _Reader:
                 raise damaged(self.name, "a section ends behind the file: it is cut short")
             if left < 0:
                 raise damaged(self.name, "its sections overlap")
-            yield _Section(self.text(rows[names][4], row[0]), row[1], row[4], row[5], row[6])
+            yield _Section(self.text(rows[names][4], row[0]), row[1], *row[4:8])
 
     def text(self, table: int, at: int) -> str:
         """A name in a table of names, empty for one that is too long or holds anything odd."""
-        end = self.data.find(b"\0", table + at, table + at + 4097)
-        found = self.data[table + at : max(end, table + at)].decode("ascii", "replace")
+        begin = table + at
+        end = self.data.find(b"\0", begin, begin + _LONGEST_NAME + 1)
+        self.letters -= _LONGEST_NAME if end < 0 else end - begin
+        if self.letters < 0:
+            raise damaged(self.name, "its names are much longer than the file")
+        found = self.data[begin : max(end, begin)].decode("ascii", "replace")
         return found if _NAME.fullmatch(found) else ""
 
-    def symbols(self, sections: list[_Section]) -> Iterator[tuple[str, int, int, int, int]]:
-        """Name, type, other, section and value of each symbol, by their numbers."""
+    def symbols(self, sections: list[_Section]) -> Iterator[_Symbol]:
+        """All symbols, by their numbers."""
         for table in sections:
             if table.kind == _SYMBOLS:
                 names = sections[table.link].offset
                 for number in range(table.size // _SYMBOL.size):
                     at = table.offset + number * _SYMBOL.size
-                    name, kind, other, section, value, _ = _SYMBOL.unpack_from(self.data, at)
-                    yield self.text(names, name), kind & 15, other, section, value
+                    name, kind, *place = _SYMBOL.unpack_from(self.data, at)
+                    yield _Symbol(self.text(names, name), kind & 15, *place)
                 return
 
-    def code(
-        self, sections: list[_Section], symbols: list[tuple[str, int, int, int, int]]
-    ) -> Iterator[CodeSection]:
+    def variables(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[HeldVariable]:
+        """The variables with names of their own, which lie one behind the other."""
+        places = {n: one for n, one in enumerate(sections) if one.name in _SPACES}
+        found = [one for one in symbols if one.section in places and one.kind in _VARIABLES]
+        names = Counter(one.name for one in found)
+        end = dict.fromkeys(places, 0)
+        for one in sorted(found, key=lambda one: one.value):
+            section = places[one.section]
+            space = _SPACES[section.name]
+            if (
+                one.value < end[one.section]
+                or one.value + one.size > section.size
+                or (space == "const" and section.size > _BANK_BYTES)
+            ):
+                raise damaged(self.name, f"the variables of section {section.name} do not fit")
+            end[one.section] = one.value + one.size
+            at = section.offset + one.value
+            data = b"" if section.kind == _NO_BITS else self.data[at : at + one.size]
+            if one.name and one.size and names[one.name] == 1:
+                yield HeldVariable(one.name, space, one.value, one.size, data.rstrip(b"\0"))
+
+    def code(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[CodeSection]:
         by_name = {one.name: one for one in sections}
-        of_file = list(self.attributes(by_name.get(".nv.info")))
+        of_file = {
+            (attribute, *struct.unpack_from("<I", value)): struct.unpack_from("<I", value, 4)[0]
+            for attribute, value in self.attributes(by_name.get(".nv.info"))
+            if len(value) == 8
+        }
+        changed = {one.info for one in sections if one.kind in _RELOCATIONS and one.size}
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
-        for number, (name, kind, other, place, value) in enumerate(symbols):
-            if kind == _FUNCTION and name:
-                inside.setdefault(place, []).append(Function(name, value, bool(other & _KERNEL)))
-                numbers[name] = number
+        for number, one in enumerate(symbols):
+            if one.kind == _FUNCTION and one.name:
+                function = Function(one.name, one.value, bool(one.other & _KERNEL))
+                inside.setdefault(one.section, []).append(function)
+                numbers[one.name] = number
         for number, section in enumerate(sections):
-            kernel = section.name.removeprefix(".text.")
+            kernel = section.name.removeprefix(_CODE)
             functions = sorted(inside.get(number, ()), key=lambda one: one.start)
             if kernel == section.name or not any(one.is_kernel for one in functions):
                 continue
@@ -185,8 +264,9 @@ class _Reader:
                 (kernel, 0 if shared is None else shared.size),
                 own,
                 tuple(functions),
-                (said, of_file),
-                numbers[kernel],
+                said,
+                {one: of_file.get((one, numbers[kernel]), 0) for one in (_REGISTERS, _FRAME)},
+                relocations=number in changed,
             )
 
     def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
@@ -206,16 +286,13 @@ class _Reader:
         of: tuple[str, int],
         code: bytes,
         functions: tuple[Function, ...],
-        attributes: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]],
-        number: int,
+        said: list[tuple[int, bytes]],
+        of_kernel: Mapping[int, int],
+        *,
+        relocations: bool,
     ) -> CodeSection:
         """Of a kernel and its shared bytes: from its attributes and from those of the file."""
-        (kernel, shared_bytes), (said, of_file) = of, attributes
-        of_kernel = {
-            attribute: struct.unpack("<II", value)[1]
-            for attribute, value in of_file
-            if len(value) == 8 and struct.unpack("<II", value)[0] == number
-        }
+        kernel, shared_bytes = of
         single = dict(said)
         arguments: dict[int, Argument] = {}
         branches: dict[int, tuple[int, ...]] = {}
@@ -227,7 +304,7 @@ class _Reader:
                 branches |= dict(_indexed(value))
         if sorted(arguments) != list(range(len(arguments))):
             raise damaged(self.name, f"parameters of {kernel} are missing")
-        if not 0 < of_kernel.get(_REGISTERS, 0) <= 255:
+        if not 0 < of_kernel[_REGISTERS] <= 255:
             raise damaged(self.name, f"it does not say how many registers {kernel} uses")
         constants = single.get(_CONSTANTS)
         if constants is None and arguments:
@@ -238,12 +315,13 @@ class _Reader:
             functions=functions,
             registers=of_kernel[_REGISTERS],
             shared_bytes=shared_bytes,
-            local_bytes=of_kernel.get(_FRAME, 0),
+            local_bytes=of_kernel[_FRAME],
             parameters=tuple(arguments[one] for one in sorted(arguments)),
             parameters_at=struct.unpack("<IHH", constants)[1] if constants else 0,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),
             branches=branches,
+            relocations=relocations,
         )
 
 

@@ -4,6 +4,7 @@
 
     .target sm_86
     .disassembler 13.5.37
+    .variable const weights 0x0 28 0000803f   (its place in constant bank 3, size, first bytes)
     .section saxpy              (with .registers .shared .local .parameters .parameter .branches)
     .kernel saxpy               (or .function; several of one address are names of one function)
     //## File "saxpy.cu", line 7
@@ -29,9 +30,16 @@ _INSTRUCTION = re.compile(
     r"/\*([0-9a-f]{4,16})\*/ ((?:@(!?U?P[0-9T]) +)?([\w.]+) *(.*?) ;) /\* ([0-9a-f]{32}) \*/"
 )
 _LABEL = re.compile(r"([\w.$]+):")
-_LINE = re.compile(r'//## File "(.*?)", line (\d{1,9})(?: inlined at "(.*)", line \d+)?')
+LINE = re.compile(r'//## File "([^"]*)", line (\d{1,9})(?: inlined at "[^"]*", line \d+)?')
+"""Where code is from, as the disassembler says it; what is inlined is on the lines that follow."""
+
 _DIRECTIVE = re.compile(r"\.(\w+) (\S.*)")
-_NUMBERS = re.compile(r"(?:0x[0-9a-f]{1,16}|\d{1,16})(?: (?:0x[0-9a-f]{1,16}|\d{1,16}))*")
+_NUMBER = r"(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,15})"
+_NUMBERS = re.compile(rf"{_NUMBER}(?: {_NUMBER})*")
+_VARIABLE = re.compile(
+    r"(const|global) ([\w$.@]+) 0x([0-9a-f]{1,16}) (\d{1,20})(?: ((?:[0-9a-f]{2})+))?"
+)
+_FEWEST = {"parameter": 2, "branches": 2, "reqntid": 3, "maxntid": 3}  # numbers of a directive
 _PTX = ".nv_debug_ptx_txt"
 
 
@@ -80,13 +88,24 @@ class ListedFunction:
     lines: list[Line] = field(default_factory=list)
 
 
+class ListedVariable(NamedTuple):
+    """A variable of space ``const`` or ``global``, and its bytes when the file is loaded."""
+
+    space: str
+    name: str
+    offset: int
+    size: int
+    initial: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole text: its architecture, as ``86``, and its sections."""
+    """A whole text: its architecture, as ``86``, its sections and variables."""
 
     source: SourceFile
     architecture: int
     sections: tuple[ListedSection, ...]
+    variables: tuple[ListedVariable, ...]
 
 
 def parse_listing(source: SourceFile) -> Listing:
@@ -99,6 +118,7 @@ class _Parser:
         self.source = source
         self.architecture = 0
         self.sections: list[ListedSection] = []
+        self.variables: list[ListedVariable] = []
         self.places: Places = ()
         self.pending: list[tuple[str, int]] = []
         self.ptx_line = 0
@@ -110,7 +130,8 @@ class _Parser:
             offset += len(text) + 1
         if not self.architecture:
             self.refuse(0, "it does not say its architecture")
-        return Listing(self.source, self.architecture, tuple(self.sections))
+        sections, variables = tuple(self.sections), tuple(self.variables)
+        return Listing(self.source, self.architecture, sections, variables)
 
     def refuse(self, offset: int, why: str) -> NoReturn:
         span = Span(self.source, offset, offset + 1)
@@ -120,7 +141,7 @@ class _Parser:
     def line(self, text: str, offset: int) -> None:
         if found := _INSTRUCTION.fullmatch(text):
             self.instruction(found, offset)
-        elif found := _LINE.fullmatch(text):
+        elif found := LINE.fullmatch(text):
             if found[1] == _PTX:
                 self.ptx_line = int(found[2])
             else:
@@ -142,6 +163,10 @@ class _Parser:
     def directive(self, keyword: str, value: str, offset: int) -> None:
         if keyword == "target" and re.fullmatch(r"sm_\d{1,4}", value):
             self.architecture = int(value.removeprefix("sm_"))
+        elif keyword == "variable" and (found := _VARIABLE.fullmatch(value)):
+            data = bytes.fromhex(found[5] or "")
+            offset, size = int(found[3], 16), int(found[4])
+            self.variables.append(ListedVariable(found[1], found[2], offset, size, data))
         elif keyword == "section":
             self.sections.append(ListedSection(value))
             self.places, self.pending, self.ptx_line = (), [], 0
@@ -155,6 +180,8 @@ class _Parser:
             if not _NUMBERS.fullmatch(value):
                 self.refuse(offset, "a directive is not understood")
             numbers = tuple(int(one, 0) for one in value.split())
+            if len(numbers) < _FEWEST.get(keyword, 1):
+                self.refuse(offset, "a directive is not whole")
             self.section(offset).numbers.setdefault(keyword, []).append(numbers)
 
     def instruction(self, found: re.Match[str], offset: int) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from ptxwcet.ir.building import instruction_of
@@ -37,7 +38,14 @@ from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.sass.hazards import hazards_of
-from ptxwcet.sass.listing import Line, ListedSection, Listing, Places, parse_listing
+from ptxwcet.sass.listing import (
+    Line,
+    ListedSection,
+    ListedVariable,
+    Listing,
+    Places,
+    parse_listing,
+)
 from ptxwcet.sass.opcodes import ROWS, Row, Writes
 from ptxwcet.sass.operands import (
     UnknownOperandError,
@@ -48,7 +56,7 @@ from ptxwcet.sass.operands import (
 )
 from ptxwcet.sass.widths import has_wide_addresses, register_counts
 from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 
 ARCHITECTURES = (75, 80, 86, 87, 89, 90)
@@ -56,6 +64,7 @@ ARCHITECTURES = (75, 80, 86, 87, 89, 90)
 
 _STEP = 16  # bytes of an instruction
 _OF_THE_SYSTEM = 1024  # bytes of a block's shared memory from sm_90 on, which the file counts, too
+_MOST_ALIGNED = 256
 _INDEXED = re.compile(r"(U?R\d+)(?:\.reuse)? (-?0x[0-9a-f]+)")
 _RETURN = re.compile(r"(R\d+) (?:`\([\w.$@]+\)|0x0)")
 _NAMED = re.compile(r"`\(([\w.$@]+)\)")
@@ -87,7 +96,25 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
     whole = [one for one in kernels if not isinstance(one, UnreadKernel)]
     warnings = [found for one in whole for found in hazards_of(one, listing.architecture)]
     return Module(
-        main, tuple(kernels), target=f"sm_{listing.architecture}", warnings=tuple(warnings)
+        main,
+        (*module.variables, *kernels),
+        target=f"sm_{listing.architecture}",
+        warnings=tuple(warnings),
+    )
+
+
+def unread(
+    name: str, readable: str, span: Span, error: Exception, *, is_entry: bool
+) -> UnreadKernel:
+    """A kernel or function whose code cannot be read. What is no PtxwcetError is a bug of ours, or
+    nonsense of the disassembler's (PW901): it costs this kernel only.
+    """
+    if isinstance(error, PtxwcetError):
+        failure = error.diagnostics[0]
+    else:
+        failure = internal_error(error, f"kernel {readable}")
+    return UnreadKernel(
+        name, is_entry=is_entry, has_body=True, span=span, failure=failure, readable=readable
     )
 
 
@@ -98,6 +125,13 @@ class _Module:
         lines = (line for s in listing.sections for part in s.functions for line in part.lines)
         self.files = readable_paths(path for line in lines for path, _ in line.places)
         self.origins: dict[Places, Origin] = {}
+        # a name that is taken names no variable: nothing is known of that one's bytes
+        taken = {name for one in listing.sections for name in _own_names(one)}
+        named = [one for one in listing.variables if one.name not in taken]
+        self.variables = [_variable(one) for one in named]
+        self.constants_at = tuple(
+            (one.offset, one.offset + one.size, one.name) for one in named if one.space == "const"
+        )
 
     def kernels(self, section: ListedSection) -> Iterable[Kernel]:
         """The kernel of a section, and its functions."""
@@ -106,15 +140,9 @@ class _Module:
             span = Span(self.source, part.start, end)
             try:
                 yield lowered(_Function(self, section, number, span).kernel())
-            except PtxwcetError as error:
-                yield UnreadKernel(
-                    part.names[0],
-                    is_entry=part.is_kernel,
-                    has_body=True,
-                    span=span,
-                    failure=error.diagnostics[0],
-                    readable=self.readable[part.names[0]],
-                )
+            except Exception as error:
+                name, readable = part.names[0], self.readable[part.names[0]]
+                yield unread(name, readable, span, error, is_entry=part.is_kernel)
 
     def origin(self, places: Places) -> Origin:
         """The line of CUDA, with what inlined it."""
@@ -154,6 +182,8 @@ class _Function:
         """Raises PtxwcetError (PW125)."""
         if not self.lines:
             self.refuse(None, "a function without instructions")
+        if self.section.number("relocations"):
+            self.refuse(None, "who loads the file changes its code, which has relocations")
         self.require_rows()
         found = [self.lower(line) for line in self.lines]
         section, name = self.section, self.part.names[0]
@@ -178,6 +208,7 @@ class _Function:
                 local_bytes=section.number("local"),
                 parameters_at=_places(section),
                 encoded=tuple(_encoded(line) for line in self.lines),
+                constants_at=self.module.constants_at,
             ),
         )
 
@@ -340,7 +371,7 @@ class _Function:
                 self.refuse(line, f"{line.mnemonic} leads out of the function, to {address:#x}")
             names.append(self.label_at(address))
         table = f"targets_{line.address:#x}"
-        operands = [operand_of(found[1], 2, written=False), SymbolRef(table)]
+        operands = [self.register(line, found[1]), SymbolRef(table)]
         return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
 
     def places_reached(self) -> set[int]:
@@ -366,7 +397,14 @@ class _Function:
         found = _RETURN.fullmatch(line.operands)
         if self.part.is_kernel or found is None:
             self.refuse(line, f"{line.mnemonic} {line.operands} in a kernel")
-        return _Lowered(self.made(line, row, [operand_of(found[1], 2, written=False)]))
+        return _Lowered(self.made(line, row, [self.register(line, found[1])]))
+
+    def register(self, line: Line, text: str) -> Operand:
+        """The two registers that hold where a transfer of control leads."""
+        try:
+            return operand_of(text, 2, written=False)
+        except UnknownOperandError as error:
+            self.refuse(line, f"{line.mnemonic} with the operand {error}")
 
     def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
         if _RETURN.fullmatch(line.operands):
@@ -486,16 +524,36 @@ def _parameter(section: ListedSection, number: int, size: int) -> Parameter:
     return Parameter(name, "b8", size, 1, number, size, is_array=True)
 
 
+def _own_names(section: ListedSection) -> tuple[str, ...]:
+    """What a kernel calls its parameters and shared memory."""
+    return (_shared_name(section), *(one.name for one in _parameters(section)))
+
+
+def _variable(one: ListedVariable) -> Variable:
+    alignment = min(one.offset & -one.offset or _MOST_ALIGNED, _MOST_ALIGNED)
+    declaration = f".{one.space} .align {alignment} .b8 {one.name}[{one.size}];"
+    initial = partial(_first_bytes, one.initial)
+    return Variable(one.name, one.space, "b8", one.size, alignment, "", declaration, initial)
+
+
+def _first_bytes(data: bytes, variable: Variable) -> bytes:
+    return data.ljust(variable.size_bytes, b"\0")
+
+
 def _places(section: ListedSection) -> tuple[int, ...]:
     base = section.number("parameters")
     return tuple(base + row[0] for row in section.numbers.get("parameter", ()))
+
+
+def _shared_name(section: ListedSection) -> str:
+    return f"{section.name}_shared"
 
 
 def _shared(section: ListedSection, architecture: int) -> tuple[Variable, ...]:
     size = section.number("shared")
     if architecture >= 90:
         size = max(0, size - _OF_THE_SYSTEM)
-    name = f"{section.name}_shared"
+    name = _shared_name(section)
     declaration = f".shared .b8 {name}[{size}];"
     return (Variable(name, "shared", "b8", size, 1, "", declaration),) if size else ()
 

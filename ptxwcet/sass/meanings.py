@@ -44,6 +44,7 @@ from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
 _LARGEST_HALF = 65504.0
 _BANK = "c[0x0]"
+_BANKS = (_BANK, "c[0x3]")  # and that of variables
 _LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
 
@@ -104,9 +105,9 @@ class Given:
                 return self.source(operand, 32)
             case Vector((low, high)) if width == 64:
                 return self.read(high).above(self.read(low))
-            case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+            case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank in _BANKS:
                 places = range(int(base) + offset, int(base) + offset + width // 8, 4)
-                words = [self.constant(place) for place in places]
+                words = [self.constant(bank, place) for place in places]
                 return words[0] if width == 32 else words[1].above(words[0])
             case Element(SymbolRef(), Address(Immediate())) if width == 32:
                 return self.source(operand, 32)
@@ -116,13 +117,13 @@ class Given:
                 return ~self.read(inner, width)
         raise UnknownTermError
 
-    def constant(self, place: int) -> Term:
-        """A word of constant bank 0, where the launch is."""
+    def constant(self, bank: str, place: int) -> Term:
+        """A word of a constant bank, the launch's where bank 0 begins."""
         if place % 4 or place < 0:
             raise UnknownTermError
-        if place // 4 < len(_LAUNCH):
+        if bank == _BANK and place // 4 < len(_LAUNCH):
             return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
-        return self.source(Element(SymbolRef(_BANK), Address(Immediate(place, hex(place)))), 32)
+        return self.source(Element(SymbolRef(bank), Address(Immediate(place, hex(place)))), 32)
 
     def require(self, is_known: bool) -> None:
         """Refuses what is not known."""
@@ -578,7 +579,7 @@ def moved(given: Given) -> tuple[Term, ...]:
 def constant_loaded(given: Given) -> tuple[Term, ...]:
     """LDC, of a place that is a literal."""
     match given.values[0]:
-        case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank == _BANK:
+        case Element(SymbolRef(bank), Address(Immediate(base), offset)) if bank in _BANKS:
             place = int(base) + offset
         case _:
             raise UnknownTermError
@@ -586,7 +587,7 @@ def constant_loaded(given: Given) -> tuple[Term, ...]:
     for word in given.words - {"64"}:
         width = int(word[1:])
         given.require(place % (width // 8) == 0)
-        few = given.constant(place & ~3).part(8 * (place % 4), width)
+        few = given.constant(bank, place & ~3).part(8 * (place % 4), width)
         return (few.extended(32, signed=word[0] == "S"),)
     return (given.word(0, 64 if "64" in given.words else 32),)
 

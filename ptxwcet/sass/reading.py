@@ -12,19 +12,21 @@ from collections.abc import Iterator
 
 from ptxwcet.sass.disassembler import disassembled
 from ptxwcet.sass.elf import CodeSection, Cubin, damaged, read_cubin
+from ptxwcet.sass.listing import LINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.source import SourceFile
 
 _SECTION = re.compile(r"//-+ \.text\.(\S+)\s+-+")
-_LINE = re.compile(r"\s*//## File \".*\", line \d+")
 _LABEL = re.compile(r"(\.L_\w+):")
-_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,16})\*/\s+(\S.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/\s*")
+_INSTRUCTION = re.compile(
+    r"\s*/\*([0-9a-f]{4,16})\*/\s+([^\s;][^;]*);\s*/\* 0x([0-9a-f]{16}) \*/\s*"
+)
 _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
-    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), PW123, PW124.
+    """The listing of a cubin. Raises PtxwcetError: PW112 (not read), and as :func:`listed`.
 
     Cost: that of the disassembler.
     """
@@ -34,17 +36,25 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise PtxwcetError(Diagnostic("PW112", f"cannot read '{name}': {reason}")) from None
+    return listed(name, data)
+
+
+def listed(name: str, data: bytes) -> SourceFile:
+    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124."""
     cubin = read_cubin(name, data)
     if not cubin.sections:
-        raise damaged(name, "it holds no kernel")
+        raise damaged(name, "it holds no kernel, or no symbols that name one")
     version, listing = disassembled(name, data)
     return SourceFile(name, "\n".join(_written(name, cubin, version, listing)) + "\n")
 
 
 def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[str]:
-    parts = _parts(listing)
+    parts = _parts(name, cubin, listing)
     yield f".target sm_{cubin.architecture}"
     yield f".disassembler {version}"
+    for one in cubin.variables:
+        initial = f" {one.initial.hex()}" if one.initial else ""
+        yield f".variable {one.space} {one.name} {one.offset:#x} {one.size}{initial}"
     for section in cubin.sections:
         if section.name not in parts:
             raise _unlike(name, f"kernel {section.name} is missing")
@@ -52,15 +62,25 @@ def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[st
         yield from _body(name, section, parts[section.name])
 
 
-def _parts(listing: str) -> dict[str, list[str]]:
-    """The lines of each section of code."""
+def _parts(name: str, cubin: Cubin, listing: str) -> dict[str, list[str]]:
+    """The lines of each section of code.
+
+    A name in the file may hold whole lines of a listing. No instruction can be put into another's
+    place by that: each section of the file begins once, and there is no code outside of them.
+    """
+    known = {one.name for one in cubin.sections} | cubin.others
     parts: dict[str, list[str]] = {}
-    lines: list[str] = []
+    lines: list[str] | None = None
     for line in listing.splitlines():
         if line.startswith("//-"):
             begins = _SECTION.fullmatch(line)
-            lines = parts.setdefault(begins[1], []) if begins else []
-        lines.append(line)
+            if begins is not None and (begins[1] in parts or begins[1] not in known):
+                raise _unlike(name, f"a section .text.{begins[1]} more than there are begins")
+            lines = None if begins is None else parts.setdefault(begins[1], [])
+        elif lines is not None:
+            lines.append(line)
+        elif _INSTRUCTION.fullmatch(line) is not None:
+            raise _unlike(name, "it has code outside of its sections")
     return parts
 
 
@@ -70,6 +90,8 @@ def _head(section: CodeSection) -> Iterator[str]:
     yield f".registers {section.registers}"
     yield f".shared {section.shared_bytes}"
     yield f".local {section.local_bytes}"
+    if section.relocations:
+        yield ".relocations 1"
     yield f".parameters {section.parameters_at:#x}"
     for one in section.parameters:
         yield f".parameter {one.offset:#x} {one.size}"
@@ -83,7 +105,7 @@ def _head(section: CodeSection) -> Iterator[str]:
 def _body(name: str, section: CodeSection, lines: list[str]) -> Iterator[str]:
     """The instructions, each with its word, and what stands between them."""
     functions = list(section.functions)
-    address, first = 0, None
+    address, first, labels = 0, None, set[str]()
     for line in lines:
         if first is not None:
             second = _SECOND_HALF.fullmatch(line)
@@ -96,15 +118,18 @@ def _body(name: str, section: CodeSection, lines: list[str]) -> Iterator[str]:
             while functions and functions[0].start == address:
                 one = functions.pop(0)
                 yield f".{'kernel' if one.is_kernel else 'function'} {one.name}"
-            yield f"/*{address:04x}*/ {first[2]} ; /* {high:016x}{low:016x} */"
+            yield f"/*{address:04x}*/ {first[2].strip()} ; /* {high:016x}{low:016x} */"
             address, first = address + 16, None
         elif found := _INSTRUCTION.fullmatch(line):
             if int(found[1], 16) != address:
                 raise _unlike(name, f"it goes on at {found[1]}, not at {address:04x}")
             first = found
         elif label := _LABEL.fullmatch(line):
+            if label[1] in labels:
+                raise _unlike(name, f"label {label[1]} is there twice")
+            labels.add(label[1])
             yield f"{label[1]}:"
-        elif _LINE.match(line):
+        elif LINE.fullmatch(line.strip()):
             yield line.strip()
     if address != len(section.code) or first is not None:
         raise _unlike(name, f"kernel {section.name} ends at {address:#06x}")

@@ -43,6 +43,7 @@ from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.sass.accesses import Place, access_of_code
+from ptxwcet.sass.lowering import unread
 from ptxwcet.sass.pairs import (
     WORD,
     Pair,
@@ -55,9 +56,8 @@ from ptxwcet.sass.pairs import (
 from ptxwcet.sass.spelling import spelled
 from ptxwcet.sass.splicing import with_copies
 from ptxwcet.sass.webs import with_webs
-from ptxwcet.support.diagnostics import PtxwcetError
 
-BANK = "c[0x0]"
+BANK, VARIABLES = "c[0x0]", "c[0x3]"  # what the banks hold: parameters, variables
 _BANK_BYTES = 1 << 16
 _PREDICATE = re.compile(r"(!?)(U?P[0-6T])")
 _MOST_PAIRS = 100
@@ -95,15 +95,8 @@ def _read(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
         return kernel
     try:
         return translated(with_copies(kernel, functions))
-    except PtxwcetError as error:
-        return UnreadKernel(
-            kernel.name,
-            is_entry=True,
-            has_body=True,
-            span=kernel.span,
-            failure=error.diagnostics[0],
-            readable=kernel.readable,
-        )
+    except Exception as error:
+        return unread(kernel.name, kernel.readable, kernel.span, error, is_entry=True)
 
 
 class _Translation:
@@ -340,7 +333,7 @@ class _Translation:
             step = WORD if size > WORD else 1  # words of several parameters, or bytes
             for at in range(place, place + size, step):
                 part = self._held(bank, at, step)
-                if part is None or (part[0] == "const" and step == 1):
+                if part is None or (part[1] == bank and step == 1):
                     parts.append(any_bits(8 * step))
                     continue
                 own = f"{bank}[{at:#x}] of {name}"
@@ -376,6 +369,10 @@ class _Translation:
             if bank == BANK and at < place + size and place < at + parameter.size_bytes:
                 is_inside = at <= place and place + size <= at + parameter.size_bytes
                 return ("param", parameter.name, place - at) if is_inside else None
+        for first, end, name in code.constants_at if bank == VARIABLES else ():
+            if first < place + size and place < end:
+                is_inside = first <= place and place + size <= end
+                return ("const", name, place - first) if is_inside else None
         return "const", bank, place
 
     # --- all else ---------------------------------------------------------------------------------

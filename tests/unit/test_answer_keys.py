@@ -127,6 +127,7 @@ CHANGES: dict[str, Any] = {
     "links": ("library.ptx",),
     "ptxas_info": "ptxas.txt",
     "asks_ptxas": True,
+    "is_code": True,
     "parameter_names": (("k", ("count",)),),
 }
 

@@ -98,6 +98,7 @@ SHARED: dict[str, Case] = {
     "--kernel": ("no_such", {}),
     "--link": ("kernel.ptx", {}),
     "--arch": ("sm_86", {}),
+    "--machine-code": ("", {}),
     "--nvcc-options": ("-DN=1", {}),
     "--block": ("128", {"--block": None}),
     "--grid": ("4", {"--grid": None}),

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 import shutil
 import struct
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from places import DATA
 from programs import run_program
+from sass_listings import SASS, listing, raw, stand_in
 
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
@@ -28,15 +27,10 @@ from ptxwcet.support.source import SourceFile
 
 pytestmark = pytest.mark.fast
 
-SASS = DATA / "sass"
 NAMES = ("control_86", "sgemm_naive_75", "sgemm_naive_86", "sgemm_naive_90")
 needs_nvdisasm = pytest.mark.skipif(
     shutil.which("nvdisasm") is None, reason="no nvdisasm on the PATH"
 )
-
-
-def listing(name: str) -> str:
-    return (SASS / f"{name}.sass").read_text(encoding="utf-8")
 
 
 def module(text: str) -> Module:
@@ -113,34 +107,10 @@ def test_other_files_are_told_apart() -> None:
 # --- the disassembler -----------------------------------------------------------------------------
 
 
-def raw(name: str) -> str:
-    """What nvdisasm writes, made of what is kept of it."""
-    lines = []
-    for line in listing(name).splitlines():
-        if found := re.fullmatch(r"/\*(\w+)\*/ (.*) ; /\* (\w{16})(\w{16}) \*/", line):
-            lines += [f"        /*{found[1]}*/    {found[2]} ;   /* 0x{found[4]} */"]
-            lines += [f"{'':40}/* 0x{found[3]} */"]
-        elif line.startswith(".section"):
-            lines += [f"//--------------------- .text.{line.split()[1]} --------", ".align 128"]
-        elif line[:1] in ("/", "") or line.endswith(":"):
-            lines += [line]
-    return "\n".join(lines)
-
-
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that is taken for nvdisasm: it runs the Python text that is written beside it."""
-    path = tmp_path / "bin" / "nvdisasm"
-    path.parent.mkdir()
-    does = tmp_path / "does.py"
-    path.write_text(
-        f"#!/bin/sh\n[ \"$1\" = --version ] && echo 'release 13.5, V13.5.37' && exit\n"
-        f'exec {sys.executable} -S {does} "$@"\n'
-    )
-    path.chmod(0o755)
-    monkeypatch.setattr(disassembler, "find_spec", lambda name: None)
-    monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
-    return does
+    """A program that is taken for nvdisasm: it runs the Python text that is written to it."""
+    return stand_in(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,7 +29,7 @@ from ptxwcet.opened.opening import RefusedKernel, read_module, refuse
 from ptxwcet.support.diagnostics import render_all
 from ptxwcet.support.printable import printable_picture
 
-_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options")
+_OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options", "machine_code")
 
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
@@ -69,10 +69,10 @@ def cfg(
     divergent, unknown; decided or not) and each loop its bound and why. Exit code: 0 drawn; 1 a
     kernel refused, the others are drawn; 2 usage.
 
-    Machine code (a .cubin) is shown as well, with addresses and lines of CUDA, without a launch; it
-    needs nvdisasm (pip install 'ptxwcet[sass]').
+    Machine code (a .cubin, or with --machine-code) is shown as well, with addresses and lines of
+    CUDA; it needs nvdisasm (pip install 'ptxwcet[sass]').
     """
-    is_code = is_no_ptx(given["file"])
+    is_code = given["machine_code"] or is_no_ptx(given["file"])
     if form == "text":
         options.refuse_idle("is of the graph: --format text has no times", "machine")
     elif is_code:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles what lies here with nvcc and ptxas, and lists it with nvdisasm (on the PATH). Run it after
-# changing control.cu or the random programs of tests/oracle/integer_programs.py. nvcc writes the folder of the source: only the file name is kept.
+# changing control.cu, constants.cu or the random programs of tests/oracle/integer_programs.py. nvcc writes the folder of the source: only the file name is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -29,7 +29,8 @@ for arch in 86 90; do
   python3 ../../oracle/integer_programs.py "$arch" >"integers_$arch.ptx"
   kept "integers_$arch.ptx" "$arch"
 done
-for arch in 75 86 90; do kept specials.ptx "$arch"; done
+nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"
+for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
 done

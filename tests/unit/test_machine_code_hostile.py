@@ -1,0 +1,212 @@
+"""Cubins, binaries and disassemblers that are made to do harm: one diagnostic, nothing else."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from places import ROOT
+from programs import run_program
+from sass_listings import SASS, listing, raw, stand_in
+
+from ptxwcet.ir.kernel import UnreadKernel
+from ptxwcet.sass import disassembler
+from ptxwcet.sass.elf import read_cubin
+from ptxwcet.sass.lowering import read_program
+from ptxwcet.sass.reading import read_source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.source import SourceFile
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import fuzz_machine_code
+
+pytestmark = pytest.mark.fast
+
+FILE = SASS / "sgemm_naive_86.cubin"
+WHOLE = FILE.read_bytes()
+SECTION = struct.Struct("<IIQQQQIIQQ")
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that is taken for nvdisasm: it runs the Python text that is written to it."""
+    return stand_in(tmp_path, monkeypatch)
+
+
+def refusal(path: Path = FILE) -> Diagnostic:
+    with pytest.raises(PtxwcetError) as raised:
+        read_source(path)
+    (one,) = raised.value.diagnostics
+    assert one.help
+    return one
+
+
+def changed(number: int, **values: int) -> bytes:
+    """The file with other values in a section header."""
+    names = ("name", "kind", "flags", "address", "offset", "size", "link", "info", "align", "entry")
+    at = struct.unpack_from("<Q", WHOLE, 40)[0] + SECTION.size * number
+    row = dict(zip(names, SECTION.unpack_from(WHOLE, at), strict=True)) | values
+    return WHOLE[:at] + SECTION.pack(*row.values()) + WHOLE[at + SECTION.size :]
+
+
+def section(name: str) -> int:
+    """The number of a section."""
+    begin, count, names = (
+        struct.unpack_from(form, WHOLE, at)[0] for form, at in (("<Q", 40), ("<H", 60), ("<H", 62))
+    )
+    rows = [SECTION.unpack_from(WHOLE, begin + SECTION.size * n) for n in range(count)]
+    found = [WHOLE[rows[names][4] + row[0] :].partition(b"\0")[0].decode("ascii") for row in rows]
+    return found.index(name)
+
+
+@pytest.mark.parametrize("kind", ["file", "binary", "listing"])
+def test_a_few_of_each_kind_of_mutants(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz_machine_code, "MOST_SECONDS", 9)  # others use the processor, too
+    cases = 40 if kind == "listing" else 600
+    assert fuzz_machine_code.run([kind], 3, 60, cases, lists=False) == 0
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [".symtab", ".strtab", ".text.sgemm_naive", ".nv.info"])
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1, 2**31, 0])
+def test_sections_of_any_size(name: str, size: int) -> None:
+    """Cut to nothing a section holds no names or no code, which is one diagnostic later on."""
+    data = changed(section(name), size=size)
+    if size or name not in (".symtab", ".strtab"):
+        with pytest.raises(PtxwcetError) as raised:
+            read_cubin("c", data)
+        assert [one.code for one in raised.value.diagnostics] == ["PW123"]
+    else:  # names of the file's other parts are not looked for in that size
+        assert len(read_cubin("c", data).sections) == (name == ".strtab")
+
+
+def test_names_that_overlap_cost_no_more_than_the_file_is_long() -> None:
+    symbols = 60_000
+    table = b"".join(struct.pack("<IBBHQQ", n % 4000, 2, 0x10, 1, 0, 16) for n in range(symbols))
+    data = bytearray(changed(section(".symtab"), offset=len(WHOLE), size=len(table), kind=2))
+    data += table
+    strings = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, len(data), 4097, 0, 0, 1, 0)
+    at = struct.unpack_from("<Q", WHOLE, 40)[0] + SECTION.size * section(".strtab")
+    data[at : at + SECTION.size] = strings
+    data += b"a" * 4096 + b"\0"
+    with pytest.raises(PtxwcetError, match="names are much longer"):
+        read_cubin("c", bytes(data))
+
+
+def test_more_sections_than_a_header_counts() -> None:
+    data = bytearray(WHOLE)
+    struct.pack_into("<H", data, 60, 0)
+    with pytest.raises(PtxwcetError, match="more than 65,279 sections"):
+        read_cubin("c", bytes(data))
+
+
+def test_many_sections() -> None:
+    header = bytearray(WHOLE[:64])
+    struct.pack_into("<QIHHHHHH", header, 40, 64, 0, 64, 56, 0, 64, 65535, 0)
+    assert read_cubin("c", bytes(header) + bytes(64 * 65535)).sections == ()
+
+
+def test_variables_that_do_not_fit_are_refused() -> None:
+    text = (SASS / "constants_86.sass").read_text(encoding="utf-8")
+    for line in (
+        ".variable const n 0x10",
+        ".variable shared n 0x10 4",
+        ".variable const n 0x10 4 f",
+    ):
+        with pytest.raises(PtxwcetError, match="directive is not understood"):
+            read_program(SourceFile("k.cubin", text.replace(".variable const n 0x10 4", line)))
+
+
+def test_code_that_is_changed_when_it_is_loaded_is_refused() -> None:
+    number = section(".text.sgemm_naive")
+    debug = section(".debug_line")  # is taken for relocations of the code
+    found = read_cubin("c", changed(debug, kind=4, info=number))
+    assert [one.relocations for one in found.sections] == [True]
+    text = listing("sgemm_naive_86").replace(".local 0", ".local 0\n.relocations 1")
+    (kernel,) = read_program(SourceFile("k.cubin", text)).kernels
+    assert isinstance(kernel, UnreadKernel)
+    assert "relocations" in kernel.failure.message
+
+
+# --- disassemblers --------------------------------------------------------------------------------
+
+
+def test_a_disassembler_that_writes_without_end(
+    tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disassembler, "_LEAST_BYTES", 1 << 20)
+    for stream in ("stdout", "stderr"):
+        tool.write_text(f"import sys\nwhile True: sys.{stream}.write('x' * 100_000)")
+        assert "writes more than" in refusal().message
+
+
+def test_what_a_disassembler_has_started_ends_with_it(
+    tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = tmp_path / "alive"
+    child = (
+        "import time\nfor n in range(100):\n"
+        f"  open({str(alive)!r}, 'w').write(str(n)); time.sleep(.02)"
+    )
+    tool.write_text(
+        f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-S', '-c', {child!r}])\n"
+        "time.sleep(60)"
+    )
+    monkeypatch.setattr(disassembler, "MOST_SECONDS", 0.4)
+    assert "has not ended" in refusal().message
+    time.sleep(0.05)
+    last = alive.read_text() if alive.exists() else ""
+    time.sleep(0.1)
+    assert (alive.read_text() if alive.exists() else "") == last
+
+
+NAMED = '\t//## File "a\n{}\n", line 7'
+FAKE = "        /*0000*/    EXIT ;   /* 0x00000a0000017a02 */"
+HEADER = "//--------------------- .text.{} --------"
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"),
+    [
+        (HEADER.format("decoy"), "a section .text.decoy more"),
+        (HEADER.format("sgemm_naive"), "a section .text.sgemm_naive more"),
+        ("//--------------------- SYMBOLS --------", "code outside of its sections"),
+        (FAKE, "not whole"),
+        (".L_x_1:", "label .L_x_1 is there twice"),
+    ],
+)
+def test_names_that_hold_lines_of_a_listing(inside: str, why: str, tool: Path) -> None:
+    """A file's debugging names are the file's: what they hold is taken for no code."""
+    begin, end = raw("sgemm_naive_86").split("\n.align 128\n", 1)
+    whole = f"{begin}\n.align 128\n{NAMED.format(inside)}\n{end}"
+    tool.write_text(f"print({whole!r})")
+    found = refusal()
+    assert found.code == "PW124"
+    assert why in found.message
+
+
+def test_a_line_that_is_long_costs_little(tool: Path) -> None:
+    name = '", line 1 inlined at "' * 20_000
+    spaces = "        /*0000*/    " + "a " * 200_000
+    whole = raw("sgemm_naive_86").replace(".align 128", f'\t//## File "{name}\n{spaces}')
+    tool.write_text(f"print({whole!r})")
+    assert read_source(FILE).text == listing("sgemm_naive_86")
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned).cubin", "-o pwned.cubin", "`touch pwned`.cubin"])
+def test_names_of_files_reach_no_shell(
+    name: str, tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(WHOLE)
+    tool.write_text(
+        f"import sys; assert sys.argv[-1] == 'kernel.cubin'\nprint({raw('sgemm_naive_86')!r})"
+    )
+    shown = run_program("cfg", "--format", "text", "--", name)
+    assert (shown.code, shown.err) == (0, "")
+    assert not Path("pwned").exists()

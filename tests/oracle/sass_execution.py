@@ -227,13 +227,15 @@ class Program:
 
     ``watch`` is told of each instruction with terms: how to read its operands, and its results.
     ``beside`` is told of all instructions. ``keeps_apart``: lanes of a warp that have parted go on
-    together only from where the code makes them wait for each other.
+    together only from where the code makes them wait for each other; ``order`` chooses which of
+    them go on, else it is those at the lowest address.
     """
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self.watch: Watch | None = None
         self.beside: Beside | None = None
         self.keeps_apart = False
+        self.order: np.random.Generator | None = None
         self.has_open_bits = False
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
@@ -367,7 +369,10 @@ class _Block:
                     return
                 self.release()
                 continue
-            address = int(self.address[ready].min())
+            order = self.program.order
+            address = int(
+                self.address[ready].min() if order is None else order.choice(self.address[ready])
+            )
             lanes = ready & (self.address == address)
             if self.program.keeps_apart:
                 lanes &= self.group == self.group[np.flatnonzero(lanes)[0]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,116 @@ from ptxwcet.support.source import SourceFile
 
 POINTERS = ("pointers_86", "pointers_90")
 BREAKS = SASS / "translation_breaks.tsv"
+
+
+_READ = "IMAD.WIDE R8, R20, R21, R2"
+HALVES = {
+    "a sum": "IADD3 R2, P0, R4, R6, RZ; IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "its carry is overwritten": "IADD3 R2, P0, R4, R6, RZ; ISETP.GE.AND P0, PT, R0, 0x3, PT; "
+    "IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "what is added is overwritten": "IADD3 R2, P0, R4, R6, RZ; MOV R5, R20; "
+    "IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "what is added is the first half": "IADD3 R2, P0, R4, R6, RZ; IADD3.X R3, R2, R7, RZ, P0, !PT",
+    "a half for some": "IADD3 R2, P0, R4, R6, RZ; @P1 IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "another half for some": "@P1 IADD3 R2, P0, R4, R6, RZ; IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "the high half first": "IADD3.X R3, R5, R7, RZ, P1, !PT; IADD3 R2, P0, R4, R6, RZ",
+    "no carry is read": "IADD3 R2, P0, R4, R6, RZ; IADD3.X R3, R5, R7, RZ, P1, !PT",
+    "a carry that is not asked": "IADD3 R2, P0, R4, R6, RZ; IADD3.X R3, R5, R7, RZ, !P0, !PT",
+    "three": "IADD3 R2, P0, P2, R4, R6, R0; IADD3.X R3, R5, R7, RZ, P0, P2",
+    "one of two carries": "IADD3 R2, P0, P2, R4, R6, R4; IADD3.X R3, R5, R7, R5, P0, !PT",
+    "a carry twice": "IADD3 R2, P0, P2, R4, R6, R4; IADD3.X R3, R5, R7, R5, P0, P0",
+    "minus": "IADD3 R2, P0, R4, -R6, RZ; IADD3.X R3, R5, ~R7, RZ, P0, !PT",
+    "minus a word": "IADD3 R2, P0, R4, -R6, RZ; IADD3.X R3, R5, -0x1, RZ, P0, !PT",
+    "minus zero": "IADD3 R2, P0, R4, -R6, RZ; IADD3.X R3, R5, ~RZ, RZ, P0, !PT",
+    "minus and no complement": "IADD3 R2, P0, R4, -R6, RZ; IADD3.X R3, R5, R7, RZ, P0, !PT",
+    "lone words": "IADD3 R2, P0, R4, 0x10, RZ; IADD3.X R3, R7, R5, R6, P0, !PT",
+    "a literal below zero": "IADD3 R2, P0, R4, -0x10, RZ; IADD3.X R3, R5, -0x1, RZ, P0, !PT",
+    "a literal of 32 bits": "IADD3 R2, P0, R4, -0x10, RZ; IMAD.X R3, RZ, RZ, R5, P0",
+    "words of others": "IADD3 R2, P0, R4, R7, RZ; IADD3.X R3, R6, R5, RZ, P0, !PT",
+    "a product in the high half": "IADD3 R2, P0, R4, R6, RZ; IMAD.X R3, R5, 0x1, R7, P0",
+    "a scaled sum": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R4, R7, R5, 0x2, P0",
+    "a scaled sum of a sign": "LEA R2, P0, R4, R6, 0x3; LEA.HI.X.SX32 R3, R4, R7, 0x3, P0",
+    "scaled otherwise": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R4, R7, R5, 0x3, P0",
+    "another number scaled": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R6, R7, R5, 0x2, P0",
+    "a shift": "SHF.L.U32 R2, R4, 0x3, RZ; SHF.L.U64.HI R3, R4, 0x3, R5",
+    "a shift by a product": "IMAD.SHL.U32 R2, R4, 0x8, RZ; SHF.L.U64.HI R3, R4, 0x3, R5",
+    "another shift": "IMAD.SHL.U32 R2, R4, 0x8, RZ; SHF.L.U64.HI R3, R4, 0x4, R5",
+    "a shift of others": "IMAD.SHL.U32 R2, R6, 0x8, RZ; SHF.L.U64.HI R3, R4, 0x3, R5",
+    "a sign": "MOV R2, R4; SHF.R.S32.HI R3, RZ, 0x1f, R4",
+    "another sign": "MOV R2, R4; SHF.R.S32.HI R3, RZ, 0x1f, R6",
+    "not all of a sign": "MOV R2, R4; SHF.R.S32.HI R3, RZ, 0x1e, R4",
+    "copies": "MOV R2, R6; IMAD.MOV.U32 R3, RZ, RZ, R7",
+    "copies that change places": "MOV R2, R7; MOV R3, R6",
+    "a copy of a copy": "MOV R2, R6; MOV R3, R2",
+    "a copy and a sum": "IADD3 R2, R4, R6, RZ; MOV R3, R7",
+    "a copy of one half": "MOV R3, R4",
+    "a product as a copy": "IMAD.U32 R2, RZ, RZ, R5; IMAD R3, RZ, R0, R4",
+    "all of a product": "IMAD.WIDE.U32 R2, R4, R6, RZ",
+    "a product for some": "@P1 IMAD.WIDE R2, R4, R6, R4",
+    "halves in turn": "MOV R2, R4; MOV R3, R5; MOV R2, R6; MOV R3, R7; MOV R3, R20",
+    "not aligned": "MOV R3, R4; MOV R2, R5; IADD3 R3, P0, R3, R6, RZ; IMAD.X R2, RZ, RZ, R2, P0; "
+    "IADD3 R1, P0, R2, R3, RZ; IMAD.X R2, RZ, RZ, R3, P0",
+    "written where some are": "@P1 BRA `(.L_NAME); MOV R3, R7; MOV R2, R4",
+    "a loop": "MOV R2, R4; MOV R3, R5; MOV R21, 0x0; .L_NAME; IADD3 R2, P0, R2, R6, RZ; "
+    "IADD3 R21, R21, 0x1, RZ; IADD3.X R3, R3, R7, RZ, P0, !PT; "
+    "IMAD.WIDE R8, R20, R21, R2; ISETP.GE.AND P0, PT, R21, R20, PT; @!P0 BRA `(.L_NAME)",
+    "shared": "STS [R0.X4+0x20], R4; STS.64 [R0.X8+0x200], R4; STS.128 [R0.X16+0x400], R4; "
+    "STS.U8 [R0+-0x0], R4; LDS R2, [R0.X4+0x20]; LDS.64 R2, [R0.X8+0x1f8]; LDS.U16 R2, [R0.X4+0x20]",
+    "behind a register": "MOV R22, c[0x0][0x168]; MOV R23, c[0x0][0x16c]; IADD3 R25, RZ, -0x1, RZ; "
+    "SHF.L.U32 R24, R0, 0x2, RZ; LDG.E R2, [R22.64+0x1c]; IADD3 R22, P0, R22, 0x40, RZ; "
+    "IMAD.X R23, RZ, RZ, R23, P0; LDG.E.64 R2, [R22.64+-0x38]; ULDC.64 UR4, c[0x0][0x168]; "
+    "LDG.E.U8 R3, [R24.U32+UR4]; LDG.E R26, [R24.U32+UR4+0x8]",
+    "a word of two parameters": "MOV R2, c[0x0][0x160]; MOV R3, c[0x0][0x168]; "
+    "IADD3 R2, P0, R4, c[0x0][0x164], RZ; IADD3.X R3, R5, c[0x0][0x168], RZ, P0, !PT",
+}
+"""What may be a number of 64 bits in R2 and R3, and what only looks so; R4 to R7 are data."""
+
+
+def by_hand() -> str:
+    """A listing with what is above, each followed by what reads R2 and R3 as one."""
+    lines = "S2R R0, SR_TID.X; ULDC.64 UR8, c[0x0][0x118]; MOV R20, 0x3; MOV R21, 0x5; "
+    lines += "SHF.L.U32 R1, R0, 0x3, RZ; IADD3 R10, P0, R1, c[0x0][0x168], RZ; "
+    lines += "IMAD.X R11, RZ, RZ, c[0x0][0x16c], P0"
+    for number, code in enumerate(HALVES.values()):
+        lines += f"; ISETP.GT.AND P1, PT, R0, {number % 30:#x}, PT; LDG.E.64 R4, [R10.64]; "
+        lines += f"LDG.E.64 R6, [R10.64+{8 * number + 8:#x}]; {code.replace('NAME', str(number))}"
+        before = code.split(".L_NAME")[0]
+        lines += "" if "; ." in before or "BRA" not in code else f"; .L_{number}"
+        lines += f"; {_READ}"
+    made = [".target sm_86", ".disassembler 13.5.37", "", ".section by_hand", ".registers 32"]
+    made += [".shared 4096", ".local 0", ".parameters 0x160", ".parameter 0x0 8"]
+    made += [".parameter 0x8 8", ".kernel by_hand"]
+    address = 0
+    for line in (*lines.split("; "), "EXIT"):
+        if line.startswith("."):
+            made.append(f"{line}:")
+            continue
+        made.append(f"/*{address:04x}*/ {line} ; /* {_WORD} */")
+        address += 16
+    return "\n".join(made) + "\n"
+
+
+_WORD = "000fc400078e00ff000000ff00037202"
+
+
+@cache
+def made_by_hand() -> Module:
+    """See :func:`by_hand`."""
+    return read_program(SourceFile("k.cubin", by_hand()))
+
+
+def launch_by_hand() -> EmulatedLaunch:
+    data = np.random.default_rng(7).integers(0, 1 << 63, 128).astype("u8") * 2 + 1
+    data[::5] = 0xFFFF_FFFF
+    data[::7] = 0x8000_0000
+    return EmulatedLaunch((40, 1, 1), (1, 1, 1), (data.copy(), data))
+
+
+def test_halves_written_by_hand() -> None:
+    (kernel,) = made_by_hand().kernels
+    found = beside(kernel, made_by_hand(), launch_by_hand())
+    assert found.wrong == []
+    assert found.checked > 400
 
 
 def array(seed: int, kind: str, most: int = 40, size: int = 1024) -> np.ndarray:
@@ -84,6 +195,7 @@ def beside(
 
 def kept() -> Iterator[tuple[str, Kernel, Module, EmulatedLaunch]]:
     """All kernels of kept listings, with a launch; short ones first."""
+    yield "by hand", made_by_hand().kernels[0], made_by_hand(), launch_by_hand()
     for listing in POINTERS:
         for kernel in listed(listing).kernels:
             yield listing, kernel, listed(listing), launch_of_pointers(kernel.name)

@@ -47,6 +47,7 @@ class Held:
     refused: str = ""
     visits: int = 0
     states: int = 0
+    merged: int = 0
     accesses: int = 0
     exact: int = 0
     branches: int = 0
@@ -73,8 +74,13 @@ def held(
     given: EmulatedLaunch,
     constants: bytes = b"",
     own: Kernel | None = None,
+    *,
+    keeps_apart: bool = False,
 ) -> Held:
-    """Analyses a kernel of machine code for a launch, and executes it; ``own``: its translation."""
+    """Analyses a kernel of machine code for a launch, and executes it; ``own``: its translation.
+
+    ``keeps_apart``: see :class:`sass_execution.Program`.
+    """
     own = translated(kernel) if own is None else own
     launch, result = launch_of(own, given), Held()
     graph = flow_graph(followed(build_flow(own, launch)), launch)
@@ -86,6 +92,7 @@ def held(
             result.refused = error.diagnostics[0].code
     watch = _Watch(own, graph, launch)
     program = Program(kernel, module)
+    program.keeps_apart = keeps_apart
     beside = program.beside = Translated(own)
     watch.beside, beside.visitor, beside.observer = beside, watch.visit, watch.access
     beside.parting = watch.part
@@ -96,7 +103,7 @@ def held(
     run_machine_code(program, given, constants)
     watch.end()
     result.wrong += beside.wrong[:3]
-    result.visits = watch.visits
+    result.visits, result.merged = watch.visits, watch.merged
     for one in classify_branches(graph, NO_PLACED_FACTS, pieces):
         place = graph.cfg.blocks[one.block].end - 1
         result.branches += 1
@@ -147,7 +154,7 @@ class _Watch:
         self.kernel, self.graph, self.launch = kernel, graph.cfg, launch
         self.oracle: Oracle | None = None
         self.beside: Translated
-        self.visits = 0
+        self.visits = self.merged = 0
         self.parted: set[int] = set()
         names = {
             index: one.opcode.name if one.opcode is not None else ""
@@ -189,7 +196,14 @@ class _Watch:
                     one = Lane(first + int(lane), [], {})
                     one.registers = cast("list[int]", _Registers(self.beside.words, one.thread))
                     found.append(one)
+                missing = len(self.oracle.missing)
                 self.oracle(self._facade, first // 32, start, tuple(found))
+                if len(self.oracle.missing) > missing and len(found) > 1:
+                    # lanes that the code lets meet earlier than the walk: each by itself
+                    self.merged += 1
+                    del self.oracle.missing[missing:]
+                    for one in found:
+                        self.oracle(self._facade, first // 32, start, (one,))
 
     def _begin(self, block: _Block) -> None:
         self.end()

@@ -226,12 +226,16 @@ class Program:
     """The instructions of a kernel and its functions, by their addresses.
 
     ``watch`` is told of each instruction with terms: how to read its operands, and its results.
-    ``beside`` is told of all instructions.
+    ``beside`` is told of all instructions. ``keeps_apart``: lanes of a warp that have parted go on
+    together only from where the code makes them wait for each other; ``order`` chooses which of
+    them go on, else it is those at the lowest address.
     """
 
     def __init__(self, kernel: Kernel, module: Module) -> None:
         self.watch: Watch | None = None
         self.beside: Beside | None = None
+        self.keeps_apart = False
+        self.order: np.random.Generator | None = None
         self.has_open_bits = False
         items = [one for one in module.items if isinstance(one, Kernel)]
         first = items.index(kernel)
@@ -354,6 +358,7 @@ class _Block:
         self.address = np.full(count, next(iter(program.at)), np.int64)
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
+        self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
 
     def run(self) -> None:
@@ -364,8 +369,17 @@ class _Block:
                     return
                 self.release()
                 continue
-            address = int(self.address[ready].min())
-            self.step(address, ready & (self.address == address))
+            order = self.program.order
+            address = int(
+                self.address[ready].min() if order is None else order.choice(self.address[ready])
+            )
+            lanes = ready & (self.address == address)
+            if self.program.keeps_apart:
+                lanes &= self.group == self.group[np.flatnonzero(lanes)[0]]
+                self.step(address, lanes)
+                self.regroup(lanes)
+            else:
+                self.step(address, lanes)
         raise AssertionError("it does not end")
 
     # --- lanes that wait
@@ -388,6 +402,13 @@ class _Block:
             released = self.alive
         self.waits &= ~released
         self.address[released] += 16
+        self.regroup(released & (self.needed != 0))
+
+    def regroup(self, lanes: Lanes) -> None:
+        """Makes a group of those of these lanes that are in one warp and at one address."""
+        keys = self.address[lanes] * 64 + np.flatnonzero(lanes) // 32
+        numbers = np.unique(keys, return_inverse=True)[1]
+        self.group[lanes] = self.group.max() + 1 + numbers
 
     def wait(self, lanes: Lanes, needed: Words) -> None:
         self.waits |= lanes
@@ -716,6 +737,23 @@ class _Block:
             self.write(one, ballot if is_mask else _truth(found), lanes)
 
     do_voteu = do_vote
+
+    def do_redux(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        value, found = self.read(operands[-1]), self.zero.copy()
+        reduced = {"SUM": np.add, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "AND": np.bitwise_and}
+        change = next((reduced[one] for one in reduced if one in words), None)
+        for first in range(0, self.lanes, 32):
+            own = slice(first, first + 32)
+            numbers = value[own][lanes[own]]
+            if not len(numbers):
+                continue
+            if change is not None:
+                found[own] = change.reduce(numbers) & _LOW
+                continue
+            signed = _signed(numbers, 32) if "S32" in words else numbers.view(np.int64)
+            one = signed.max() if "MAX" in words else signed.min()
+            found[own] = np.uint64(int(one) & 0xFFFFFFFF)
+        self.write(operands[0], found, lanes)
 
     def do_r2ur(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.write(operands[0], self.read(operands[-1]), lanes)

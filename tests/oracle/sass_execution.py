@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import (
     Address,
     Bracket,
@@ -513,7 +514,8 @@ class _Block:
         words = instruction.mnemonic.split(".")[1:]
         assert instruction.opcode is not None
         name = instruction.opcode.name  # a NOP where no lane ever executes it
-        rule = getattr(self, f"do_{name.lower()}", None)
+        is_copied = name in ("CALL", "RET") and instruction.control is ControlEffect.BRANCH
+        rule = self.do_bra if is_copied else getattr(self, f"do_{name.lower()}", None)
         if name in _SKIPPED:
             return
         if rule is None:

@@ -11,6 +11,7 @@ import math
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,7 @@ from ptxwcet.flow.values.ranges import interval_of
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Known, Value
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Operand, Register, SpecialRegister
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op
@@ -42,6 +44,8 @@ from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.meanings import has_terms
 from ptxwcet.sass.opcodes import ROWS
 from ptxwcet.sass.reading import read_source
+from ptxwcet.sass.splicing import with_copies
+from ptxwcet.sass.translation import translated_program
 from ptxwcet.support.source import SourceFile
 
 if TYPE_CHECKING:
@@ -150,6 +154,41 @@ def test_kept_programs_leave_the_memory_of_their_ptx(name: str) -> None:
     assert {one.name for one in module.kernels} == memory.keys()
     for kernel in module.kernels:
         assert not differs(kernel, module, LAUNCH, memory[kernel.name]), kernel.name
+
+
+def of_copies(spoil: Callable[[Kernel], Kernel] = lambda kernel: kernel) -> bool:
+    """Whether a kernel whose function is copied into it leaves other memory than its PTX."""
+    module, memory = listed("integers_86"), left_by("integers_86")
+    (kernel,) = (one for one in module.kernels if one.name == "k105")
+    whole = spoil(with_copies(kernel, {one.name: one for one in module.functions}))
+    assert len(whole.instructions) > len(kernel.instructions)
+    assert all(one.callee is None for one in whole.instructions)
+    assert all(one.control is not ControlEffect.RETURN for one in whole.instructions)
+    return differs(whole, replace(module, items=(whole,)), LAUNCH, memory["k105"])
+
+
+def test_copies_of_functions_do_what_calls_do() -> None:
+    assert not of_copies()
+
+
+def test_a_copy_that_returns_elsewhere_is_seen() -> None:
+    def later(kernel: Kernel) -> Kernel:
+        (behind,) = (name for name in kernel.labels if name.endswith("behind"))
+        return replace(kernel, labels={**kernel.labels, behind: kernel.labels[behind] + 1})
+
+    assert of_copies(later)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("calls", "a function that writes R20, by which it returns"), ("unknown", "a call of")],
+)
+def test_calls_of_which_the_return_is_not_proved_are_refused(name: str, why: str) -> None:
+    kernels = {one.name: one for one in translated_program(listed("control_86")).kernels}
+    refused = kernels[name]
+    assert isinstance(refused, UnreadKernel)
+    assert refused.failure.code == "PW125"
+    assert why in refused.failure.message
 
 
 def first_with(name: str) -> Iterator[tuple[str, Kernel]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -18,7 +19,13 @@ from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts, cycles_at_path, timing_class
-from ptxwcet.timing.machine_code import CodeTimes, code_assumptions, scoreboard_of
+from ptxwcet.timing.machine_code import (
+    UNIFORM_KEPT,
+    CodeTimes,
+    code_assumptions,
+    scoreboard_of,
+    writes_uniform,
+)
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
@@ -159,12 +166,25 @@ class LaunchCosts(InstructionCosts):
                 seen.update(cfg.predecessors[block])
         return found
 
+    @cached_property
+    def _shares_apart(self) -> bool:
+        """Whether registers of the uniform datapath are written where lanes may be apart."""
+        instructions = self._kernel.instructions
+        writing = [n for n, one in enumerate(instructions) if writes_uniform(one)]
+        if not writing:
+            return False
+        agreements = graph_of(self._kernel, self._launch).agreements
+        guards = {n: instructions[n].guard for n in writing}
+        by_lane = (one is not None and not one.register.startswith("UP") for one in guards.values())
+        return any(by_lane) or any(map(agreements.part_at, writing))
+
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
         if self._kernel.code is not None:
             found += code_assumptions(self._machine)
+            found += [UNIFORM_KEPT] if self._shares_apart else []
         if self.waits_for_launches:
             found.append(self._machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

@@ -177,6 +177,21 @@ def is_taken(instruction: Instruction) -> bool:
     return instruction.control is ControlEffect.INDIRECT_BRANCH
 
 
+def writes_uniform(instruction: Instruction) -> bool:
+    """Whether an instruction writes a register that all lanes of a warp share."""
+    return any(name.startswith(("UR", "UP")) for name in instruction.writes)
+
+
+UNIFORM_KEPT = Assumption(
+    "uniform-registers-kept",
+    "where lanes of a warp are apart, none finds in a register of the uniform datapath what others "
+    "have written there meanwhile",
+    AssumptionState.ASSUMED,
+    "the compiler that wrote them",
+)
+"""What a kernel needs that writes such registers where lanes may be apart."""
+
+
 def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
     """What bounds of machine code rest on, in place of ``ptx-is-executed``."""
     doubt = AssumptionState.BY_DEFINITION if machine.is_idealised else AssumptionState.DOUBTFUL

@@ -99,11 +99,17 @@ HALVES = {
     "IADD3 R21, R21, 0x1, RZ; IADD3.X R3, R3, R7, RZ, P0, !PT; "
     "IMAD.WIDE R8, R20, R21, R2; ISETP.GE.AND P0, PT, R21, R20, PT; @!P0 BRA `(.L_NAME)",
     "shared": "STS [R0.X4+0x20], R4; STS.64 [R0.X8+0x200], R4; STS.128 [R0.X16+0x400], R4; "
-    "STS.U8 [R0+-0x0], R4; LDS R2, [R0.X4+0x20]; LDS.64 R2, [R0.X8+0x1f8]; LDS.U16 R2, [R0.X4+0x20]",
+    "STS.U8 [R0+-0x0], R4; LDS R2, [R0.X4+0x20]; LDS.64 R2, [R0.X8+0x1f8]; "
+    "LDS.U16 R2, [R0.X4+0x20]",
     "behind a register": "MOV R22, c[0x0][0x168]; MOV R23, c[0x0][0x16c]; IADD3 R25, RZ, -0x1, RZ; "
     "SHF.L.U32 R24, R0, 0x2, RZ; LDG.E R2, [R22.64+0x1c]; IADD3 R22, P0, R22, 0x40, RZ; "
     "IMAD.X R23, RZ, RZ, R23, P0; LDG.E.64 R2, [R22.64+-0x38]; ULDC.64 UR4, c[0x0][0x168]; "
     "LDG.E.U8 R3, [R24.U32+UR4]; LDG.E R26, [R24.U32+UR4+0x8]",
+    "above the middle of 32 bits": "SHF.L.U32 R24, R0, 0x2, RZ; IADD3 R24, R24, -0x80000000, RZ; "
+    "ULDC.64 UR4, c[0x0][0x168]; UIADD3 UR4, UP0, UR4, -0x80000000, URZ; "
+    "UIADD3.X UR5, UR5, -0x1, URZ, UP0, !UPT; LDG.E R26, [R24.U32+UR4]",
+    "words of several parameters": "IADD3 R2, P0, R4, c[0x0][0x160], RZ; "
+    "IADD3.X R3, R5, c[0x0][0x168], RZ, P0, !PT",
     "a word of two parameters": "MOV R2, c[0x0][0x160]; MOV R3, c[0x0][0x168]; "
     "IADD3 R2, P0, R4, c[0x0][0x164], RZ; IADD3.X R3, R5, c[0x0][0x168], RZ, P0, !PT",
 }

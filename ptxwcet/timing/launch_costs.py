@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,9 +10,10 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
 from ptxwcet.flow.graph.control_flow import ControlFlow
-from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
+from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
@@ -24,6 +26,7 @@ from ptxwcet.timing.machine_code import (
     CodeTimes,
     code_assumptions,
     scoreboard_of,
+    waits_for_lanes,
     writes_uniform,
 )
 from ptxwcet.timing.phases import profile_warp
@@ -107,8 +110,11 @@ class LaunchCosts(InstructionCosts):
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier, ...]:
-        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
-        return super().nodes(index, self._told(index, instruction), taken=taken)
+        """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
+        lanes of machine code meet, each group of them issues what waits for the others.
+        """
+        nodes = super().nodes(index, self._told(index, instruction), taken=taken)
+        return nodes * self._arrivals.get(index, 1) if waits_for_lanes(instruction) else nodes
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
@@ -164,6 +170,31 @@ class LaunchCosts(InstructionCosts):
                     (one, cfg.blocks[one].end) for one in cfg.predecessors[block] if one not in seen
                 ]
                 seen.update(cfg.predecessors[block])
+        return found
+
+    @cached_property
+    def _arrivals(self) -> Mapping[int, int]:
+        """How many groups of lanes come to a BSYNC at which warps meet, by its index: at most.
+
+        Behind a branch at which lanes part, as many as there are ways, or lanes if there is a loop
+        among them. A path has one visit of its block. Cost: the regions of such branches, once.
+        """
+        graph, code = graph_of(self._kernel, self._launch), self._kernel.code
+        assert code is not None
+        lanes = min(WARP_SIZE, self._launch.threads)
+        found: dict[int, int] = {}
+        for block in graph.cfg.reverse_postorder:
+            meeting = graph.meeting(block)
+            if meeting is None or graph.agreements[block] is not Agreement.NONE:
+                continue
+            inside = {block, *graph.agreements.live.between(BlockId(block), meeting)}
+            around = {one.header for one in graph.forest.around(meeting)}
+            loops = {one.header for each in inside for one in graph.forest.around(each)}
+            parting = sum(graph.agreements[each] is Agreement.NONE for each in inside)
+            ways = lanes if loops - around else min(lanes, 2**parting)
+            own = graph.indices([meeting])
+            index = next((one for one in own if one not in code.added), -1)
+            found[index] = max(found.get(index, 1), ways)
         return found
 
     @cached_property

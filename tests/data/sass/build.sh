@@ -29,6 +29,8 @@ for arch in 86 90; do
   python3 ../../oracle/integer_programs.py "$arch" >"integers_$arch.ptx"
   kept "integers_$arch.ptx" "$arch"
 done
+nvcc -ptx -arch=sm_75 -lineinfo meeting.cu -o "$work/meeting.ptx"
+kept "$work/meeting.ptx" 86
 nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"
 for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do

@@ -3,6 +3,7 @@
     python benchmarks/silicon/compare.py                 # all GPUs: their pages and JSON files
     python benchmarks/silicon/compare.py rtx4070         # one
     python benchmarks/silicon/compare.py --keep NAME     # the bounds of now stay as column NAME
+    python benchmarks/silicon/compare.py --keep "machine code" --machine-code    # from nvcc's code
 
 Each launch is bounded as it ran: a launch file says grid, block, registers, dynamic shared memory,
 scalars and how large the arrays are. A column is one of :func:`variants`: claims of the machine
@@ -43,11 +44,13 @@ class Gpu:
     """A table of measurements, ``NAME.csv``, and the machine file of the GPU.
 
     ``floor_ms``: the shortest launches that were measured there took so long, whatever they did;
-    0 if nobody says. ``l2_bytes``: of its L2 cache.
+    0 if nobody says. ``l2_bytes``: of its L2 cache. ``arch``: whose machine code stands for its
+    own, the nearest that nvcc 13 makes.
     """
 
     name: str
     machine: str
+    arch: str
     floor_ms: float = 0.0
     l2_bytes: int = 0
 
@@ -73,7 +76,10 @@ class Variant:
     claims: Mapping[str, str | None] = field(default_factory=dict)
 
 
-GPUS = (Gpu("titanv", "titan-v", 0.0, 4_718_592), Gpu("rtx4070", "rtx-4070", 0.0086, 37_748_736))
+GPUS = (
+    Gpu("titanv", "titan-v", "sm_75", 0.0, 4_718_592),
+    Gpu("rtx4070", "rtx-4070", "sm_89", 0.0086, 37_748_736),
+)
 _CLAIMED = '{ state = "assumed", source = "silicon: to see what it is worth" }'
 
 
@@ -201,6 +207,26 @@ def bounded(row: Mapping[str, str], machine: Path | str, folder: Path) -> ptxwce
     return ptxwcet.bound(HERE / f"{row['kernel']}.ptx", launch=path, machine=machine)
 
 
+def bounds_of_code(gpu: Gpu) -> list[float]:
+    """The bounds of its launches from machine code, in milliseconds: registers are the code's."""
+    clock = load_machine(gpu.machine).clock_mhz
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "launch.toml"
+        for row in gpu.launches():
+            lines = launch_file(row).splitlines()
+            path.write_text("\n".join(one for one in lines if "registers_per" not in one))
+            bound = ptxwcet.bound(
+                HERE / f"{row['kernel']}.cu",
+                launch=path,
+                machine=gpu.machine,
+                machine_code=True,
+                arch=gpu.arch,
+            )
+            found.append(round((bound.launch_cycles or 0) / clock / 1000, 6))
+    return found
+
+
 def compared(gpu: Gpu, kept: Mapping[str, Sequence[float]]) -> list[Row]:
     """The launches of a GPU, under each variant."""
     clock, rows = load_machine(gpu.machine).clock_mhz, []
@@ -320,6 +346,7 @@ def main() -> int:
     names = [gpu.name for gpu in GPUS]
     parser.add_argument("gpu", nargs="?", choices=names, help="all, if none is named")
     parser.add_argument("--keep", metavar="NAME", help="keep the bounds of now as this column")
+    parser.add_argument("--machine-code", action="store_true", help="with --keep: of the code")
     asked = parser.parse_args()
     kept: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))
     is_good = True
@@ -327,6 +354,9 @@ def main() -> int:
         if asked.gpu not in (None, gpu.name):
             continue
         columns = kept.setdefault(gpu.name, {})
+        if asked.keep and asked.machine_code:
+            columns[asked.keep] = bounds_of_code(gpu)
+            continue
         if asked.keep:
             columns[asked.keep] = [row.bounds_ms[BOUND] for row in compared(gpu, {})]
             continue

@@ -55,7 +55,7 @@ from ptxwcet.sass.pairs import (
 )
 from ptxwcet.sass.spelling import spelled
 from ptxwcet.sass.splicing import with_copies
-from ptxwcet.sass.webs import with_webs
+from ptxwcet.sass.webs import speculated, with_webs
 
 BANK, VARIABLES = "c[0x0]", "c[0x3]"  # what the banks hold: parameters, variables
 _BANK_BYTES = 1 << 16
@@ -73,7 +73,7 @@ def translated(kernel: Kernel) -> Kernel:
         translation.build()
     # wide numbers that nothing reads go first: they would read halves that have nothing in common
     wide = _pruned(with_webs(translation.kernel(), lambda name: ":" in name))
-    return rewritten(with_webs(wide))
+    return rewritten(speculated(with_webs(wide)))
 
 
 def translated_program(module: Module) -> Module:
@@ -195,7 +195,8 @@ class _Translation:
                 sources.append(Register(part[2]))
                 one = source(len(sources) - 1, 1)
             whole = whole & (~one if part[1] else one)
-        self._compute(branch, [name], Meaning((whole,), tuple(sources)))
+        meaning = Meaning((whole,), tuple(sources))
+        self._made.append(self._computed(branch, [name], meaning, None))
 
     def _whole(
         self, index: int, beside: Instruction, pair: Pair, meaning: Meaning, behind: int
@@ -210,7 +211,7 @@ class _Translation:
         writes = instruction.writes
         results = dict(zip(writes, meaning.results, strict=True))
         for pair in sorted(self._wide):
-            if results.keys() >= set(pair) and instruction.guard is None:
+            if results.keys() >= set(pair) and not _changes_guard(instruction):
                 low, high = (results[name] for name in pair)
                 whole = Meaning((_joined(low, high),), meaning.sources)
                 self._whole(index, instruction, pair, whole, index)
@@ -225,7 +226,8 @@ class _Translation:
             if not set(pair).isdisjoint(instruction.writes):
                 meaning = self._packed(index, instruction, pair)
                 self._types[_wide(pair)] = "b64"
-                made = self._computed(instruction, [_wide(pair)], meaning, None, is_whole=True)
+                guard = None if _changes_guard(instruction) else instruction.guard
+                made = self._computed(instruction, [_wide(pair)], meaning, guard, is_whole=True)
                 self._made.append(made)
 
     def _packed(self, index: int, instruction: Instruction, pair: Pair) -> Meaning:
@@ -245,7 +247,8 @@ class _Translation:
     # --- instructions that compute ----------------------------------------------------------------
 
     def _compute(self, beside: Instruction, targets: list[str], meaning: Meaning) -> None:
-        self._made.append(self._computed(beside, targets, meaning, None))
+        """Computes before an instruction what it asks for, in the lanes that execute it."""
+        self._made.append(self._computed(beside, targets, meaning, beside.guard))
 
     def _computed(
         self,
@@ -470,6 +473,11 @@ def _banks(instructions: Iterable[Instruction]) -> set[str]:
         if isinstance(one, Address) and isinstance(one.base, SymbolRef)
     }
     return {name for name in bases if name.startswith("c[")}
+
+
+def _changes_guard(instruction: Instruction) -> bool:
+    """Whether an instruction writes its own guard, which says something else behind it."""
+    return instruction.guard is not None and instruction.guard.register in instruction.writes
 
 
 def _wide(pair: Pair) -> str:

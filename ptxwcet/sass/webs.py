@@ -3,6 +3,11 @@
 Machine code has few registers and writes each of them many times. A *web* is a smallest set of
 writes and reads of one register that holds with each read all writes that may reach it. Nothing
 that is written in one web is read in another, so that each may have a name of its own.
+
+Short branches become guards. What is read under a guard was, in the same block and while the guard
+was what it is, written under it, by all lanes that read it: no write before that reaches it. Where
+all that reads what is written under a guard is of that kind, lanes that do not execute the write
+never read it, and it may as well be executed by all (:func:`speculated`).
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ptxwcet.flow.graph.cfg import build_cfg
-from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.instruction_set import ROWS
+from ptxwcet.ir.kernel import Guard, Instruction, Kernel
+from ptxwcet.ir.op_classes import ControlEffect, Space
 
 
 def with_webs(kernel: Kernel, split: Callable[[str], bool] = lambda _: True) -> Kernel:
@@ -81,11 +88,12 @@ class _Webs:
         for index in writes:
             by_block[self._block_of[index]].append((index, True))
         for block, places in by_block.items():
-            now = begun[block]
+            reaching = _Reaching(begun[block], self._kernel, self._writes)
             for index, is_written in sorted(places):  # an instruction reads before it writes
                 if is_written:
-                    now = self._behind(index, now, bit)
+                    reaching.write(index, bit[index])
                     continue
+                now = reaching.read(index, name)
                 first, *others = [one for one in bit.values() if one & now] or [bit[-1]]
                 for other in others:
                     parent[root(other)] = root(first)
@@ -129,3 +137,95 @@ class _Webs:
         """The writes that reach what follows one; under a guard it may not happen."""
         kept = self._kernel.instructions[index].guard is not None
         return now | bit[index] if kept else bit[index]
+
+
+class _Reaching:
+    """The writes of a register that reach a place of a block, and those that reach the lanes for
+    which a guard holds.
+    """
+
+    def __init__(self, begun: int, kernel: Kernel, writes: Mapping[str, list[int]]) -> None:
+        self._now, self._kernel, self._writes = begun, kernel, writes
+        self._held: dict[Guard, tuple[int, int]] = {}  # the writes, and since when
+
+    def write(self, index: int, bit: int) -> None:
+        """An instruction writes it: its number, and its bit."""
+        guard = self._kernel.instructions[index].guard
+        if guard is None:
+            self._now, self._held = bit, {}
+            return
+        opposite = Guard(guard.register, not guard.negated)
+        others = self._known(opposite, index)
+        held = {one: (now | bit, since) for one, (now, since) in self._held.items()}
+        self._held = {**held, guard: (bit, index), opposite: (others, index)}
+        self._now |= bit
+
+    def read(self, index: int, name: str) -> int:
+        """The writes that may reach an instruction that reads it."""
+        guard = self._kernel.instructions[index].guard
+        if guard is None or guard.register == name:  # who reads the guard itself is not guarded
+            return self._now
+        return self._known(guard, index)
+
+    def _known(self, guard: Guard, index: int) -> int:
+        """Those that reach lanes of a guard, if it has not changed since they were found."""
+        if guard not in self._held:
+            return self._now
+        now, since = self._held[guard]
+        changed = any(since <= one < index for one in self._writes.get(guard.register, ()))
+        return self._now if changed else now
+
+
+def speculated(kernel: Kernel) -> Kernel:
+    """The kernel, webs told apart, in which all lanes compute what only those read for which a
+    guard holds.
+
+    A number that is written under a guard, and read under it alone, in the same block and before
+    the guard changes. Cost: near linear.
+    """
+    cfg = build_cfg(kernel)
+    block_of = [block.id for block in cfg.blocks for _ in range(block.start, block.end)]
+    readers: dict[str, list[int]] = defaultdict(list)
+    writers: dict[str, list[int]] = defaultdict(list)
+    for index, instruction in enumerate(kernel.instructions):
+        for name in instruction.reads:
+            readers[name].append(index)
+        for name in instruction.writes:
+            writers[name].append(index)
+
+    def stays(index: int, name: str) -> bool:
+        """Whether only lanes read a register for which the guard of its writer holds."""
+        guard = kernel.instructions[index].guard
+        assert guard is not None
+        changes = writers[guard.register]
+        return all(
+            reader > index
+            and block_of[reader] == block_of[index]
+            and kernel.instructions[reader].guard == guard
+            and name != guard.register
+            and not any(index <= one < reader for one in changes)
+            for reader in readers[name]
+        )
+
+    instructions = list(kernel.instructions)
+    for index, instruction in enumerate(kernel.instructions):
+        if instruction.guard is None or not _only_computes(instruction):
+            continue
+        if instruction.writes and all(stays(index, name) for name in instruction.writes):
+            instructions[index] = _by_all(instruction)
+    return replace(kernel, instructions=tuple(instructions))
+
+
+def _only_computes(instruction: Instruction) -> bool:
+    """Whether what an instruction does is to leave a function of what it reads in registers."""
+    opcode = instruction.opcode
+    is_plain = instruction.control is ControlEffect.NONE and instruction.space is Space.NONE
+    return is_plain and opcode is not None and (opcode.meaning is not None or opcode.name in ROWS)
+
+
+def _by_all(instruction: Instruction) -> Instruction:
+    """The instruction without its guard."""
+    form = instruction.form
+    slots = tuple(slot for slot in form.read_slots if slot != form.guard_slot)
+    bare = replace(form, guard_slot=-1, guard_negated=False, read_slots=slots)
+    return instruction._replace(form=bare)

@@ -108,6 +108,18 @@ HALVES = {
     "above the middle of 32 bits": "SHF.L.U32 R24, R0, 0x2, RZ; IADD3 R24, R24, -0x80000000, RZ; "
     "ULDC.64 UR4, c[0x0][0x168]; UIADD3 UR4, UP0, UR4, -0x80000000, URZ; "
     "UIADD3.X UR5, UR5, -0x1, URZ, UP0, !UPT; LDG.E R26, [R24.U32+UR4]",
+    "under one guard": "@P1 IADD3 R22, R4, 0x1, RZ; @P1 IADD3 R23, R22, R6, RZ; "
+    "@P1 STS [R0.X4+0x20], R23",
+    "a guard that changes": "@P1 IADD3 R22, R4, 0x1, RZ; ISETP.GT.AND P1, PT, R0, 0x5, PT; "
+    "@P1 IADD3 R5, R22, R6, RZ",
+    "read by all": "@P1 IADD3 R22, R4, 0x1, RZ; @P1 IADD3 R5, R22, R6, RZ; IADD3 R6, R22, 0x3, RZ",
+    "both sides": "@P1 MOV R22, R4; @!P1 MOV R22, R6; IADD3 R5, R22, R6, RZ",
+    "the other side": "MOV R22, R6; @P1 MOV R22, R4; @!P1 IADD3 R5, R22, R6, RZ; "
+    "@P1 IADD3 R6, R22, R5, RZ",
+    "a pair under a guard": "@P1 MOV R24, 0x4; @P1 IMAD.WIDE R22, R4, R24, R6; "
+    "@P1 STS [R0.X4+0x20], R23; @P1 IMAD.WIDE R4, R20, R21, R22",
+    "another guard": "ISETP.GT.AND P2, PT, R0, 0x9, PT; @P1 IADD3 R22, R4, 0x1, RZ; "
+    "@P2 IADD3 R5, R22, R6, RZ",
     "words of several parameters": "IADD3 R2, P0, R4, c[0x0][0x160], RZ; "
     "IADD3.X R3, R5, c[0x0][0x168], RZ, P0, !PT",
     "a word of two parameters": "MOV R2, c[0x0][0x160]; MOV R3, c[0x0][0x168]; "

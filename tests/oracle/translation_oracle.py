@@ -138,21 +138,25 @@ class Translated:
         real = self._real(kernel, indices)
         if self.visitor is not None:
             self._visited(block, kernel, indices[0], address, active)
-        self.uniform.read(block, block.program.at[address], active)
+        code = block.program.at[address]
+        self.uniform.read(block, code, active)
+        self._lanes = active  # that execute the code: others may compute here what nobody reads
+        if code.guard is not None and not code.guard.register.startswith("%"):
+            self._lanes = active & (
+                block.truth(Register(code.guard.register)) != code.guard.negated
+            )
         for index in indices:
             if index == real:
                 break
             self._added(block, kernel, index, active)
         instruction = kernel.instructions[real]
-        for name in instruction.reads:
-            self._same(block, instruction, name, active)
         guard = instruction.guard
-        self._lanes = active
-        if guard is not None and not guard.register.startswith("%"):
-            held = self._read(block, Register(guard.register)) != 0
-            self._lanes = active & (held != guard.negated)
-            if self.parting is not None and instruction.control is ControlEffect.BRANCH:
-                self.parting(real, active, self._lanes)
+        for name in instruction.reads:
+            is_guard = guard is not None and name == guard.register
+            self._same(block, instruction, name, active if is_guard else self._lanes)
+        parts = guard is not None and not guard.register.startswith("%")
+        if self.parting is not None and parts and instruction.control is ControlEffect.BRANCH:
+            self.parting(real, active, self._lanes)
         found = self._terms(kernel, real)
         self._results = None
         if found is not None:
@@ -178,6 +182,8 @@ class Translated:
             if self._results is not None and found is not None:
                 known = self._known(block, found, number)
                 self._compare(instruction, name, self._results[number], there, self._lanes, known)
+            if self._results is not None and instruction.guard is None:
+                self._write(name, self._results[number], active)
             self._write(name, there, self._lanes)
         for index in indices[indices.index(real) + 1 :]:
             self._added(block, kernel, index, active)
@@ -212,24 +218,25 @@ class Translated:
 
     def _added(self, block: _Block, kernel: Kernel, index: int, active: Lanes) -> None:
         instruction = kernel.instructions[index]
-        assert instruction.guard is None
         assert kernel.code is not None
-        found = self._terms(kernel, index)
+        found, lanes = self._terms(kernel, index), active
+        if instruction.guard is not None:
+            held = self._read(block, Register(instruction.guard.register)) != 0
+            lanes = active & (held != instruction.guard.negated)
         if found is None:
             results = [self._loaded(block, kernel, instruction)]
         else:
             for name in instruction.reads:
-                self._same(block, instruction, name, active)
+                self._same(block, instruction, name, self._lanes)
             values = [self._read(block, one) for one in found[1]]
             results = found[0].run(values, block.lanes)
         for number, name in enumerate(instruction.writes):
             there = self._there(block, name)
-            if there is None:
-                there = results[number]
-            else:
+            self._write(name, results[number], lanes)
+            if there is not None:
                 known = _ALL if found is None else self._known(block, found, number)
-                self._compare(instruction, name, results[number], there, active, known)
-            self._write(name, there, active)
+                self._compare(instruction, name, results[number], there, self._lanes, known)
+                self._write(name, there, self._lanes)
 
     def _known(self, block: _Block, found: _Terms, number: int) -> np.uint64:
         """The bits of a result that its term does not leave open."""

@@ -86,7 +86,7 @@ def _run(name: str, command: list[str], folder: str, size: int) -> str:
             raise _failed(name, f"{DISASSEMBLER} does not start", str(error.strerror)) from None
         with process:
             try:
-                _limit(process.pid)
+                _limit(process.pid, seconds)
                 code = _ended(name, process, (written, told), most, seconds)
             finally:
                 if process.poll() is None:
@@ -131,12 +131,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _limit(process: int) -> None:
-    """Limits what it may hold, where the system can."""
+def _limit(process: int, seconds: float) -> None:
+    """Limits what it may hold, and how long it may work if we are gone, where the system can."""
     try:
         import resource
 
         resource.prlimit(process, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
+        resource.prlimit(process, resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
     except (ImportError, AttributeError, OSError, ValueError):
         return  # no Linux, a lower limit of the user's own, or it has ended
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-import sys
 import time
 from pathlib import Path
 
+import fuzz_machine_code
 import pytest
-from places import ROOT
 from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
@@ -19,9 +18,6 @@ from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import fuzz_machine_code
 
 pytestmark = pytest.mark.fast
 

@@ -352,6 +352,10 @@ class Checker:
                 message = f"op class {name}: refuse takes a reason and nothing else"
                 self.report("PW306", message, place)
             return
+        if name in _UNJOINED:
+            message = f"op class {name} can have no timing: what waits for copies is not modelled"
+            self.report("PW306", message, place, 'write { refuse = "reason" }')
+            return
         for key in timing:
             known = _TIMING_KEYS + _OPTIONAL_KEYS
             if key not in known:
@@ -479,6 +483,8 @@ class Checker:
 
 
 _OP_NAMES = tuple(op.value for op in OpClass)
+_UNJOINED = tuple(op.value for op in (OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK))
+"""Copies, and what waits for them: without what joins both, a wait would be a loop of loads."""
 
 
 def _entries(data: Table, table: str) -> Iterable[tuple[str, Any]]:

@@ -285,7 +285,7 @@ _RULES: Mapping[Op, Callable[[ShapeDomain, Term, list[Shape]], Shape]] = {
 """What these operators keep; the others are uniform if their arguments are, and no more."""
 
 
-_FUNCTIONS = frozenset(ROWS) | {
+FUNCTIONS = frozenset(ROWS) | {
     *("fma", "copysign", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "testp"),
     *("fns", "cvt.pack", "isspacep"),
 }
@@ -298,7 +298,7 @@ def is_function(instruction: Instruction) -> bool:
     """Whether all that an instruction writes is a function of what it reads. Cost: constant."""
     if instruction.opcode is not None and instruction.opcode.meaning is not None:
         return True
-    return operation_of(instruction.form).name in _FUNCTIONS
+    return operation_of(instruction.form).name in FUNCTIONS
 
 
 def result_shapes(

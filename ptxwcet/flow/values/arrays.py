@@ -290,7 +290,9 @@ class _Pointers:
         if one.op is Op.SOURCE:
             return sources[one.value]
         own = _NOWHERE.union(*given)
-        is_known = any(argument.op is Op.CONST for argument in one.args)
+        numbers = [argument.value for argument in one.args if argument.op is Op.CONST]
+        neutral = (0,) if one.op is Op.SHL else (1, (1 << one.width) - 1)
+        is_known = bool(numbers) and numbers[0] not in neutral
         if one.width == _POINTER_BITS and one.op in (Op.OR, Op.XOR, Op.SHL):
             # two words put together, by OR or by a sum, may make a pointer
             amount = one.args[1]

@@ -1,0 +1,59 @@
+"""Which pointers addresses of machine code are made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxwcet.flow.values.arrays import origins_of_pointers
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.operands import Address, Register
+from ptxwcet.sass.lowering import read_program
+from ptxwcet.sass.translation import translated
+from ptxwcet.support.source import SourceFile
+
+pytestmark = pytest.mark.fast
+
+HEAD = """.target sm_86
+.disassembler 13.5.37
+.section k
+.registers 16
+.shared 0
+.local 0
+.parameters 0x160
+.parameter 0x0 8
+.parameter 0x8 8
+.kernel k
+"""
+FIRST = "MOV R4, c[0x0][0x160]; MOV R5, c[0x0][0x164]; "
+ADDED = (
+    "LEA R2, P0, R4, c[0x0][0x168], {amount}; "
+    "LEA.HI.X R3, R4, c[0x0][0x16c], R5, {amount}, P0; LDG.E R6, [R2.64]"
+)
+
+
+def origins(code: str) -> frozenset[str]:
+    """What the address of the one load is made of: parameters, and "" for anything."""
+    words = "000fc400078e00ff000000ff00037202"
+    lines = (*code.split("; "), "EXIT")
+    text = "".join(f"/*{16 * n:04x}*/ {line} ; /* {words} */\n" for n, line in enumerate(lines))
+    (kernel,) = read_program(SourceFile("k.cubin", HEAD + text)).kernels
+    made: Kernel = translated(kernel)
+    bases = [
+        operand.base.name
+        for one in made.instructions
+        if one.mnemonic == "LDG.E"
+        for operand in one.operands
+        if isinstance(operand, Address) and isinstance(operand.base, Register)
+    ]
+    return origins_of_pointers(made, set(bases))[bases[0]]
+
+
+def test_a_pointer_with_a_number_added_leads_to_its_array() -> None:
+    code = "S2R R4, SR_TID.X; MOV R5, RZ; " + ADDED.format(amount="0x2")
+    assert origins(code) == {"k_param_1"}
+
+
+def test_a_pointer_that_is_shifted_by_nothing_is_still_one() -> None:
+    found = origins(FIRST + ADDED.format(amount="0x0"))
+    assert "" in found or found == {"k_param_0", "k_param_1"}
+    assert found != {"k_param_1"}

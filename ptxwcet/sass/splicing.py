@@ -2,7 +2,7 @@
 
 A call saves nothing: registers are those of the caller, and the function returns to where a
 register says. That it returns behind the call is proved, or the kernel is refused: the register
-holds that address at the call, nothing in the function writes it, and each return is by it, with a
+holds that address at the call, nothing in the function or in what that calls writes it, and each return is by it, with a
 high word of 0 that was moved there just before.
 """
 
@@ -55,12 +55,18 @@ class _Splicer:
         self.tables: dict[str, tuple[str, ...]] = {}
 
     def copy(
-        self, kernel: Kernel, prefix: str, returns: tuple[str, str] | None, around: tuple[str, ...]
+        self,
+        kernel: Kernel,
+        prefix: str,
+        returns: tuple[str, str] | None,
+        around: tuple[str, ...],
+        kept: frozenset[str] = frozenset(),
     ) -> None:
         """A copy of a kernel or function, and behind it copies of what it calls.
 
         ``prefix`` is that of its labels; ``returns``: the register by which it has to return, and
-        the label where that leads. ``around`` are the functions that it is called by.
+        the label where that leads. ``around`` are the functions that it is called by, ``kept`` the
+        registers by which it and these return, which nothing in it may write.
         """
         pending: list[tuple[Kernel, str, tuple[str, str]]] = []
         begin = len(self.instructions)
@@ -69,8 +75,11 @@ class _Splicer:
         if begin + len(kernel.instructions) > _MOST_INSTRUCTIONS:
             _refuse(kernel.instructions[0], "copies of functions are too many")
         for index, instruction in enumerate(kernel.instructions):
-            if returns is not None and returns[0] in instruction.writes:
-                _refuse(instruction, f"a function that writes {returns[0]}, by which it returns")
+            if lost := kept.intersection(instruction.writes):
+                name = min(lost)
+                _refuse(
+                    instruction, f"a function that writes {name}, by which it or a caller returns"
+                )
             if instruction.callee is not None:
                 name = instruction.callee
                 function = self._functions.get(name)
@@ -97,7 +106,7 @@ class _Splicer:
         }
         for function, own, back in pending:
             self.labels[f"{own}begin"] = len(self.instructions)
-            self.copy(function, own, back, (*around, kernel.name))
+            self.copy(function, own, back, (*around, kernel.name), kept | {back[0]})
 
 
 def _renamed(instruction: Instruction, prefix: str, kernel: Kernel) -> Instruction:

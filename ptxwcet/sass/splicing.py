@@ -2,8 +2,8 @@
 
 A call saves nothing: registers are those of the caller, and the function returns to where a
 register says. That it returns behind the call is proved, or the kernel is refused: the register
-holds that address at the call, nothing in the function or in what that calls writes it, and each return is by it, with a
-high word of 0 that was moved there just before.
+holds that address at the call, nothing in the function or in what that calls writes it, and each
+return is by it or a copy, with a high word of 0 that was moved there just before.
 """
 
 from __future__ import annotations

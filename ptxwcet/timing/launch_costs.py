@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -190,8 +191,9 @@ class LaunchCosts(InstructionCosts):
             inside = {block, *graph.agreements.live.between(BlockId(block), meeting)}
             around = {one.header for one in graph.forest.around(meeting)}
             loops = {one.header for each in inside for one in graph.forest.around(each)}
-            parting = sum(graph.agreements[each] is Agreement.NONE for each in inside)
-            ways = lanes if loops - around else min(lanes, 2**parting)
+            parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
+            ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
+            ways = lanes if loops - around else min(lanes, ways)
             own = graph.indices([meeting])
             index = next((one for one in own if one not in code.added), -1)
             found[index] = max(found.get(index, 1), ways)

@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_405,
     "sweeps.results": 1_617,
     "sweeps": 3_725,
-    "timing": 3_088,
+    "timing": 3_090,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 848,

@@ -45,9 +45,9 @@ def issued(threads: int, monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     return found
 
 
-def charged(threads: int) -> dict[int, int]:
+def charged(threads: int, listing: Path = LISTING) -> dict[int, int]:
     """How often each BSYNC is charged at a visit of its block, by its place in the text."""
-    module = read_program(SourceFile("k.cubin", LISTING.read_text(encoding="utf-8")))
+    module = read_program(SourceFile("k.cubin", listing.read_text(encoding="utf-8")))
     (kernel,) = translated_program(module).kernels
     costs = LaunchCosts(kernel, Launch((threads, 1, 1)), load_machine("orin-ecrts2025"))
     return {
@@ -68,3 +68,9 @@ def test_lanes_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert max(issued(32, monkeypatch).values()) == 8  # they leave the loop in 8 iterations
     assert sorted(charged(32).values())[-1] == 32  # which is not known
     assert set(charged(1).values()) == {1}
+
+
+def test_an_indexed_branch_parts_lanes_as_many_ways_as_it_has_targets() -> None:
+    """A BRX of 32 targets by data, each with a store: each lane comes by itself."""
+    assert set(charged(32, LISTING.with_name("switched_86.sass")).values()) == {32}
+    assert set(charged(5, LISTING.with_name("switched_86.sass")).values()) == {5}

@@ -121,7 +121,7 @@ LIBRARIES = {
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
     "bounds": 4_237,
-    "cli": 1_831,
+    "cli": 1_835,
     "commands.annotate": 564,
     "commands.bound": 2_943,
     "commands.certificates": 154,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow, RooflineRow
 from ptxwcet.support.printable import plural
-from ptxwcet.support.rounding import text_above
 
 _MARGIN = " " * 11
 
@@ -86,5 +86,6 @@ def _shown(assumption: AssumptionRow, whose: str = "") -> str:
 def time_text(microseconds: float) -> str:
     """A time in the unit that suits it, rounded up."""
     if microseconds < 1_000:
-        return f"{microseconds:,} us"
-    return f"{text_above(math.ceil(microseconds) / 1000, 3)} ms"
+        return f"{wholeonds:,} us"
+    whole = math.ceil(Fraction(repr(microseconds)))  # above 2^53 a float has no thousandths
+    return f"{whole // 1000:,}.{whole % 1000:03} ms"

@@ -84,7 +84,8 @@ def _command(command: click.Command, words: str) -> Iterator[str]:
 
 
 def _options(command: click.Command, wanted: Callable[[set[str]], bool]) -> Iterator[str]:
-    context = click.Context(command, info_name="ptxwcet")
+    whole = click.Context(commands, info_name="ptxwcet", **commands.context_settings)
+    context = click.Context(command, parent=whole)
     for parameter in command.get_params(context):  # arguments are in the line of usage
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record and wanted(set(parameter.opts)):

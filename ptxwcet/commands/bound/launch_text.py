@@ -86,6 +86,6 @@ def _shown(assumption: AssumptionRow, whose: str = "") -> str:
 def time_text(microseconds: float) -> str:
     """A time in the unit that suits it, rounded up."""
     if microseconds < 1_000:
-        return f"{wholeonds:,} us"
+        return f"{microseconds:,} us"
     whole = math.ceil(Fraction(repr(microseconds)))  # above 2^53 a float has no thousandths
     return f"{whole // 1000:,}.{whole % 1000:03} ms"

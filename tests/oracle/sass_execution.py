@@ -398,6 +398,7 @@ class _Block:
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
         self.votes: Lanes = np.zeros(count, bool)  # of a barrier that combines them
         self.reduction, self.combined = "", 0
+        self.waits_at = np.full(count, "", dtype="<U8")  # the register of those at a BSYNC
         self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
 
@@ -444,6 +445,7 @@ class _Block:
             self.combined = {"POPC": votes, "AND": int(everyone)}.get(self.reduction, votes > 0)
             released = self.alive
         self.waits &= ~released
+        self.waits_at[released] = ""
         self.address[released] += 16
         self.regroup(released & (self.needed != 0))
 
@@ -659,12 +661,15 @@ class _Block:
 
     def do_bsync(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.wait(lanes, self.read(operands[0]) | self.bit)
+        self.waits_at = np.where(lanes, operands[0].name, self.waits_at)
 
     def do_break(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         for one in operands[:-1]:
             lanes = lanes & self.truth(one)
-        old = self.read(operands[-1])
-        self.write(operands[-1], old & ~self.together(lanes), np.ones(self.lanes, bool))
+        left = ~self.together(lanes)
+        self.write(operands[-1], self.read(operands[-1]) & left, np.ones(self.lanes, bool))
+        there = self.waits & (self.waits_at == operands[-1].name)  # these wait no longer for them
+        self.needed = np.where(there, self.needed & left | self.bit, self.needed)
 
     def do_bmov(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.write(operands[0], self.read(operands[1]), lanes)
@@ -969,9 +974,7 @@ class _Block:
         function = floats.FUNCTIONS.get(name)
         if function is None or words - {name, "FTZ"}:
             raise UncoveredError(instruction.mnemonic)
-        number = self.float(operands[1])
-        number = floats.flushed(number) if name not in ("RCP", "RSQ", "SQRT") else number
-        number = number.astype(np.float64)
+        number = floats.flushed(self.float(operands[1])).astype(np.float64)
         found = floats.to_singles(function(number), self.zero * 0.0, frozenset(("FTZ",)))
         self.write(operands[0], found, lanes)
 
@@ -1020,10 +1023,10 @@ class _Block:
         self.write(operands[0], np.array(kept, np.uint64), lanes)
 
     def do_f2f(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        to, of = instruction.mnemonic.split(".")[-2:] if len(words) < 4 else ("", "")
-        if words - {"F32", "F64", "FTZ", "RZ", "RM", "RP", "SAT"} or {to, of} != {"F32", "F64"}:
+        kinds = [one for one in instruction.mnemonic.split(".") if one in ("F32", "F64")]
+        if words - {"F32", "F64", "FTZ", "RZ", "RM", "RP", "SAT"} or len(set(kinds)) != 2:
             raise UncoveredError(instruction.mnemonic)
-        if to == "F64":
+        if kinds[0] == "F64":
             number = self.singles(operands[1:2], words)[0].astype(np.float64)
             if "SAT" in words:
                 raise UncoveredError(instruction.mnemonic)

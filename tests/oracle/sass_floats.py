@@ -137,7 +137,7 @@ def rounded(number: Fraction, words: frozenset[str], kind: type = np.float64) ->
 
 def fused_doubles(a: Doubles, b: Doubles, c: Doubles, words: frozenset[str]) -> Doubles:
     """Products and sums, rounded once."""
-    found = np.asarray(a * b + c)
+    found = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)
     for lane in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
         one, two, three = (Fraction(float(x[lane])) for x in (a, b, c))
         number = one * two + three

@@ -278,7 +278,7 @@ class Translated:
             if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
                 self._compiled[key] = None
             else:
-                compiled = _Compiled(found.results, lambda: None)
+                compiled = _Compiled(found.results)
                 is_open = [fold(one, _is_open) for one in found.results]
                 self._compiled[key] = compiled, found.sources, is_open
         return self._compiled[key]

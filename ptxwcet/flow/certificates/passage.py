@@ -227,9 +227,7 @@ def departure_of(graph: FlowGraph, loop: Loop) -> Passage:
     return _follower(graph, loop.body, loop.header, OUTSIDE).passage()
 
 
-def way_from(
-    graph: FlowGraph, start: BlockId, loop: Loop, *, thorough: bool = False
-) -> Passage:
+def way_from(graph: FlowGraph, start: BlockId, loop: Loop, *, thorough: bool = False) -> Passage:
     """The ways from a block to a loop's header, each the last part of a run that enters the loop.
 
     The block must dominate the header. Ways do not come back to the block, nor do they go through
@@ -413,9 +411,7 @@ class _Follower:
         if target == self.end or inside:
             self.waiting.setdefault(target, []).append((condition, registers))
 
-    def _in_last(
-        self, loop: Loop, reached: Term, registers: Registers
-    ) -> tuple[Term, Registers]:
+    def _in_last(self, loop: Loop, reached: Term, registers: Registers) -> tuple[Term, Registers]:
         """Whether a loop's last iteration begins, and its registers then.
 
         If two are followed, it is the first one, or one behind another that has gone back.

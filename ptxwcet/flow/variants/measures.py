@@ -234,9 +234,7 @@ def _linear(
     return None
 
 
-def _passed_on(
-    body: Region, name: str, definitions: dict[str, list[Instruction]]
-) -> str | None:
+def _passed_on(body: Region, name: str, definitions: dict[str, list[Instruction]]) -> str | None:
     """The register by which an iteration passes on what ``name`` holds, if one is a copy of it."""
     for carried in sorted(body.carried):
         maker, *others = definitions[carried]

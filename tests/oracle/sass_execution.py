@@ -96,6 +96,8 @@ _OPERATORS: dict[Op, Callable[..., Words]] = {
     Op.ADD: lambda w, v, a, b: a + b,
     Op.SUB: lambda w, v, a, b: a - b,
     Op.MUL: lambda w, v, a, b: a * b,
+    Op.UDIV: lambda w, v, a, b: np.where(b == 0, _word(-1), a // np.maximum(b, _word(1))),
+    Op.UREM: lambda w, v, a, b: np.where(b == 0, a, a % np.maximum(b, _word(1))),
     Op.AND: lambda w, v, a, b: a & b,
     Op.OR: lambda w, v, a, b: a | b,
     Op.XOR: lambda w, v, a, b: a ^ b,

@@ -31,6 +31,8 @@ def bound_gub(analysis: BlockAnalysis) -> Outcome:
         return Refusal("GUB is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:
         return Refusal("E is not monotone: GUB is defined for warps with a single known path")
+    if any(section.joined is not None for section in analysis.sections):
+        return Refusal("GUB is defined for barriers at which all warps of the block meet")
     sections = []
     for section in analysis.sections:
         cycles = _section_bound(analysis, section)

@@ -83,7 +83,9 @@ def worst_way(
 
 
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
-    """The largest ``WUB_S`` over the warps of a section."""
+    """The largest ``WUB_S`` over the warps of a section; what is proved of one with joins."""
+    if section.joined is not None:
+        return section.joined.cycles
     return max((cycles for _, _, cycles in _delayed(analysis, section)), default=0)
 
 

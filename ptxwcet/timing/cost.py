@@ -21,7 +21,14 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
-from ptxwcet.machine.model import Machine, MemoryRules, OpTiming, RefusedOp, TimingMeaning
+from ptxwcet.machine.model import (
+    WARP_SIZE,
+    Machine,
+    MemoryRules,
+    OpTiming,
+    RefusedOp,
+    TimingMeaning,
+)
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,
@@ -32,9 +39,9 @@ from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, TimedInstruction
+from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
-Cost = TimedInstruction | Barrier | Diagnostic | None
+Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
 
 UNKNOWN_OPCODES = Assumption(
@@ -183,9 +190,12 @@ def _cost_of_code(
     elif instruction.op_class is OpClass.NANOSLEEP:
         held = _slept_cycles(instruction, machine)
     timed = code.timed(instruction, origin, timing, held_cycles=held)
-    if instruction.op_class is OpClass.BARRIER:
-        return _barrier(instruction, timed, block_threads, barrier_operands(instruction))
-    return timed
+    if instruction.op_class is not OpClass.BARRIER:
+        return timed
+    barrier = _barrier(instruction, timed, block_threads, barrier_operands(instruction))
+    if isinstance(barrier, PartialBarrier):
+        return _unproved(instruction, "of machine code those of all warps of the block are bounded")
+    return barrier
 
 
 def charge_unknown(
@@ -236,7 +246,9 @@ class InstructionCosts:
         self._accesses = accesses
         self._block_threads = block_threads
         self._unknown_at_worst = unknown_at_worst
-        self._known: dict[tuple[int, bool], tuple[TimedInstruction | Barrier, ...]] = {}
+        self._known: dict[
+            tuple[int, bool], tuple[TimedInstruction | Barrier | PartialBarrier, ...]
+        ] = {}
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
@@ -249,7 +261,7 @@ class InstructionCosts:
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
-    ) -> tuple[TimedInstruction | Barrier, ...]:
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """What one execution of instruction ``index`` adds to a warp program.
 
         Empty for one that is not issued and for a refused one; see :meth:`raise_refusals`.
@@ -287,7 +299,7 @@ class InstructionCosts:
             return False
         charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
         last = next((one for one in self.nodes(index, instruction)), None)
-        assert not isinstance(last, Barrier)
+        assert not isinstance(last, Barrier | PartialBarrier)
         own = timing if last is None else last
         initiation, latency = own.initiation_cycles, own.latency_cycles
         return initiation > charged or (
@@ -296,7 +308,7 @@ class InstructionCosts:
 
     def _cost(
         self, index: int, instruction: Instruction, taken: bool
-    ) -> tuple[TimedInstruction | Barrier, ...]:
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
@@ -474,21 +486,26 @@ def _barrier(
     timed: TimedInstruction,
     block_threads: int | None,
     operands: tuple[Operand, ...],
-) -> Barrier | Diagnostic:
+) -> Barrier | PartialBarrier | Diagnostic:
     """``operands``: its number, and its threads where it says so."""
-    if instruction.control is not ControlEffect.BARRIER:
-        return _unproved(instruction, "a warp that only arrives at a barrier does not wait there")
     if instruction.guard is not None:
         return _unproved(instruction, "lanes or warps for which the guard is false skip it")
-    name = operands[0]
+    name, *rest = operands
     if not isinstance(name, Immediate):
         return _unproved(instruction, "its number is in a register")
-    if len(operands) > 1:
-        count = operands[1]
-        threads = count.value if isinstance(count, Immediate) else None
-        if block_threads is None or threads not in (block_threads, -(-block_threads // 32) * 32):
-            return _unproved(instruction, "it may be meant for a part of the block")
-    return Barrier(timed, str(name.value))
+    waits = instruction.control is ControlEffect.BARRIER
+    if not rest:
+        return Barrier(timed, str(name.value))
+    (count,) = rest
+    threads = count.value if isinstance(count, Immediate) else None
+    if block_threads is None or not isinstance(threads, int):
+        return _unproved(instruction, "how many threads it is for is in a register")
+    whole = -(-block_threads // WARP_SIZE) * WARP_SIZE
+    if waits and threads in (block_threads, whole):
+        return Barrier(timed, str(name.value))
+    if threads % WARP_SIZE or not 0 < threads <= whole:
+        return _unproved(instruction, f"{threads} threads are no number of warps of the block")
+    return PartialBarrier(timed, str(name.value), threads // WARP_SIZE, waits)
 
 
 def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
@@ -496,7 +513,7 @@ def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
         "PW403",
         f"{instruction.mnemonic}: no bound is proved for this barrier: {reason}",
         instruction.span,
-        notes=("sections are bounded for barriers at which every warp of the block waits",),
+        notes=("which warps arrive at a barrier must be known without running the kernel",),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
 from ptxwcet.flow.facts.places import main_file
+from ptxwcet.flow.values.accesses import fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -32,6 +33,31 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
     if kernel.readable == kernel.name or not kernel.parameters:
         return None
     return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
+    """What the CUDA source calls parameters, by PTX name, and members of structs among them, by the
+    name of their word; without a source as :func:`cuda_parameter_names` says.
+    """
+    names = cuda_parameter_names(kernel, request)
+    if names is None:
+        return {}
+    called = dict(zip((one.name for one in kernel.parameters), names, strict=True))
+    if isinstance(kernel, UnreadKernel) or not (fields := fields_of(kernel)):
+        return called
+    # here: only of kernels that take a struct
+    from ptxwcet.flow.facts.cuda_structs import members_of_parameters
+
+    source = cuda_source(request)
+    text = _source_of_lines(kernel) if source is None else source.text
+    sizes = [one.size_bytes for one in kernel.parameters]
+    members = {} if text is None else members_of_parameters(text, kernel.name, sizes)
+    for name, word in fields.items():
+        aggregate, _, offset = name.partition("+")
+        member, size = members.get(word.index, {}).get(int(offset), ("", 0))
+        if size == word.size_bytes:
+            called[name] = called[aggregate] + member
+    return called
 
 
 def _source_of_lines(kernel: Kernel) -> str | None:

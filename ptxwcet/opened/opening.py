@@ -26,7 +26,7 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.cuda_text import cuda_parameter_names, cuda_source
+from ptxwcet.opened.cuda_text import cuda_names, cuda_source
 from ptxwcet.opened.front_ends import read_program, read_source
 from ptxwcet.opened.launching import SaidByFile, build_launch, with_launch_file
 from ptxwcet.opened.request import Request
@@ -170,9 +170,9 @@ class Opened:
 
     def names_of(self, kernel: Kernel) -> dict[str, str]:
         """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
-        names = {parameter.name: parameter.name for parameter in kernel.parameters}
-        cuda = cuda_parameter_names(kernel, self.request)
-        return names if cuda is None else dict(zip(names, cuda, strict=True))
+        called = cuda_names(kernel, self.request)
+        names = {one.name: called.get(one.name, one.name) for one in kernel.parameters}
+        return names | called
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""

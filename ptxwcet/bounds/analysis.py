@@ -36,6 +36,7 @@ from ptxwcet.timing.demand import (
 )
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.timing.slack import warp_slack
+from ptxwcet.timing.warpgroups import WARPGROUP
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import (
     Barrier,
@@ -46,7 +47,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
 )
 from ptxwcet.warp.segments import Section, cut_at_barriers, has_join
-from ptxwcet.warp.structure import Structures
+from ptxwcet.warp.structure import Structures, joining
 
 
 @dataclass(frozen=True)
@@ -158,15 +159,26 @@ class WarpSection:
         """
         return self.path_cycles > 0 or self.sectors > 0
 
+    @cached_property
+    def joins(self) -> bool:
+        """Whether its warp executes products together with its warpgroup."""
+        return bool(joining(self.body))
+
     def interference(self, units: frozenset[str]) -> int:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 
         ``c_w(j)`` is ``init(j)`` on a unit that w uses, else 1, j's issue slot (model, section 2).
+        Of a product of a warpgroup each of its warps has a quarter of the initiation, and a slot.
         """
         known = self._interferences
         if units not in known:
-            known[units] = self._most(lambda i: i.initiation_cycles if i.unit in units else 1)[0]
+            known[units] = self._most(lambda i: _delay(i, units))[0]
         return known[units]
+
+    @cached_property
+    def initiations(self) -> int:
+        """The largest sum of initiations, of whatever units."""
+        return self._most(lambda i: i.initiation_cycles)[0]
 
     def _most(self, weight: Callable[[TimedInstruction], int]) -> tuple[int, Prices]:
         """The largest sum of a weight over the instructions of a way, and prices that show it."""
@@ -177,7 +189,7 @@ class WarpSection:
 
     def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`interference` by the kernel's instruction."""
-        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 1)
+        return self._by_origin(lambda i: _delay(i, units))
 
     def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`demand_on` by the kernel's instruction."""
@@ -202,6 +214,14 @@ class WarpSection:
     @cached_property
     def _interferences(self) -> dict[frozenset[str], int]:
         return {}
+
+
+def _delay(instruction: TimedInstruction, units: frozenset[str]) -> int:
+    """``c_w(j)`` of an instruction, for a warp that uses ``units``."""
+    if instruction.unit not in units:
+        return 1
+    initiation = instruction.initiation_cycles
+    return 1 - (-initiation // WARPGROUP) if instruction.joins else initiation
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +252,16 @@ class BlockSection:
     def barrier(self) -> Barrier | PartialBarrier | None:
         """The barrier that ends it, None if all warps end with it."""
         return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
+
+    @property
+    def joins(self) -> bool:
+        """Whether warpgroups execute products in it."""
+        return any(own is not None and own.joins for own in self.warps)
+
+    def unhindered(self, index: int) -> int:
+        """How many warps of a class, one of them with it, do not delay each other: a warpgroup."""
+        own = self.warps[index]
+        return WARPGROUP if own is not None and own.joins else 1
 
     @property
     def barrier_origin(self) -> int | None:
@@ -286,6 +316,20 @@ class BlockAnalysis:
     def cores(self) -> tuple[tuple[int, ...], ...]:
         """How many warps of each class the sub-cores run, each kind once."""
         return tuple(dict.fromkeys(core.warps for core in self.sub_cores))
+
+    @cached_property
+    def joins(self) -> bool:
+        """Whether warpgroups execute products."""
+        return any(joining(one.program.body) for one in self.workload.classes)
+
+    def competing(self, section: BlockSection) -> tuple[SubCore, ...]:
+        """Those among which warps delay each other in a section: sub-cores, one by one.
+
+        Where warpgroups execute products, all warps of the block (docs/methods/warpgroups.md).
+        """
+        if not section.joins:
+            return self.sub_cores
+        return (SubCore(tuple(len(one.warps) for one in self.workload.classes)),)
 
     @cached_property
     def uncut(self) -> tuple[WarpSection, ...]:

@@ -180,7 +180,7 @@ def _interference(
     """The sum of ``bounds.safe`` over the other warps, by origin."""
     paid: Counter[int] = Counter()
     for other_index, (count, other) in enumerate(zip(core.warps, section.warps, strict=True)):
-        times = count - (other_index == index)
+        times = count - (other_index == index) * section.unhindered(index)
         if times and other is not None:
             for origin, cycles in other.interference_by_origin(own.units).items():
                 paid[origin] += times * cycles

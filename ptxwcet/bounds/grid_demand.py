@@ -58,7 +58,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     if alone:
         _, work, _, _, _ = sums_of(stretches)
         stretches = (Stretch(1, analysis.uncut[0].slack_cycles, work, work),)
-    memory, is_private = memory_demand(analysis), analysis.has_private_units
+    memory = memory_demand(analysis)
+    is_private = analysis.has_private_units and not analysis.joins
     path = memory.path_cycles
     stretches += (Stretch(1, 0, path, path, sections=0),) * (path > 0)
     slack, work, busiest, _, _ = sums_of(stretches)

@@ -27,6 +27,8 @@ def bound_gub(analysis: BlockAnalysis) -> Outcome:
     """
     if memory_demand(analysis) != MemoryDemand():
         return Refusal("GUB is given for machines without servers behind the units")
+    if analysis.joins:
+        return Refusal("GUB is given for warps that meet at barriers only")
     if not analysis.has_private_units:
         return Refusal("GUB is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:

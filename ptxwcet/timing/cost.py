@@ -7,7 +7,8 @@ words say (:mod:`ptxwcet.timing.machine_code`), PW405.
 Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
 for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
-the bounds safe (docs/methods/safe.md). A fence that stalls its warp writes one that whatever comes
+the bounds safe (docs/methods/safe.md). Products of a warpgroup are waited for in the same way
+(:mod:`ptxwcet.timing.warpgroups`). A fence that stalls its warp writes one that whatever comes
 after it reads.
 """
 
@@ -39,6 +40,13 @@ from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
+from ptxwcet.timing.warpgroups import (
+    NO_PRODUCTS,
+    PENDING,
+    Products,
+    is_product,
+    product_cycles,
+)
 from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
@@ -135,7 +143,11 @@ def _cost_on(
             instruction.span,
             help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
         )
+    if _name(instruction).startswith("wgmma."):
+        return _cost_of_warpgroup(instruction, op_class, machine, origin)
     timing = machine.timings[timing_class(instruction, op_class, machine)]
+    if isinstance(timing, OpTiming) and timing.rates:
+        timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
@@ -169,6 +181,31 @@ def _cost_on(
             return _timed(instruction, timing, machine, origin, waits=_COPIES)
         case _:
             return _timed(instruction, timing, machine, origin)
+
+
+def _cost_of_warpgroup(
+    instruction: Instruction, op_class: OpClass, machine: Machine, origin: int
+) -> Cost:
+    """As :func:`_cost_on`, of what warpgroups do. All but products cost what a wait does."""
+    row, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
+    for timing in (row, wait):
+        if isinstance(timing, RefusedOp):
+            return _refused(instruction, op_class, timing.reason, machine)
+    assert isinstance(row, OpTiming)
+    assert isinstance(wait, OpTiming)
+    if instruction.guard is not None:
+        reason = "warps for which its guard is false do not wait for the others"
+        return Diagnostic("PW403", f"{instruction.mnemonic}: {reason}", instruction.span)
+    if not is_product(instruction):
+        waits = PENDING if op_class is OpClass.ASYNC_WAIT else ()
+        return _timed(instruction, wait, machine, origin, waits=waits)
+    cycles = product_cycles(instruction, row)
+    if isinstance(cycles, str):
+        return _refused(instruction, op_class, f"it has no figure for {cycles}", machine)
+    row = replace(row, initiation_cycles=cycles)
+    pending = (PENDING[origin % len(PENDING)],)
+    timed = _timed(instruction, row, machine, origin, copies=pending)
+    return replace(timed, writes=pending, joins=True)  # of accumulators: Products
 
 
 def _cost_of_code(
@@ -227,7 +264,7 @@ class InstructionCosts:
 
     ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
     that it does not name, and without it, the worst is charged. ``readers``, ``code``: as of
-    :func:`cost_instruction`.
+    :func:`cost_instruction`. ``products`` are the kernel's.
     """
 
     def __init__(
@@ -239,8 +276,10 @@ class InstructionCosts:
         accesses: Mapping[int, Transactions] | None = None,
         readers: ReadersOf = NO_READERS,
         code: CodeTimes | None = None,
+        products: Products = NO_PRODUCTS,
     ) -> None:
-        self._machine = machine
+        self.machine = machine
+        self._products = products
         self._code = code
         self._readers = readers
         self._accesses = accesses
@@ -291,10 +330,8 @@ class InstructionCosts:
         """
         if instruction.op_class is None or self._code is not None:
             return True
-        timing = self._machine.timings[
-            timing_class(instruction, instruction.op_class, self._machine)
-        ]
-        barrier = self._machine.timings[OpClass.BARRIER]
+        timing = self.machine.timings[timing_class(instruction, instruction.op_class, self.machine)]
+        barrier = self.machine.timings[OpClass.BARRIER]
         if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
             return False
         charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
@@ -312,11 +349,11 @@ class InstructionCosts:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
-            worst = charge_unknown(instruction, self._machine, origin=index)
-            return tuple(charge_transactions(one, _ANY_ACCESS, self._machine) for one in worst)
+            worst = charge_unknown(instruction, self.machine, origin=index)
+            return tuple(charge_transactions(one, _ANY_ACCESS, self.machine) for one in worst)
         cost = cost_instruction(
             instruction,
-            self._machine,
+            self.machine,
             taken=taken,
             origin=index,
             block_threads=self._block_threads,
@@ -327,11 +364,15 @@ class InstructionCosts:
             self._refusals[index] = cost
             return ()
         self.waits_for_launches |= _name(instruction) == _GRID_WAIT
-        if is_charged(instruction, self._machine):
+        if is_charged(instruction, self.machine):
             self.is_nominal = False
-        if isinstance(cost, TimedInstruction) and self._machine.memory is not None:
+        waits = self._products.waits(instruction)
+        if isinstance(cost, TimedInstruction):
+            self.is_nominal &= not cost.joins
+            cost = replace(cost, reads=(*cost.reads, *waits)) if waits else cost
+        if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
             asked = self._taken(index, instruction)
-            charged = charge_transactions(cost, asked, self._machine, self.most_at_path)
+            charged = charge_transactions(cost, asked, self.machine, self.most_at_path)
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)

@@ -32,6 +32,7 @@ from ptxwcet.timing.machine_code import (
 )
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
+from ptxwcet.timing.warpgroups import Products
 from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
@@ -74,6 +75,7 @@ class LaunchCosts(InstructionCosts):
             accesses=None if accesses is None else accesses.by_instruction(),
             readers=readers_on(machine, kernel),
             code=None if kernel.code is None else CodeTimes(kernel),
+            products=Products(kernel.instructions),
         )
         self._launch = launch
         self.most_at_path = self._kept_up()
@@ -86,7 +88,7 @@ class LaunchCosts(InstructionCosts):
         many warps as these are: of fewer the latency may be more than what it saves. Cost: linear
         in the kernel.
         """
-        machine, rules = self._machine, self._machine.memory
+        machine, rules = self.machine, self.machine.memory
         if rules is None or not machine.states(PATH_KEEPS_UP):
             return None
         passing: list[tuple[int, OpTiming]] = []
@@ -138,7 +140,7 @@ class LaunchCosts(InstructionCosts):
         (time,) = instruction.operands
         if index not in self._told_before and isinstance(time, Register):
             literals = self._moved(index, time.name)
-            if not literals and isinstance(self._machine.timings[OpClass.NANOSLEEP], RefusedOp):
+            if not literals and isinstance(self.machine.timings[OpClass.NANOSLEEP], RefusedOp):
                 literals = [LONGEST_SLEEP]
             longest = max(literals, key=lambda one: int(one.value) & 0xFFFFFFFF, default=None)
             if longest is not None:
@@ -236,12 +238,12 @@ class LaunchCosts(InstructionCosts):
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
         if self._kernel.code is not None:
-            found += code_assumptions(self._machine)
+            found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
         if self.waits_for_launches:
-            found.append(self._machine.assumption(NO_OTHER_KERNELS))
+            found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:
-            found.append(self._machine.assumption(PATH_KEEPS_UP))
+            found.append(self.machine.assumption(PATH_KEEPS_UP))
         pointers = () if self._found is None else self._found.pointers
         if pointers:
             text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))
@@ -289,10 +291,10 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     costs: dict[BlockId, int] = {}
     readers = readers_on(machine, kernel)
     code = None if kernel.code is None else CodeTimes(kernel)
-    scoreboard = scoreboard_of(kernel, machine.scoreboard)
+    scoreboard, products = scoreboard_of(kernel, machine.scoreboard), Products(kernel.instructions)
     for block in cfg.blocks[:-1]:
         nodes: list[Node] = []
-        timed = InstructionCosts(machine, readers=readers, code=code)
+        timed = InstructionCosts(machine, readers=readers, code=code, products=products)
         for index in range(block.start, block.end):
             nodes += timed.nodes(index, kernel.instructions[index])
         if not timed.has_refusals:

@@ -43,6 +43,7 @@ from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike
+from ptxwcet.timing.warpgroups import require_warpgroups
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -91,7 +92,7 @@ def build_workload(
 
     ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
     :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
-    that the machine refuses.
+    that the machine refuses, or with a product of a warpgroup of which no bound is proved (PW403).
     """
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
@@ -102,6 +103,7 @@ def build_workload(
         WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
     )
     costs.raise_refusals()
+    require_warpgroups(classes, kernel, costs.machine)
     return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from sass_listings import SASS, listing, raw, stand_in
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.sass import disassembler
+from ptxwcet.sass import disassembler, reading
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
@@ -177,6 +178,26 @@ def test_no_name_reaches_the_disassembler(tool: Path, tmp_path: Path) -> None:
     shutil.copy(SASS / "sgemm_naive_86.cubin", file)
     tool.write_text(f"import sys; assert sys.argv[-1] == 'kernel.cubin'\nprint({raw(NAMES[2])!r})")
     assert read_source(file).text == listing(NAMES[2])
+
+
+def test_lines_of_ptx_of_linked_files_are_counted_one_behind_the_other(
+    tool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (SASS / "sgemm_naive_86.cubin").read_bytes()
+    files = ((".nv_debug_ptx_txt.1", b"\0one\n\0"), (".nv_debug_ptx_txt.2", b"\0\xff\0.x\0"))
+    cubin = replace(read_cubin("c", data), ptx=files)
+    monkeypatch.setattr("ptxwcet.sass.reading.read_cubin", lambda name, data: cubin)
+    linked = raw(NAMES[2]).replace('.nv_debug_ptx_txt"', '.nv_debug_ptx_txt.2"')
+    tool.write_text(f"print({linked!r})")
+    text = reading.listed("c", data).text
+    assert text.endswith("\n.ptx 2 one\n.ptx 4 \ufffd\n.ptx 5 .x\n")
+    own = kernel("sgemm_naive", listing(NAMES[2])).code
+    found = kernel("sgemm_naive", text).code
+    assert own is not None
+    assert found is not None
+    lines = [one.ptx_line for one in found.encoded]
+    assert lines == [one.ptx_line + 2 for one in own.encoded]
+    assert found.ptx == {2: "one", 4: "\ufffd", 5: ".x"}
 
 
 # --- from listing to graph ------------------------------------------------------------------------

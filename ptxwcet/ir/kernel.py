@@ -514,7 +514,10 @@ def require_ptx(kernel: Kernel, what: str) -> None:
     """Raises PtxwcetError (PW127) for machine code, where ``what`` is only for PTX."""
     if kernel.code is not None:
         message = f"kernel {kernel.readable} is machine code, and {what} PTX alone"
-        help_text = "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'"
+        help_text = (
+            "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'; an executable, object "
+            "or library may hold both, and gives its PTX without --machine-code"
+        )
         raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
 
 

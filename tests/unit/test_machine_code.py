@@ -527,21 +527,34 @@ def test_commands_take_machine_code(command: str, tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
 
 
-EMULATING = {
-    "run": ("--launch", "{}/launch.toml"),
-    "instrument": ("-o", "{}/out.ptx"),
-}
+EXECUTING = (
+    "run {cubin} --launch {launch}",
+    "instrument {cubin} -o {folder}/out.ptx",
+    "bound {cubin} --launch {launch} --executed",
+    "simulate {cubin} --launch {launch} --executed --policy gto",
+    "simulate launch {cubin} --launch {launch} --executed --policy gto -o {folder}/t.csv",
+)
 
 
 @pytest.mark.usefixtures("listed")
-@pytest.mark.parametrize("command", EMULATING)
+@pytest.mark.parametrize("command", EXECUTING)
 def test_what_executes_ptx_refuses_machine_code(command: str, tmp_path: Path) -> None:
-    (tmp_path / "launch.toml").write_text(LAUNCHED)
-    options = [one.format(tmp_path) for one in EMULATING[command]]
-    ended = run_program(command, SASS / "sgemm_naive_86.cubin", *options)
+    launch, cubin = tmp_path / "launch.toml", SASS / "sgemm_naive_86.cubin"
+    launch.write_text(LAUNCHED)
+    ended = run_program(*command.format(cubin=cubin, launch=launch, folder=tmp_path).split())
     assert ended.code, ended.out
-    assert "PW127" in ended.err
+    assert "error[PW127]: kernel sgemm_naive is machine code, and " in ended.err
     assert ended.err.count("error[") == 1
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_launch_on_the_grid_takes_the_registers_of_the_file(tmp_path: Path) -> None:
+    launch, cubin = tmp_path / "launch.toml", SASS / "sgemm_naive_86.cubin"
+    launch.write_text(LAUNCHED)
+    given = ("simulate", "launch", cubin, "--launch", launch, "--policy", "gto", "-o")
+    shown = run_program(*given, tmp_path / "t.csv")
+    assert "a thread uses 38 registers [the machine code]" in shown.out
+    assert "PW426" in run_program(*given, tmp_path / "t.csv", "--registers", "37").err
 
 
 LAUNCHED = """

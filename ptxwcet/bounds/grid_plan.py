@@ -88,7 +88,7 @@ def _occupancy(
         text = f"an SM holds {given} blocks of this launch at a time"
         return occupancy, (assumed("resident-blocks", text, "--resident-blocks"),)
     written = launch.registers_per_thread, launch.place("registers_per_thread")
-    registers, source = stated_registers(wishes, *written)
+    registers, source = stated_registers(launch.kernel, wishes, *written)
     if registers is None:  # of one run it is as good as any number that a thread has so many
         registers = most_registers(launch.kernel)
         source = "" if registers is None else f".maxnreg of kernel {launch.kernel.readable}"

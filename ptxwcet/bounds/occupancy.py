@@ -364,8 +364,10 @@ def require_static_shared(kernel: Kernel, module: Module) -> None:
         )
 
 
-def stated_registers(wishes: GridWishes, written: int | None, place: str) -> tuple[int | None, str]:
-    """Registers of a thread and who says them: the user, or a launch file at ``place``.
+def stated_registers(
+    kernel: Kernel, wishes: GridWishes, written: int | None, place: str
+) -> tuple[int | None, str]:
+    """Registers of a thread and who says them: machine code, the user, a launch file at ``place``.
 
     Raises PtxwcetError (PW426) if they contradict each other.
     """
@@ -378,9 +380,14 @@ def stated_registers(wishes: GridWishes, written: int | None, place: str) -> tup
                 help="leave one of them out, or let both say the same",
             )
         )
-    if given is not None:
-        return given, wishes.registers_source
-    return written, place
+    stated, said_by = (written, place) if given is None else (given, wishes.registers_source)
+    if kernel.code is None:
+        return stated, said_by
+    found = kernel.code.registers
+    if stated is not None and stated != found:
+        message = f"{said_by} says {stated} registers a thread, the machine code has {found}"
+        raise PtxwcetError(Diagnostic("PW426", message, help="leave it out: the file is right"))
+    return found, "the machine code"
 
 
 def _stated(blocks: int, most: Occupancy, machine: Machine) -> Residency:

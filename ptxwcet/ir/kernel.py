@@ -334,7 +334,8 @@ class MachineCode:
     ``parameters_at`` are the places of its parameters in constant bank 0, ``constants_at`` of the
     module's ``.const`` variables in bank 3: first byte, last + 1, name. ``added`` are the indices
     of instructions that are not in the code and take no time: they say what registers hold, and
-    have the encoding of the one beside them.
+    have the encoding of the one beside them. ``ptx`` are lines of the PTX that the code was made
+    of, by their numbers, if the file has them: for people, nothing is read from them.
     """
 
     registers: int
@@ -343,6 +344,7 @@ class MachineCode:
     encoded: tuple[Encoded, ...]
     added: frozenset[int] = frozenset()
     constants_at: tuple[tuple[int, int, str], ...] = ()
+    ptx: Mapping[int, str] = field(default_factory=dict)
 
 
 BodyItem = RegisterDeclaration | Variable | LabelDefinition | ScopeBegin | ScopeEnd | Directive
@@ -512,7 +514,10 @@ def require_ptx(kernel: Kernel, what: str) -> None:
     """Raises PtxwcetError (PW127) for machine code, where ``what`` is only for PTX."""
     if kernel.code is not None:
         message = f"kernel {kernel.readable} is machine code, and {what} PTX alone"
-        help_text = "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'"
+        help_text = (
+            "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'; an executable, object "
+            "or library may hold both, and gives its PTX without --machine-code"
+        )
         raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
 
 

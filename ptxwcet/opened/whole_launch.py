@@ -20,7 +20,6 @@ from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.opening import sources_of
 from ptxwcet.opened.request import Request
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 if TYPE_CHECKING:
@@ -108,12 +107,9 @@ def launched_block(
 ) -> LaunchedBlock:
     """What a block of a kernel asks of an SM. Raises PtxwcetError (PW426)."""
     registers, source = stated_registers(
-        wishes, said_by_file.registers, said_by_file.registers_place
+        kernel, wishes, said_by_file.registers, said_by_file.registers_place
     )
-    spills = wishes.spills
-    if kernel.code is not None:
-        registers, source = _of_code(kernel.code.registers, registers, source)
-        spills = local_memory(kernel)
+    spills = wishes.spills if kernel.code is None else local_memory(kernel)
     return LaunchedBlock(
         kernel,
         launch.threads,
@@ -142,17 +138,6 @@ def local_memory(kernel: Kernel) -> Spills:
     ]
     stored = sum(one.access_bytes for one in own if one.changes)
     return Spills(stored, sum(one.access_bytes for one in own) - stored)
-
-
-def _of_code(found: int, stated: int | None, said_by: str) -> tuple[int, str]:
-    """Registers of a thread as a file of machine code says, and who says them.
-
-    Raises PtxwcetError (PW426) if somebody says otherwise.
-    """
-    if stated is not None and stated != found:
-        message = f"{said_by} says {stated} registers a thread, the machine code has {found}"
-        raise PtxwcetError(Diagnostic("PW426", message, help="leave it out: the file is right"))
-    return found, "the machine code"
 
 
 def _names_dynamic(kernel: Kernel, module: Module) -> bool:

@@ -1,12 +1,13 @@
-"""The lines of the PTX and of its source side by side, with what each pays of the bound."""
+"""The lines of code beside those that it was made of, with what each pays of the bound."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.report.source_lines import SourceLines
 from ptxwcet.support.records import dataclass
@@ -24,18 +25,14 @@ _LARGEST_GAP = 30
 class CodeLine:
     """A line of code; or with ``left_out`` so many lines that are not shown.
 
-    ``sources`` are the keys of the source lines that it is of (of a source line, its own),
-    ``blocks`` the basic blocks with instructions of it, which are ``instructions`` of the kernel.
-    ``cycles`` it pays of the bound, None for a
-    line without instructions and without a bound; ``heat`` is between 0 and 1.
+    ``instructions`` are those of the kernel that are of it. ``cycles`` they pay of the bound, None
+    for a line without instructions and without a bound; ``heat`` is between 0 and 1.
     """
 
     number: int
     text: str = ""
     cycles: int | None = None
     heat: float = 0.0
-    sources: tuple[str, ...] = ()
-    blocks: tuple[int, ...] = ()
     left_out: int = 0
     instructions: tuple[int, ...] = ()
 
@@ -50,11 +47,15 @@ class CodeFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The code of a kernel: its sources, its PTX, and that of files that are linked with it."""
+    """The code of a kernel in the forms that it had, each with the same instructions.
+
+    ``sources``, then the PTX that machine code was made of, where that is what is bounded, then
+    what is bounded, ``code``: the file that was asked about, and those that are linked with it.
+    """
 
     sources: tuple[CodeFile, ...]
-    ptx: CodeFile
-    linked: tuple[CodeFile, ...] = ()
+    ptx: tuple[CodeFile, ...]
+    code: tuple[CodeFile, ...]
 
 
 @dataclass(slots=True)
@@ -62,87 +63,95 @@ class _Line:
     """What is known of a line with instructions."""
 
     cycles: int = 0
-    sources: dict[str, None] = field(default_factory=dict)
-    blocks: dict[int, None] = field(default_factory=dict)
     instructions: list[int] = field(default_factory=list)
 
-    def add(self, index: int, cycles: int, source: str, block: int | None) -> None:
-        self.instructions.append(index)
-        self.cycles += cycles
-        if source:
-            self.sources[source] = None
-        if block is not None:
-            self.blocks[block] = None
+
+class _File(defaultdict[int, _Line]):
+    """The lines of a file with instructions, by their numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(_Line)
+
+    def add(self, number: int, index: int, cycles: int) -> None:
+        line = self[number]
+        line.instructions.append(index)
+        line.cycles += cycles
 
 
-def build_listing(
-    kernel: Kernel, cfg: ControlFlowGraph | None, paid: Mapping[int, int], files: SourceLines
-) -> Listing:
+def build_listing(kernel: Kernel, paid: Mapping[int, int], files: SourceLines) -> Listing:
     """The listing of a kernel; ``paid`` are cycles of the bound by instruction, empty without one.
 
     Cost: linear in the lines.
     """
-    blocks = () if cfg is None else cfg.blocks
-    block_of = {index: int(b.id) for b in blocks for index in range(b.start, b.end)}
-    own = kernel.span.source
-    ptx: dict[SourceFile, dict[int, _Line]] = {own: {}}
-    sources: dict[str, dict[int, _Line]] = {}
+    code = kernel.code
+    own = {kernel.span.source: _File()}
+    sources: defaultdict[str, _File] = defaultdict(_File)
+    ptx = _File()
     paths: dict[str, str] = {}
     for index, instruction in enumerate(kernel.instructions):
-        cycles, block, key = paid.get(index, 0), block_of.get(index), ""
+        cycles = paid.get(index, 0)
         place = instruction.location
         if place is not None and place.line:
             name = place.readable or place.file
             paths.setdefault(name, place.file)
-            lines = sources.setdefault(name, {})
-            key = f"{list(sources).index(name)}:{place.line}"
-            lines.setdefault(place.line, _Line()).add(index, cycles, key, block)
-        lines = ptx.setdefault(instruction.origin.source, {})
-        lines.setdefault(instruction.span.line, _Line()).add(index, cycles, key, block)
-    shown, *linked = (
-        CodeFile(
-            file.name,
-            _shown(lines, file.text.split("\n") if lines else [], file.first_line, bool(paid)),
-        )
-        for file, lines in ptx.items()
-    )
+            sources[name].add(place.line, index, cycles)
+        if code is not None and code.encoded[index].ptx_line:
+            ptx.add(code.encoded[index].ptx_line, index, cycles)
+        lines = own.setdefault(instruction.origin.source, _File())
+        lines.add(instruction.span.line, index, cycles)
+    shown = partial(_shown, is_bounded=bool(paid))
     return Listing(
         tuple(
-            CodeFile(name, _shown(lines, files.lines(paths[name]), 1, bool(paid)))
+            CodeFile(name, shown(lines, dict(enumerate(files.lines(paths[name]), 1))))
             for name, lines in sources.items()
         ),
-        shown,
-        tuple(linked),
+        () if code is None or not code.ptx else (CodeFile("", shown(ptx, code.ptx)),),
+        tuple(
+            CodeFile(file.name, shown(lines, _texts(file, is_code=code is not None)))
+            for file, lines in own.items()
+        ),
     )
+
+
+def _texts(file: SourceFile, *, is_code: bool) -> dict[int, str]:
+    """The lines of a file by their numbers; of machine code those with addresses and labels."""
+    lines = enumerate(file.text.split("\n"), file.first_line)
+    if not is_code:
+        return dict(lines)
+    return {
+        number: text.rpartition(" ; /*")[0].replace("/*", "").replace("*/", " ") or text
+        for number, text in lines
+        if text.startswith("/*") or text.endswith(":")
+    }
 
 
 def _shown(
-    with_code: Mapping[int, _Line], text: Sequence[str], first: int, is_bounded: bool
+    with_code: Mapping[int, _Line], texts: Mapping[int, str], *, is_bounded: bool
 ) -> tuple[CodeLine, ...]:
-    """The lines near those with instructions, of a text that begins at line ``first``.
+    """The lines near those with instructions, of the ``texts`` of lines in their order.
 
-    A line that the text does not have, since it is not at hand or another one, is not shown.
+    A line that there is no text of, since it is not at hand or another one, is not shown.
     """
     most = max((line.cycles for line in with_code.values()), default=0)
     listed: list[CodeLine] = []
-    there = [number for number in sorted(with_code) if first <= number < first + len(text)]
-    for begin, end in _windows(there, first, first + len(text)):
-        previous = listed[-1].number + 1 if listed else first
+    numbers = [*texts]
+    there = [place for place, number in enumerate(numbers) if number in with_code]
+    previous = 0
+    for begin, end in _windows(there, len(numbers)):
         if begin > previous:
-            listed.append(CodeLine(begin - 1, left_out=begin - previous))
-        for number in range(begin, end):
+            listed.append(CodeLine(numbers[begin] - 1, left_out=begin - previous))
+        previous = end
+        for number in numbers[begin:end]:
             line = with_code.get(number)
             if line is None:
-                listed.append(CodeLine(number, text[number - first]))
+                listed.append(CodeLine(number, texts[number]))
                 continue
             listed.append(
                 CodeLine(
                     number,
-                    text[number - first],
+                    texts[number],
                     line.cycles if is_bounded else None,
                     round(math.sqrt(line.cycles / most), 3) if most else 0.0,
-                    tuple(line.sources),
-                    tuple(line.blocks),
                     instructions=tuple(line.instructions),
                 )
             )
@@ -150,11 +159,11 @@ def _shown(
     return (*listed[:_MOST_LINES], *([CodeLine(0, left_out=rest)] if rest > 0 else []))
 
 
-def _windows(numbers: Sequence[int], first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges of lines from ``first`` to before ``end`` that hold all numbers, far ones apart."""
+def _windows(places: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Ranges of lines from 0 to before ``end`` that hold all ``places``, far ones apart."""
     pending: tuple[int, int] | None = None
-    for number in numbers:
-        begin, stop = max(first, number - _CONTEXT), min(end, number + _CONTEXT + 1)
+    for place in places:
+        begin, stop = max(0, place - _CONTEXT), min(end, place + _CONTEXT + 1)
         if pending is None:
             pending = begin, stop
         elif begin - pending[1] <= _LARGEST_GAP:

@@ -29,6 +29,9 @@ _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
 _CODE = ".text."
+PTX = ".nv_debug_ptx_txt"
+"""How the names of sections with PTX begin, each of a file that was linked."""
+
 _RELOCATIONS = (4, 9)  # types of sections
 _LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
 _NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
@@ -97,13 +100,15 @@ class HeldVariable(NamedTuple):
 class Cubin:
     """A file of machine code for one architecture, as ``86``.
 
-    ``sections`` are of kernels, ``others`` the names of sections with functions alone.
+    ``sections`` are of kernels, ``others`` the names of sections with functions alone. ``ptx`` is
+    what the compiler kept of the PTX that it made code of, with the names of sections, in order.
     """
 
     architecture: int
     sections: tuple[CodeSection, ...]
     others: frozenset[str] = frozenset()
     variables: tuple[HeldVariable, ...] = ()
+    ptx: tuple[tuple[str, bytes], ...] = ()
 
 
 class _Section(NamedTuple):
@@ -169,7 +174,13 @@ class _Reader:
         variables = tuple(self.variables(sections, symbols))
         code = tuple(self.code(sections, symbols))
         named = {one.name.removeprefix(_CODE) for one in sections if one.name.startswith(_CODE)}
-        return Cubin(architecture, code, frozenset(named - {one.name for one in code}), variables)
+        others = frozenset(named - {one.name for one in code})
+        ptx = tuple(
+            (one.name, data[one.offset : one.offset + one.size])
+            for one in sections
+            if one.name.startswith(PTX) and one.kind != _NO_BITS
+        )
+        return Cubin(architecture, code, others, variables, ptx)
 
     def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
         begin, size, count, names = header[6], header[11], header[12], header[13]

@@ -8,8 +8,10 @@
     .section saxpy              (with .registers .shared .local .parameters .parameter .branches)
     .kernel saxpy               (or .function; several of one address are names of one function)
     //## File "saxpy.cu", line 7
+    //## File ".nv_debug_ptx_txt", line 23     (of the PTX below)
     /*0000*/ @P0 IADD3 R2, R2, 0x20, RZ ; /* 000fe20007ffe0ff0000002002027810 */
     .L_x_1:
+    .ptx 23 add.s32 %r2, %r2, 32;   (what the compiler kept of the PTX, for people: not analysed)
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple, NoReturn
 
+from ptxwcet.sass.elf import PTX
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile, Span
@@ -40,7 +43,7 @@ _VARIABLE = re.compile(
     r"(const|global) ([\w$.@]+) 0x([0-9a-f]{1,16}) (\d{1,20})(?: ((?:[0-9a-f]{2})+))?"
 )
 _FEWEST = {"parameter": 2, "branches": 2, "reqntid": 3, "maxntid": 3}  # numbers of a directive
-_PTX = ".nv_debug_ptx_txt"
+_PTX_LINE = re.compile(r"(\d{1,9}) (\S.*)")
 
 
 class Line(NamedTuple):
@@ -100,12 +103,13 @@ class ListedVariable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole text: its architecture, as ``86``, its sections and variables."""
+    """A whole text: its architecture, as ``86``, its sections and variables, its lines of PTX."""
 
     source: SourceFile
     architecture: int
     sections: tuple[ListedSection, ...]
     variables: tuple[ListedVariable, ...]
+    ptx: Mapping[int, str]
 
 
 def parse_listing(source: SourceFile) -> Listing:
@@ -122,6 +126,7 @@ class _Parser:
         self.places: Places = ()
         self.pending: list[tuple[str, int]] = []
         self.ptx_line = 0
+        self.ptx: dict[int, str] = {}
 
     def listing(self) -> Listing:
         offset = 0
@@ -131,7 +136,7 @@ class _Parser:
         if not self.architecture:
             self.refuse(0, "it does not say its architecture")
         sections, variables = tuple(self.sections), tuple(self.variables)
-        return Listing(self.source, self.architecture, sections, variables)
+        return Listing(self.source, self.architecture, sections, variables, self.ptx)
 
     def refuse(self, offset: int, why: str) -> NoReturn:
         span = Span(self.source, offset, offset + 1)
@@ -142,7 +147,7 @@ class _Parser:
         if found := _INSTRUCTION.fullmatch(text):
             self.instruction(found, offset)
         elif found := LINE.fullmatch(text):
-            if found[1] == _PTX:
+            if found[1] == PTX:
                 self.ptx_line = int(found[2])
             else:
                 self.pending.append((found[1], int(found[2])))
@@ -167,6 +172,8 @@ class _Parser:
             data = bytes.fromhex(found[5] or "")
             offset, size = int(found[3], 16), int(found[4])
             self.variables.append(ListedVariable(found[1], found[2], offset, size, data))
+        elif keyword == "ptx" and (found := _PTX_LINE.fullmatch(value)):
+            self.ptx[int(found[1])] = found[2]
         elif keyword == "section":
             self.sections.append(ListedSection(value))
             self.places, self.pending, self.ptx_line = (), [], 0

@@ -124,6 +124,7 @@ class _Module:
         self.readable = readable
         lines = (line for s in listing.sections for part in s.functions for line in part.lines)
         self.files = readable_paths(path for line in lines for path, _ in line.places)
+        self.ptx = listing.ptx
         self.origins: dict[Places, Origin] = {}
         # a name that is taken names no variable: nothing is known of that one's bytes
         taken = {name for one in listing.sections for name in _own_names(one)}
@@ -209,6 +210,7 @@ class _Function:
                 parameters_at=_places(section),
                 encoded=tuple(_encoded(line) for line in self.lines),
                 constants_at=self.module.constants_at,
+                ptx=self.module.ptx,
             ),
         )
 

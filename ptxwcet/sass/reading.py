@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ptxwcet.sass.disassembler import disassembled
-from ptxwcet.sass.elf import CodeSection, Cubin, damaged, read_cubin
+from ptxwcet.sass.elf import PTX, CodeSection, Cubin, damaged, read_cubin
 from ptxwcet.sass.listing import LINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
@@ -50,6 +50,10 @@ def listed(name: str, data: bytes) -> SourceFile:
 
 def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[str]:
     parts = _parts(name, cubin, listing)
+    ptx, starts = list[str](), dict[str, int]()
+    for section_name, data in cubin.ptx:
+        starts[section_name] = len(ptx)
+        ptx += data.decode("utf-8", "replace").removesuffix("\0").split("\0")
     yield f".target sm_{cubin.architecture}"
     yield f".disassembler {version}"
     for one in cubin.variables:
@@ -59,7 +63,10 @@ def _written(name: str, cubin: Cubin, version: str, listing: str) -> Iterator[st
         if section.name not in parts:
             raise _unlike(name, f"kernel {section.name} is missing")
         yield from _head(section)
-        yield from _body(name, section, parts[section.name])
+        yield from _body(name, section, parts[section.name], starts)
+    for number, text in enumerate(ptx, 1):
+        if shown := " ".join(text.split()):
+            yield f".ptx {number} {shown}"
 
 
 def _parts(name: str, cubin: Cubin, listing: str) -> dict[str, list[str]]:
@@ -102,8 +109,13 @@ def _head(section: CodeSection) -> Iterator[str]:
         yield f".branches {at:#x} " + " ".join(f"{one:#x}" for one in targets)
 
 
-def _body(name: str, section: CodeSection, lines: list[str]) -> Iterator[str]:
-    """The instructions, each with its word, and what stands between them."""
+def _body(
+    name: str, section: CodeSection, lines: list[str], ptx: Mapping[str, int]
+) -> Iterator[str]:
+    """The instructions, each with its word, and what stands between them.
+
+    ``ptx``: how many lines of PTX come before those of a section.
+    """
     functions = list(section.functions)
     address, first, labels = 0, None, set[str]()
     for line in lines:
@@ -129,8 +141,10 @@ def _body(name: str, section: CodeSection, lines: list[str]) -> Iterator[str]:
                 raise _unlike(name, f"label {label[1]} is there twice")
             labels.add(label[1])
             yield f"{label[1]}:"
-        elif LINE.fullmatch(line.strip()):
-            yield line.strip()
+        elif place := LINE.fullmatch(line.strip()):
+            before = ptx.get(place[1])
+            of_ptx = f'//## File "{PTX}", line {(before or 0) + int(place[2])}'
+            yield line.strip() if before is None else of_ptx
     if address != len(section.code) or first is not None:
         raise _unlike(name, f"kernel {section.name} ends at {address:#06x}")
 

@@ -28,7 +28,7 @@ def raw(name: str) -> str:
             lines += [f"{'':40}/* 0x{found[3]} */"]
         elif line.startswith(".section"):
             lines += [f"//--------------------- .text.{line.split()[1]} --------", ".align 128"]
-        elif line[:1] in ("/", "") or line.endswith(":"):
+        elif line[:1] in ("/", "") or line.startswith(".L_"):
             lines += [line]
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from sass_listings import SASS, listing, raw, stand_in
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.ir.kernel import Instruction, Kernel, Module, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.sass import disassembler
+from ptxwcet.sass import disassembler, reading
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
@@ -177,6 +178,26 @@ def test_no_name_reaches_the_disassembler(tool: Path, tmp_path: Path) -> None:
     shutil.copy(SASS / "sgemm_naive_86.cubin", file)
     tool.write_text(f"import sys; assert sys.argv[-1] == 'kernel.cubin'\nprint({raw(NAMES[2])!r})")
     assert read_source(file).text == listing(NAMES[2])
+
+
+def test_lines_of_ptx_of_linked_files_are_counted_one_behind_the_other(
+    tool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (SASS / "sgemm_naive_86.cubin").read_bytes()
+    files = ((".nv_debug_ptx_txt.1", b"\0one\n\0"), (".nv_debug_ptx_txt.2", b"\0\xff\0.x\0"))
+    cubin = replace(read_cubin("c", data), ptx=files)
+    monkeypatch.setattr("ptxwcet.sass.reading.read_cubin", lambda name, data: cubin)
+    linked = raw(NAMES[2]).replace('.nv_debug_ptx_txt"', '.nv_debug_ptx_txt.2"')
+    tool.write_text(f"print({linked!r})")
+    text = reading.listed("c", data).text
+    assert text.endswith("\n.ptx 2 one\n.ptx 4 \ufffd\n.ptx 5 .x\n")
+    own = kernel("sgemm_naive", listing(NAMES[2])).code
+    found = kernel("sgemm_naive", text).code
+    assert own is not None
+    assert found is not None
+    lines = [one.ptx_line for one in found.encoded]
+    assert lines == [one.ptx_line + 2 for one in own.encoded]
+    assert found.ptx == {2: "one", 4: "\ufffd", 5: ".x"}
 
 
 # --- from listing to graph ------------------------------------------------------------------------
@@ -506,21 +527,34 @@ def test_commands_take_machine_code(command: str, tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
 
 
-EMULATING = {
-    "run": ("--launch", "{}/launch.toml"),
-    "instrument": ("-o", "{}/out.ptx"),
-}
+EXECUTING = (
+    "run {cubin} --launch {launch}",
+    "instrument {cubin} -o {folder}/out.ptx",
+    "bound {cubin} --launch {launch} --executed",
+    "simulate {cubin} --launch {launch} --executed --policy gto",
+    "simulate launch {cubin} --launch {launch} --executed --policy gto -o {folder}/t.csv",
+)
 
 
 @pytest.mark.usefixtures("listed")
-@pytest.mark.parametrize("command", EMULATING)
+@pytest.mark.parametrize("command", EXECUTING)
 def test_what_executes_ptx_refuses_machine_code(command: str, tmp_path: Path) -> None:
-    (tmp_path / "launch.toml").write_text(LAUNCHED)
-    options = [one.format(tmp_path) for one in EMULATING[command]]
-    ended = run_program(command, SASS / "sgemm_naive_86.cubin", *options)
+    launch, cubin = tmp_path / "launch.toml", SASS / "sgemm_naive_86.cubin"
+    launch.write_text(LAUNCHED)
+    ended = run_program(*command.format(cubin=cubin, launch=launch, folder=tmp_path).split())
     assert ended.code, ended.out
-    assert "PW127" in ended.err
+    assert "error[PW127]: kernel sgemm_naive is machine code, and " in ended.err
     assert ended.err.count("error[") == 1
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_launch_on_the_grid_takes_the_registers_of_the_file(tmp_path: Path) -> None:
+    launch, cubin = tmp_path / "launch.toml", SASS / "sgemm_naive_86.cubin"
+    launch.write_text(LAUNCHED)
+    given = ("simulate", "launch", cubin, "--launch", launch, "--policy", "gto", "-o")
+    shown = run_program(*given, tmp_path / "t.csv")
+    assert "a thread uses 38 registers [the machine code]" in shown.out
+    assert "PW426" in run_program(*given, tmp_path / "t.csv", "--registers", "37").err
 
 
 LAUNCHED = """

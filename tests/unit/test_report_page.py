@@ -15,6 +15,7 @@ import pytest
 from big_kernels import big_kernel
 from places import PACKAGE, SAMPLES
 from programs import run_program
+from sass_listings import listing
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.report import RooflineRow
@@ -76,10 +77,10 @@ def test_each_listing_and_the_bars_add_up_to_the_bound(histogram: Page) -> None:
     assert one.bounded is not None
     assert one.launch_bar is not None
     assert one.bounded.launch is not None
-    assert paid(one.listing.ptx.lines) == one.bounded.bound_cycles == 17_151
+    assert paid(one.listing.code[0].lines) == one.bounded.bound_cycles == 17_151
     assert sum(bar.total for bar in one.bars) == one.bounded.bound_cycles
     assert one.launch_bar.total == one.bounded.launch.cycles
-    hottest = max(one.listing.ptx.lines, key=lambda line: line.cycles or 0)
+    hottest = max(one.listing.code[0].lines, key=lambda line: line.cycles or 0)
     assert (hottest.heat, hottest.text.split()[0]) == (1.0, "ld.global.u8")
 
 
@@ -88,20 +89,20 @@ def test_lines_are_linked_to_source_and_blocks(histogram: Page) -> None:
     source = one.listing.sources[0]
     assert source.name == "histogram.cu"
     (loop,) = (line for line in source.lines if "atomicAdd(&local" in line.text)
-    assert loop.sources == (f"0:{loop.number}",)
-    linked = [line for line in one.listing.ptx.lines if loop.sources[0] in line.sources]
+    both = set(loop.instructions)
+    linked = [line for line in one.listing.code[0].lines if both.intersection(line.instructions)]
     assert "ld.global.u8" in {line.text.split()[0] for line in linked}
     # what the code of headers pays, which are not at hand, is on no line that is shown
     assert [len(file.lines) for file in one.listing.sources[1:]] == [0]
-    names = {block.id: block.lines[0] for block in graph_of(one).blocks}
-    assert [names[block] for block in loop.blocks] == ["$L__BB0_2"]
+    inside = [b for b in graph_of(one).blocks if both.intersection(range(b.start, b.end))]
+    assert [block.lines[0] for block in inside] == ["$L__BB0_2"]
 
 
 def test_lines_far_from_code_are_left_out(tmp_path: Path) -> None:
     text = big_kernel(50).replace("\tret;", "// far\n" * 200 + "\tret;")
     path = tmp_path / "big.ptx"
     path.write_text(text)
-    lines = only(page_of(Request(str(path), block="32"))).listing.ptx.lines
+    lines = only(page_of(Request(str(path), block="32"))).listing.code[0].lines
     assert [line.left_out for line in lines if line.left_out] == [4, 194]
     assert len(lines) + sum(line.left_out for line in lines) - 2 >= text.count("\n") - 4
 
@@ -316,7 +317,7 @@ def test_a_refusal_is_on_the_page(tmp_path: Path) -> None:
     assert "PW203" in html
     assert "Not bounded." in html
     assert "application/json" in html  # its graph
-    assert 'class="pane ptx"' in html
+    assert 'class="pane own"' in html
     checked(html)
 
 
@@ -334,16 +335,48 @@ def test_certificates_are_on_the_page(tmp_path: Path) -> None:
     assert "<td>certificate</td>" in html
     assert "ones(%r1) is 32 or less at first" in html
     assert "certificate: at most 32" in html
-    # one PTX line with instructions of two blocks
-    (line,) = (one for one in only(page).listing.ptx.lines if one.text.startswith("L:"))
-    assert len(line.blocks) == 1
+    assert any(one.text.startswith("L:") for one in only(page).listing.code[0].lines)
+
+
+def test_machine_code_stands_beside_the_ptx_and_the_source_that_it_was_made_of() -> None:
+    """Each form has the same instructions, and with them the bound; heat is of machine code."""
+    request = Request(
+        str(SAMPLES / "sgemm_naive.cu"),
+        block="16x16",
+        parameters=tuple(f"{n}=32" for n in (3, 4, 5)),
+        text=listing("sgemm_naive_86"),
+        is_code=True,
+    )
+    page = page_of(request)
+    one, (code,) = only(page), only(page).listing.code
+    assert one.bounded is not None
+    (ptx,) = one.listing.ptx
+    assert paid(code.lines) == paid(ptx.lines) == one.bounded.bound_cycles
+    assert paid(one.listing.sources[0].lines) == one.bounded.bound_cycles
+    loads = [line for line in code.lines if "  LDG.E " in line.text]
+    assert loads[0].text == "01d0  LDG.E R19, [R34.64]"
+    (made_of,) = (line for line in ptx.lines if loads[0].instructions[0] in line.instructions)
+    assert made_of.text.startswith("ld.global.f32 ")
+    assert not any(
+        "/*" in line.text or line.text.startswith((".", "//"))
+        for line in code.lines
+        if not line.text.endswith(":")
+    )
+    html = render_page(page)
+    checked(html)
+    heads = re.findall(r'class="pane (\w+)"><header><b>([^<]*)</b><span>([^<]*)', html)
+    assert [(kind, title) for kind, title, _ in heads] == [
+        *(("source", "Source"), ("ptx", "PTX"), ("own", "Machine code"))
+    ]
+    assert "for reading: charged is the machine code" in heads[1][2]
+    assert "<td>machine code</td>" in html
 
 
 def test_without_a_block_size_there_is_still_code(tmp_path: Path) -> None:
     page = page_of(Request(str(SAMPLES / "saxpy.ptx")))
     one = only(page)
     assert "PW209" in one.problems
-    assert one.listing.ptx.lines
+    assert one.listing.code[0].lines
     assert len(graph_of(one).loops) == 1
     assert "PW209" in render_page(page)
 

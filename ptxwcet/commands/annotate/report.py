@@ -123,10 +123,10 @@ def build_annotation(
 def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) -> AnnotatedKernel:
     paid = bounded.explained.paid
     totals = {index: one.total for index, one in paid.items()}
-    listing = build_listing(bounded.kernel, None, totals, files)
+    listing = build_listing(bounded.kernel, totals, files)
     at_hand = tuple(one for one in listing.sources if one.lines)
     is_source = bool(at_hand) and not wants_ptx
-    shown = at_hand if is_source else (listing.ptx, *listing.linked)
+    shown = at_hand if is_source else listing.code
     bound = bounded_row(None, None, bounded.analysis)
     sums = _Sums(bounded, paid)
     named = {index for file in shown for line in file.lines for index in line.instructions}

@@ -126,7 +126,7 @@ def curve_svg(curve: Curve, axis: str, prefix: str) -> str:
     from matplotlib.figure import Figure
 
     with rc_context({"font.size": 9}):
-        figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+        figure = Figure(figsize=(5.4, 3.6), layout="constrained")
         plot = figure.subplots()
         for number, name in enumerate(METHODS):
             _line(plot, curve, name, f"#12345{number % 6}")
@@ -165,7 +165,8 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 def _ticks(end: int, scale: float, left: float, top: float, bottom: float) -> list[str]:
     """Lines at round cycles, with their numbers; none so far right that it would be cut off."""
     steps = (factor * 10**power for power in range(20) for factor in (1, 2, 5))
-    step = next((one for one in steps if end <= 12 * one), end)
+    most = int(end * scale) // (20 + 7 * len(f"{end:,}"))
+    step = next((one for one in steps if end <= most * one), end)
     parts = []
     for cycle in range(0, end + 1, step):
         x = left + scale * cycle

@@ -109,10 +109,13 @@ _MOST_DIVERGENT = 300
 class BlockBox:
     """A basic block: ``lines`` are what stands in its box, the first one its name.
 
-    ``heat`` is between 0 and 1, ``executions`` those of a warp that determines the bound.
+    It has the instructions from ``start`` to before ``end``. ``heat`` is between 0 and 1,
+    ``executions`` those of a warp that determines the bound.
     """
 
     id: int
+    start: int
+    end: int
     lines: tuple[str, ...]
     heat: float
     executions: int
@@ -233,7 +236,7 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
         if block.id not in cfg.reverse_postorder and block.id != cfg.exit:
             continue
         if block.id == cfg.exit:
-            yield BlockBox(block.id, ("exit",), 0.0, 0, "exit")
+            yield BlockBox(block.id, block.start, block.end, ("exit",), 0.0, 0, "exit")
             continue
         count = block.end - block.start
         lines = [cfg.name(block.id), f"{count} instruction{'s' * (count != 1)}"]
@@ -253,7 +256,8 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
         if branch is not None:
             lines.append(f"branch: {branch.kind.value}")
         heat = round((paid / most) ** 0.5, 3) if most else 0.0
-        yield BlockBox(block.id, tuple(lines), heat, executions, "barrier" if waits else "plain")
+        kind = "barrier" if waits else "plain"
+        yield BlockBox(block.id, block.start, block.end, tuple(lines), heat, executions, kind)
 
 
 def _loop_box(flow: DescribedKernel, loop: Loop) -> LoopBox:

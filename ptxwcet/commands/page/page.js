@@ -1,5 +1,5 @@
 "use strict";
-// A kernel's code, graph and chart, linked by source lines (data-s) and basic blocks (data-b).
+// A kernel's code, graph and chart, linked by its instructions: data-i of lines, data-b of blocks.
 const SVG = "http://www.w3.org/2000/svg";
 const HEAD = 26, PAD = 12, LINE = 14, BETWEEN = 30, FOLDED = 206;
 
@@ -97,7 +97,9 @@ class Graph {
 
   loop(item, parent) {
     const loop = this.loops.get(item.id), folded = this.folded.has(item.id);
-    const group = element("g", {class: "loop"}, parent);
+    const heat = Math.hypot(...[...this.inside(item.id)].map((one) => this.blocks.get(one).heat));
+    const group = element("g", {class: `loop${folded ? " folded" : ""}`,
+      style: `--w:${Math.min(heat, 1)}`}, parent);
     const left = item.x - item.drawn / 2;
     element("rect", {x: left, y: item.y, width: item.drawn, height: item.height, rx: 8}, group);
     if (!folded) this.region(item.id, left, item.y, group);
@@ -266,17 +268,24 @@ function curve(points) {
 class Kernel {
   constructor(section) {
     this.section = section;
-    this.ptx = [...section.querySelectorAll(".ptx tr[data-b]")];
-    this.source = [...section.querySelectorAll(".source tr[data-s]")];
-    this.bySource = index(this.ptx, "s");
-    this.byBlock = index(this.ptx, "b");
-    this.sourceRows = index(this.source, "s");
+    this.rows = new Map();
+    for (const row of section.querySelectorAll("tr[data-i]")) {
+      for (const one of instructions(row)) {
+        if (!this.rows.has(one)) this.rows.set(one, []);
+        this.rows.get(one).push(row);
+      }
+    }
     const data = section.querySelector("script[type='application/json']");
     const pane = section.querySelector(".graph");
     if (data && pane) {
       this.graph = new Graph(pane, JSON.parse(data.textContent), (blocks) => this.blocks(blocks));
     }
     section.addEventListener("click", (event) => this.click(event));
+    section.addEventListener("mouseover", (event) => {
+      const row = event.target.closest("tr[data-i]");
+      if (row !== this.under) this.light("near", row ? this.linked(instructions(row), row) : []);
+      this.under = row;
+    });
   }
 
   click(event) {
@@ -292,58 +301,56 @@ class Kernel {
       };
       return act[button.dataset.do]();
     }
-    const row = event.target.closest("tr[data-s], tr[data-b]");
     const bar = event.target.closest("[data-line]");
-    if (row && row.closest(".source")) this.line(row);
-    else if (row && row.closest(".ptx")) this.instruction(row);
-    else if (bar) this.instruction(this.section.querySelector(`.ptx tr[data-l="${CSS.escape(bar.dataset.line)}"]`));
-  }
-
-  line(row) {
-    const rows = this.bySource.get(row.dataset.s) || [];
-    this.show([row], rows, row, rows[0]);
-  }
-
-  instruction(row) {
-    if (!row) return;
-    const sources = words(row, "s").flatMap((key) => this.sourceRows.get(key) || []);
-    this.show(sources, [row], sources[0], row);
+    const row = event.target.closest("tr[data-i]") || bar && this.section.querySelector(
+      `tr[data-l="${CSS.escape(bar.dataset.line)}"]`);
+    if (row) this.show(instructions(row), row);
   }
 
   blocks(blocks) {
-    const rows = blocks.flatMap((block) => this.byBlock.get(String(block)) || []);
-    const keys = new Set(rows.flatMap((row) => words(row, "s")));
-    const sources = [...keys].flatMap((key) => this.sourceRows.get(key) || []);
-    this.show(sources, rows, sources[0], rows[0]);
+    const {blocks: boxes} = this.graph;
+    this.show(blocks.flatMap((block) => range(boxes.get(block).start, boxes.get(block).end)));
   }
 
-  show(sources, rows, source, first) {
-    for (const one of this.lit || []) one.classList.remove("on", "at");
-    this.lit = [...sources, ...rows];
-    for (const one of this.lit) one.classList.add("on");
-    for (const one of [source, first]) {
-      if (!one) continue;
-      one.classList.add("at");
-      reveal(one);
+  // The rows with one of these instructions: of the column of a row that was chosen, that alone.
+  linked(found, chosen) {
+    const rows = new Set(found.flatMap((one) => this.rows.get(one) || []));
+    if (!chosen) return [...rows];
+    const column = chosen.closest(".pane");
+    return [chosen, ...[...rows].filter((row) => row.closest(".pane") !== column)];
+  }
+
+  light(kind, rows) {
+    for (const one of this[kind] || []) one.classList.remove(kind);
+    this[kind] = [...rows];
+    for (const one of this[kind]) one.classList.add(kind);
+  }
+
+  show(found, chosen) {
+    const rows = this.linked(found, chosen), first = new Map();
+    for (const row of rows) {
+      const column = row.closest(".pane"), other = first.get(column);
+      if (!other || row.rowIndex < other.rowIndex) first.set(column, row);
     }
-    const blocks = [...new Set(rows.flatMap((row) => words(row, "b")))].map(Number);
-    if (this.graph) this.graph.choose(blocks);
+    this.light("on", rows);
+    this.light("at", first.values());
+    first.forEach(reveal);
+    if (!this.graph) return;
+    const all = new Set(found), boxes = [...this.graph.blocks.values()];
+    this.graph.choose(boxes.filter((one) => range(one.start, one.end).some((k) => all.has(k)))
+      .map((one) => one.id));
   }
 }
 
-function words(row, key) {
-  return (row.dataset[key] || "").split(" ").filter(Boolean);
+function range(start, end) {
+  return Array.from({length: end - start}, (_, k) => start + k);
 }
 
-function index(rows, key) {
-  const found = new Map();
-  for (const row of rows) {
-    for (const word of words(row, key)) {
-      if (!found.has(word)) found.set(word, []);
-      found.get(word).push(row);
-    }
-  }
-  return found;
+function instructions(row) {
+  return (row.dataset.i || "").split(", ").filter(Boolean).flatMap((part) => {
+    const [first, last] = part.split("-").map(Number);
+    return range(first, (last ?? first) + 1);
+  });
 }
 
 function reveal(row) {

@@ -18,6 +18,7 @@ from ptxwcet.commands.page.report import PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses
 from ptxwcet.report.head import launch_text
 from ptxwcet.report.page.parts import fill, page_file
+from ptxwcet.report.source_lines import number_ranges
 from ptxwcet.support.records import dataclass
 
 _PACKAGE = "ptxwcet.commands.page"
@@ -57,6 +58,7 @@ def render_page(page: Page) -> str:
         launch_text=launch_text,
         roofline_terms=roofline_terms,
         grouped=grouped_accesses,
+        ranges=number_ranges,
         loop_rows=_loop_rows,
         loop_text=loop_text,
         certificate_text=lambda row: json.dumps(asdict(row)),

@@ -76,7 +76,8 @@ class KernelPage:
     """A kernel on the page.
 
     ``bounded`` is its row of the report, None if it is not bounded, for the reasons in
-    ``problems``. What is not there has a text in its place that says why.
+    ``problems``. ``is_code``: it is machine code. What is not there has a text in its place that
+    says why.
     """
 
     anchor: str
@@ -86,6 +87,7 @@ class KernelPage:
     problems: str
     bars: tuple[Bar, ...]
     launch_bar: Bar | None
+    is_code: bool
     listing: Listing
     graph: GraphData | str
     accesses: tuple[AccessRow, ...] | str
@@ -144,8 +146,6 @@ def _kernel(
     paid = {}
     if isinstance(study.explained, BoundExplanation):
         paid = {index: one.total for index, one in study.explained.paid.items()}
-    flow = study.flow
-    cfg = flow.cfg if isinstance(flow, DescribedKernel) else None
     bounded = reported if isinstance(reported, BoundedKernel) else None
     launch = None if bounded is None else bounded.launch
     problems = render_all(study.analysis) if isinstance(study.analysis, tuple) else ""
@@ -160,7 +160,8 @@ def _kernel(
         problems,
         () if bounded is None or bounded.explanation is None else _bars(bounded),
         None if launch is None else Bar("launch", 1, tuple(launch.parts.values())),
-        build_listing(study.kernel, cfg, paid, lines),
+        study.kernel.code is not None,
+        build_listing(study.kernel, paid, lines),
         _graph(study, paid),
         _accesses(study, lines),
         isinstance(study.analysis, KernelAnalysis) and study.analysis.machine.memory is not None,

@@ -17,6 +17,7 @@ from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.cli.requests import require_number
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.methods.pwcet.options import DRAWING_NAMES, pwcet_options
+from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.request import Request
 from ptxwcet.support.csv_cells import spelled
 from ptxwcet.support.diagnostics import Severity
@@ -46,9 +47,9 @@ def pwcet(
 ) -> int:
     """Derive a probabilistic WCET from execution times (Berezovskyi et al., RTNS 2014).
 
-    FILES are measurements, text columns or .npy; or one .ptx whose runs are drawn here with
-    --launch, --runs and --policy. Exit code: 0 answered; 1 refused, by the input or because the
-    hypotheses of extreme value theory are rejected; 2 usage.
+    FILES are measurements, text columns or .npy; or one .ptx or .cubin whose runs are drawn here
+    with --launch, --runs and --policy. Exit code: 0 answered; 1 refused, by the input or because
+    the hypotheses of extreme value theory are rejected; 2 usage.
     """
     # here: scipy, statsmodels and numpy's arrays are no matter for other commands
     from ptxwcet.methods.pwcet.report import build_pwcet_report
@@ -56,19 +57,20 @@ def pwcet(
     from ptxwcet.methods.pwcet.text import render_pwcet_text
 
     settings = _settings(options)
-    if files[0].endswith(".ptx"):
+    is_kernel = files[0].endswith(".ptx") or is_no_ptx(files[0])
+    if is_kernel:
         require_extra("sim", "drawing runs of a kernel")
         answer = _drawn(files, settings, options)
     else:
         answer = _measured(files, settings, options)
         if save is not None:
-            raise click.UsageError("--save writes drawn times: give a .ptx and --launch")
+            raise click.UsageError("--save writes drawn times: give a .ptx or .cubin, and --launch")
     answer = with_stated_bounds(answer, dict(_stated(one) for one in static_bounds))
     report = build_pwcet_report(answer, force=force)
     if save is not None:
         write_text(save, _times_csv(answer), "PW709")
     if picture is not None or form == "html":
-        read = [("PTX" if files[0].endswith(".ptx") else "measurements", one) for one in files]
+        read = [("PTX or machine code" if is_kernel else "measurements", one) for one in files]
         read += [("linked PTX", one) for one in options["links"]]
         read += [("launch file", one) for one in options["launches"]]
         _draw(answer, report, picture, read, is_page=form == "html")
@@ -132,7 +134,7 @@ def _measured(files: tuple[str, ...], settings: Settings, options: dict[str, Any
     from ptxwcet.methods.pwcet.study import study_files
     from ptxwcet.trace.measurements import ReadOptions, TimeUnit
 
-    _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx file")
+    _refuse_options(options, DRAWING_NAMES, "draws runs of a kernel: give a .ptx or .cubin")
     unit = options["unit"]
     times, _, labels = (options["column"] or "").partition(",")
     reading = ReadOptions(
@@ -149,7 +151,7 @@ def _drawn(files: tuple[str, ...], settings: Settings, options: dict[str, Any]) 
     from ptxwcet.methods.pwcet.study import study_launches
 
     if len(files) > 1:
-        raise click.UsageError("runs are drawn of one .ptx file at a time")
+        raise click.UsageError("runs are drawn of one .ptx or .cubin at a time")
     reading = ("unit", "column", "counter_bits")
     _refuse_options(options, reading, "is about measurement files")
     missing = [name for name in ("launches", "runs", "policy") if not options[name]]

@@ -28,7 +28,7 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_parameter_names, cuda_source
 from ptxwcet.opened.front_ends import read_program, read_source
-from ptxwcet.opened.launching import SaidByFile, build_launch, with_launch_file
+from ptxwcet.opened.launching import SaidByFile, build_launch, foreign_names, with_launch_file
 from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.simulator.policies import Policy, find_policy
@@ -44,6 +44,7 @@ from ptxwcet.support.input_files import (
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import nearest
 
 if TYPE_CHECKING:
     pass
@@ -200,6 +201,8 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     request, said = with_launch_file(request, known, facts)
     require_uses(request, has_grid=request.grid is not None or said.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
+    named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
+    facts = replace(facts, foreign=foreign_names(request, kernels, named))
     return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
 
 
@@ -329,13 +332,15 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
         listed = ", ".join(kernel.readable for kernel in bodies) or "none"
+        known = (name for kernel in bodies for name in (kernel.readable, kernel.name))
+        near = nearest(missing[0], known) if missing else ""
         what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
         raise PtxwcetError(
             Diagnostic(
                 "PW208",
                 what,
                 notes=(f"its kernels: {listed}",),
-                help="a kernel is an .entry with a body; --kernel names one",
+                help=f"{near}a kernel is an .entry with a body; --kernel names one",
             )
         )
     chosen = {one for found in meant.values() for one in found}

@@ -68,8 +68,8 @@ class Diagnostic:
         written = None if self.span is None else self.span.written
         if self.span is None or written is None:
             return self
-        text = " ".join(self.span.text.split())
-        made = f"in the {self.span.source.name}: line {self.span.line}, {text}"
+        source, line = self.span.source, self.span.line
+        made = f"in the {source.name}: line {line}, {' '.join(source.line_text(line).split())}"
         return replace(self, span=written, notes=(*self.notes, made))
 
     def __repr__(self) -> str:

@@ -7,12 +7,14 @@ launch file, a kernel), and for each subject the product of the values of all ot
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
+from itertools import chain
 from math import prod
 from typing import Any
 
+from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.launch_tables import LINK, MAKING, PATHS, SIZES, launch_request
 from ptxwcet.opened.opening import read_module
 from ptxwcet.opened.request import Request, needs_tool
@@ -65,14 +67,16 @@ NOTHING = Choice((), False)
 class Sources:
     """What a plan leads to: files by the text that names them, kernels by file, machines by name.
 
-    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, and the
-    PTX that was made of it: ``made``, None of a file that is PTX.
+    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
+    ``names`` of its parameters, and the PTX that was made of it: ``made``, None of a file that is
+    PTX.
     """
 
     folder: str
     files: dict[str, list[str]] = field(default_factory=dict)
     made: dict[Code, str | None] = field(default_factory=dict)
     kernels: dict[Code, tuple[str, ...] | None] = field(default_factory=dict)
+    names: dict[tuple[Code, str], frozenset[str]] = field(default_factory=dict)
     launches: dict[str, str | None] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
     needs_tool: dict[str, bool] = field(default_factory=dict)
@@ -81,11 +85,24 @@ class Sources:
         """The names of a file's kernels, None if it cannot be read. It is parsed once."""
         if code not in self.kernels:
             try:
-                kernels = read_module(Request(code[0], text=self.made[code])).kernels
-                self.kernels[code] = tuple(one.name for one in kernels if one.has_body)
+                request = Request(code[0], text=self.made[code])
+                kernels = [one for one in read_module(request).kernels if one.has_body]
+                self.kernels[code] = tuple(one.name for one in kernels)
+                for one in kernels:
+                    known = [(str(each.index), each.name) for each in one.parameters]
+                    called = cuda_parameter_names(one, request) or ()
+                    self.names[code, one.name] = frozenset(chain(called, *known))
             except Exception:  # whoever analyses it will say why
                 self.kernels[code] = None
         return self.kernels[code]
+
+    def foreign(
+        self, code: Code, kernel: str | None, kernels: Iterable[str | None], names: Iterable[str]
+    ) -> frozenset[str]:
+        """The parameters that others of the kernels have, and this one has not."""
+        own = self.names.get((code, kernel or ""), frozenset(names))
+        others = [self.names.get((code, one or ""), frozenset()) for one in kernels]
+        return frozenset(names).intersection(frozenset().union(*others)) - own
 
     def has_kernel(self, code: Code, name: str) -> bool:
         """Whether a file has a kernel that is meant by a name, or cannot be read."""
@@ -232,7 +249,7 @@ class SweepTable:
 
     def _named(
         self, code: Code, launch: str | None, keys: Mapping[str, Any]
-    ) -> dict[str, int | str]:
+    ) -> dict[str, int | str | None]:
         """The values of a unit under these names: what is no integer is a text."""
         held = {
             **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:], strict=True)},
@@ -242,12 +259,13 @@ class SweepTable:
             "set.launch": launch,
             f"set.{LINK}": ", ".join(self.link),
         }
-        values = {name: held[name] for name, _ in self.named_choices()}
+        values = {name: held.get(name) for name, _ in self.named_choices()}
         return {
-            name: value if isinstance(value, int) else str(value) for name, value in values.items()
+            name: value if value is None or isinstance(value, int) else str(value)
+            for name, value in values.items()
         }
 
-    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
+    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str | None]]]:
         """The units in order: each request, with the values of axes and of named_choices.
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
@@ -265,17 +283,21 @@ class SweepTable:
                 *(*alone.values(), *parameters.values(), *loops.values()),
                 *(latencies, machines, self.schedules),
             )
-            for subject in self.subjects(values, sources):
+            subjects = list(self.subjects(values, sources))
+            for subject in subjects:
+                kernels = [one[2] for one in subjects if one[0] == subject[0]]
+                foreign = sources.foreign(subject[0], subject[2], kernels, parameters)
                 for picked in _products(others):
                     taken = iter(picked)
                     keys = {key: next(taken) for key in alone}
-                    keys["params"] = {name: next(taken) for name in parameters}
+                    given = {name: next(taken) for name in parameters}
+                    keys["params"] = {name: given[name] for name in given if name not in foreign}
                     keys[LINK] = self.link
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
                     latency, machine, (method, policy) = taken
                     request = _request(subject, keys, sources, machine, latency)
                     request = replace(request, method=method, policy=policy)
-                    yield request, values | self._named(*subject[:2], keys)
+                    yield request, {**values, **self._named(*subject[:2], keys)}
 
 
 def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,9 @@ the plan: its jobs are refused, the others are not.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.claims import Guarantee
@@ -26,6 +28,7 @@ from ptxwcet.opened.launch_tables import (
     launch_request,
     value_problem,
 )
+from ptxwcet.opened.launching import foreign_names
 from ptxwcet.opened.opening import file_digest, recent_module
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.opened.request import Request
@@ -92,6 +95,7 @@ class _Reader:
     def __init__(self, file: SourceFile) -> None:
         self._file = file
         self._problems = PlanProblems(file, _TABLE, _EXAMPLE)
+        self._foreign: dict[Request, frozenset[tuple[str, str]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
         """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
@@ -132,6 +136,7 @@ class _Reader:
         files = self._files_of(number, table)
         self._problems.require_use_of_making((one.path for one in files), number)
         names = self._kernels_of(number, table, files)
+        params = table.get("params", {})
         self._require_beside(number, table)
         budget = _budget_of(table.get("budget"))
         required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
@@ -142,10 +147,15 @@ class _Reader:
             machine = self._problems.machine(name, number)
             for file in files if machine is not None else ():
                 for kernel in names[file]:
+                    own = {
+                        name: value
+                        for name, value in params.items()
+                        if (kernel, name) not in self._foreign[file]
+                    }
                     request = launch_request(
                         file.path,
                         kernel,
-                        table,
+                        {**table, "params": own},
                         self._problems.folder,
                         machine or "",
                         None,
@@ -179,7 +189,9 @@ class _Reader:
         missing = dict.fromkeys(names)
         by_file: dict[Request, list[str | None]] = {}
         in_files: list[str] = []
+        source = os.path.join(self._problems.folder, table["source"]) if "source" in table else None
         for file in files:
+            self._foreign[file] = frozenset()
             try:
                 module = recent_module(file)
             except Exception:  # whoever bounds it will say why
@@ -188,12 +200,17 @@ class _Reader:
                 continue
             bodies = [kernel.name for kernel in module.kernels if kernel.has_body]
             in_files += bodies
-            if not names:
-                by_file[file] = [None] if "launch" in table or not bodies else [*bodies]
+            if not names and ("launch" in table or not bodies):
+                by_file[file] = [None]
                 continue
-            meant = {name: names_meant(name, bodies) for name in names}
-            by_file[file] = [kernel for name in names for kernel in meant[name]]
+            meant = {
+                name: names_meant(name, bodies) if names else (name,) for name in names or bodies
+            }
+            by_file[file] = [kernel for found in meant.values() for kernel in found]
             missing = {name: None for name in missing if not meant[name]}
+            chosen = [kernel for kernel in module.kernels if kernel.name in by_file[file]]
+            launch = replace(file, source=source)
+            self._foreign[file] = foreign_names(launch, chosen, table.get("params", ()))
         for name in missing:
             self._problems.report_kernel(name, in_files, number)
         return by_file

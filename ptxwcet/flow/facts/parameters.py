@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
 from ptxwcet.flow.launch import ArrayRange
@@ -18,6 +19,7 @@ from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +146,27 @@ def _shown(stated: Stated) -> str:
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
+def parameter_named(
+    kernel: Kernel, name: str, cuda_names: Sequence[str] | None
+) -> Parameter | None:
+    """The parameter of an index, of a PTX name or of a name in the CUDA source, if there is one."""
+    parameters = kernel.parameters
+    if cuda_names is None or len(cuda_names) != len(parameters):
+        cuda_names = [one.name for one in parameters]
+    index = int(name) if re.fullmatch(r"[0-9]{1,9}", name, re.ASCII) else len(parameters)
+    named = (one for one in parameters if one.name == name)
+    called = (one for one, cuda in zip(parameters, cuda_names, strict=True) if cuda == name)
+    return next(chain(parameters[index : index + 1], named, called), None)
+
+
 def find_parameter(
     kernel: Kernel, fact: ParameterFact, cuda_names: Sequence[str] | None
 ) -> Parameter:
     """The parameter that a fact speaks of. Raises PtxwcetError (PW213) if there is none."""
     parameters, name = kernel.parameters, fact.name
-    if re.fullmatch(r"[0-9]{1,9}", name, re.ASCII) and int(name) < len(parameters):
-        return parameters[int(name)]
-    for parameter in parameters:
-        if parameter.name == name:
-            return parameter
-    if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
-        return parameters[list(cuda_names).index(name)]
+    found = parameter_named(kernel, name, cuda_names)
+    if found is not None:
+        return found
     fits = cuda_names is not None and len(cuda_names) == len(parameters)
     called = cuda_names if cuda_names is not None and fits else [None] * len(parameters)
     described = [one.described(name) for one, name in zip(parameters, called, strict=True)]
@@ -165,8 +176,8 @@ def find_parameter(
             f"kernel {kernel.readable} has no parameter {name!r}",
             fact.source.span or kernel.span,
             notes=("its parameters: " + ("; ".join(described) or "none"),),
-            help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
-            "the .ptx or is given by --source",
+            help=f"{nearest(name, filter(None, called))}name a parameter by index or PTX name; by "
+            "CUDA name when the .cu lies beside the .ptx or is given by --source",
         )
     )
 

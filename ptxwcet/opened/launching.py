@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from ptxwcet.flow.facts.parameters import is_said, resolve_arrays, resolve_parameters
+from ptxwcet.flow.facts.parameters import (
+    is_said,
+    parameter_named,
+    resolve_arrays,
+    resolve_parameters,
+)
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.flow.values.accesses import fields_of
@@ -140,6 +145,24 @@ def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
             help="leave one of them out, or let both say the same",
         )
     )
+
+
+def foreign_names(
+    request: Request, kernels: Sequence[Kernel], names: Collection[str]
+) -> frozenset[tuple[str, str]]:
+    """Kernels with those names of parameters that others of them have, and they have not.
+
+    A value that is given for several kernels is said of those that have the parameter.
+    """
+    if len(kernels) < 2 or not names:
+        return frozenset()
+    own = {
+        kernel.name: {name for name in names if parameter_named(kernel, name, called)}
+        for kernel in kernels
+        for called in (cuda_names(kernel, request),)
+    }
+    known = set[str]().union(*own.values())
+    return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 
 def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: SaidByFile) -> Launch:

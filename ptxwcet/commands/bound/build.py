@@ -239,10 +239,13 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
             continue
         start = analysis.cfg.blocks[loop.header].start
         control = loop_control(analysis.flow, loop)
+        shown = place(analysis.kernel, start) if control is None else control.place
+        if control is None and analysis.kernel.instructions[start].location is not None:
+            shown += " (label only)"
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
-                place(analysis.kernel, start) if control is None else control.place,
+                shown,
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(analysis, entry_or_none),

@@ -137,7 +137,7 @@ class LoopRow:
     """A loop with the largest number of body executions of an entry, and who says so.
 
     ``source_line`` is the one at which ``--loop-bound`` finds the loop, else that of its first
-    block; of two loops that stand on one line only the labels tell.
+    block, which ends with ``(label only)``; of two loops on one line only the labels tell.
     ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` or
     ``user``. ``certificates`` has one for each bound of entries that rests on one.
     """

@@ -21,6 +21,7 @@ from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,32 +159,39 @@ def _shown(stated: Stated) -> str:
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
+def parameter_named(
+    kernel: Kernel, name: str, cuda_names: Mapping[str, str] | None
+) -> Parameter | None:
+    """The parameter, or word of one, of an index, of a PTX name or of a name in the CUDA source."""
+    named = {one.name: one for one in parameters_of(kernel)}
+    whole, plus, offset = name.partition("+")
+    if re.fullmatch(r"[0-9]{1,9}", whole, re.ASCII) and int(whole) < len(kernel.parameters):
+        whole = kernel.parameters[int(whole)].name
+    elif whole not in named:
+        meant = {own: name for name, own in reversed(tuple((cuda_names or {}).items()))}
+        whole = meant.get(whole, whole)
+    return named.get(whole + plus + offset.strip())
+
+
 def find_parameter(
     kernel: Kernel, fact: ParameterFact, cuda_names: Mapping[str, str] | None
 ) -> Parameter:
     """The parameter that a fact speaks of, or word of one. Raises PtxwcetError (PW213) if there is
     none.
     """
-    called = cuda_names or {}
-    named = {one.name: one for one in parameters_of(kernel)}
-    meant = {own: name for name, own in reversed(called.items())}
-    whole, plus, offset = fact.name.partition("+")
-    if re.fullmatch(r"[0-9]{1,9}", whole, re.ASCII) and int(whole) < len(kernel.parameters):
-        whole = kernel.parameters[int(whole)].name
-    elif whole not in named:
-        whole = meant.get(whole, whole)
-    found = named.get(whole + plus + offset.strip())
+    found = parameter_named(kernel, fact.name, cuda_names)
     if found is not None:
         return found
-    described = [one.described(called.get(one.name)) for one in named.values()]
+    called = cuda_names or {}
+    described = [one.described(called.get(one.name)) for one in parameters_of(kernel)]
     raise PtxwcetError(
         Diagnostic(
             "PW213",
             f"kernel {kernel.readable} has no parameter {fact.name!r}",
             fact.source.span or kernel.span,
             notes=("its parameters: " + ("; ".join(described) or "none"),),
-            help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
-            "the .ptx or is given by --source",
+            help=f"{nearest(fact.name, called.values())}name a parameter by index or PTX name; by "
+            "CUDA name when the .cu lies beside the .ptx or is given by --source",
         )
     )
 

@@ -87,7 +87,7 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "PW222",
             step.index,
             "a block-wide barrier may be reached by only some of the running threads of a "
-            f"warp: {branch.mnemonic} in line {branch.span.shown_line} is not decided",
+            f"warp: {branch.mnemonic} in {branch.span.shown_place} is not decided",
             "move the barrier out of the branch",
         )
     if not bool((lanes == walk.state.alive).all()):

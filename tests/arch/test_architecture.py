@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_617,
     "sweeps": 3_797,
-    "timing": 3_383,
+    "timing": 3_386,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 895,

@@ -53,7 +53,7 @@ def matmul(
     left = a + a_rows[:, None] * a_stride + inner[None, :]
     right = b + inner[:, None] * b_stride + b_columns[None, :]
     total = tl.zeros((M, N), tl.float32)
-    for step in range(0, tl.cdiv(k, K)):
+    for step in range(tl.cdiv(k, K)):
         rest = k - step * K
         one = tl.load(left, inner[None, :] < rest, other=0.0)
         other = tl.load(right, inner[:, None] < rest, other=0.0)

@@ -41,14 +41,15 @@ def bounded(name: str, arch: int) -> ptxwcet.Bound:
 
 def rows() -> Iterator[str]:
     """The table, line by line."""
-    yield "| kernel | data | warps | sm_ | on | options | bound of a block | bound of the launch | |"
+    yield "| kernel | data | warps | sm_ | on | options | a block | the launch | |"
     yield "|---|---|--:|--:|---|--:|--:|--:|--:|"
     for name, (data, _, _) in LAUNCHES.items():
         for arch, machine in MACHINES.items():
             found = bounded(name, arch)
+            warps = found.analysis.launch.warps
             yield " | ".join(
                 [
-                    f"| {name} | {data} | {found.analysis.launch.warps} | {arch} | {machine}",
+                    f"| {name} | {data} | {warps} | {arch} | {machine}",
                     f"{options(name).count('--')}",
                     f"{found.cycles:,}",
                     f"{found.launch_cycles:,}",

@@ -279,6 +279,8 @@ class InstructionCosts:
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+        self.joins = False
+        """Whether a product of a warpgroup was charged."""
         self.waits_for_launches = False
         """Whether an instruction was charged that waits for the launches before."""
         self.most_at_path: int | None = None
@@ -356,6 +358,7 @@ class InstructionCosts:
             self.is_nominal = False
         waits = self._products.waits(instruction)
         if isinstance(cost, TimedInstruction):
+            self.joins |= cost.joins
             self.is_nominal &= not cost.joins
             cost = replace(cost, reads=(*cost.reads, *waits)) if waits else cost
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:

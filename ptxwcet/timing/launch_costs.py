@@ -32,7 +32,7 @@ from ptxwcet.timing.machine_code import (
 )
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
-from ptxwcet.timing.warpgroups import Products
+from ptxwcet.timing.warpgroups import HOLD, Products
 from ptxwcet.warp.program import Barrier, Node, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
@@ -220,6 +220,7 @@ class LaunchCosts(InstructionCosts):
         if self._kernel.code is not None:
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
+        found += [HOLD] if self.joins else []
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Instruction, Kernel, Register
 from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.demand import used_units
 from ptxwcet.warp.program import (
+    WARPGROUP,
     BlockChoice,
     BlockRepeat,
     Node,
@@ -26,13 +28,20 @@ from ptxwcet.warp.program import (
 )
 from ptxwcet.warp.structure import bodies, joining
 
-WARPGROUP = 4
-"""The warps of a warpgroup, neighbours by their numbers; the first is a multiple of it."""
-
 # As for copies: of two products whose origins agree modulo this number, the later waits.
 _REGISTERS = 64
 PENDING = tuple(f"wgmma.{number}" for number in range(_REGISTERS))
 """The pseudo registers that products write."""
+
+HOLD = Assumption(
+    "warpgroups-hold",
+    "once a warp has issued a product of its warpgroup it issues nothing else until the other "
+    "three have issued it, too; in that cycle the product comes to the tensor units of all four "
+    "sub-cores, each of which does its products in this order",
+    AssumptionState.ASSUMED,
+    "products of warpgroups (wgmma)",
+)
+"""What bounds of programs with products rest on."""
 
 _ROWS = 64
 _KINDS = {

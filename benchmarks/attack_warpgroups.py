@@ -1,6 +1,6 @@
 """The long attack on products of warpgroups (docs/methods/warpgroups.md).
 
-    python benchmarks/attack_warpgroups.py --cases 4000
+    python benchmarks/attack_warpgroups.py --cases 1500
 
 Random blocks and launches on the machine of ``tests/oracle/warpgroup_machine.py``, against the
 product's bounds, and blocks whose warps do not wait for their warpgroup, which exceed them. The
@@ -45,7 +45,7 @@ def attack(what: str, cases: int, runs: int) -> dict[str, int]:
 def main() -> int:
     """Attacks blocks, launches, and blocks on a machine without one of the rules."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=4_000, help="of each kind")
+    parser.add_argument("--cases", type=int, default=1_500, help="of each kind")
     parser.add_argument("--runs", type=int, default=8, help="of each case")
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-warpgroups.json"))
     options = parser.parse_args()

@@ -9,7 +9,6 @@ docs/methods/warpgroups.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from ptxwcet.claims import Assumption, AssumptionState
@@ -67,9 +66,10 @@ def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
     words, rates = instruction.modifiers, dict(row.rates)
     if "sp" in words:
         return "products with a sparse factor"
-    shape = next(found for word in words if (found := re.fullmatch(r"m64n(\d+)k(\d+)", word)))
-    columns, depth = map(int, shape.groups())
-    kind, width = _KINDS.get(words[-1], (words[-1], 0))
+    at = next(place for place, word in enumerate(words) if word.startswith("m64n"))
+    columns, depth = map(int, words[at].removeprefix("m64n").split("k"))
+    factor = words[at + 2]  # behind the type of the product
+    kind, width = _KINDS.get(factor, (factor, 0))
     if kind not in rates:
         return f"products of {kind}"
     in_registers = not isinstance(instruction.operands[1], Register)

@@ -1,4 +1,4 @@
-"""Bounds of Triton's kernels, for the page about them: ``python benchmarks/triton/table.py``.
+"""Bounds of Triton's kernels for their page: ``python benchmarks/triton_kernels/table.py``.
 
 Each is bounded with its grid and its parameters alone; its block is in the PTX. Prints the table
 that docs/experiments/triton.md shows. Takes a minute.

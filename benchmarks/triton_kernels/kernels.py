@@ -162,8 +162,7 @@ def compile_to_ptx(name: str, arch: int) -> str:
     )
     options = {"num_warps": warps, "num_stages": 3, "ptx_version": 87}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
-    text = compiled.asm["ptx"].replace(f"{HERE}/", "")
-    text = re.sub(r"/\S*/triton/", "triton/", text)
+    text = re.sub(r'"/\S*/(kernels\.py|triton/language/\S*)"', r'"\1"', compiled.asm["ptx"])
     return re.sub(r"\t\.section.*", "", text, flags=re.DOTALL)  # debug data: names of folders
 
 

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_237,
+    "bounds": 4_291,
     "cli": 1_831,
     "commands.annotate": 564,
     "commands.bound": 2_943,
@@ -150,7 +150,7 @@ MOST_LINES = {
     "flow.walk": 4_143,
     "ir": 4_629,
     "library": 2_076,
-    "machine": 1_925,
+    "machine": 1_949,
     "memory": 2_953,
     "methods.hybrid": 2_593,
     "methods.instrument": 1_581,
@@ -160,14 +160,14 @@ MOST_LINES = {
     "ptx": 4_101,
     "report": 931,
     "sass": 4_778,
-    "simulator": 4_475,
+    "simulator": 4_594,
     "support": 3_405,
     "sweeps.results": 1_617,
     "sweeps": 3_725,
-    "timing": 3_090,
+    "timing": 3_311,
     "trace": 1_133,
     "validate": 3_966,
-    "warp": 848,
+    "warp": 863,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -15,8 +15,7 @@ from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.timing.cost import InstructionCosts, cost_instruction
-from ptxwcet.timing.warpgroups import PENDING, Products
+from ptxwcet.timing.cost import PENDING, InstructionCosts, Products, cost_instruction
 from ptxwcet.warp.program import TimedInstruction
 
 ROOT = Path(__file__).parents[2]

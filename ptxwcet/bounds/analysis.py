@@ -36,9 +36,9 @@ from ptxwcet.timing.demand import (
 )
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.timing.slack import warp_slack
-from ptxwcet.timing.warpgroups import WARPGROUP
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import (
+    WARPGROUP,
     Barrier,
     BlockWorkload,
     Node,

@@ -160,14 +160,14 @@ MOST_LINES = {
     "ptx": 4_101,
     "report": 941,
     "sass": 5_287,
-    "simulator": 4_492,
+    "simulator": 4_611,
     "support": 3_481,
     "sweeps.results": 1_617,
     "sweeps": 3_797,
     "timing": 3_386,
     "trace": 1_133,
     "validate": 3_966,
-    "warp": 895,
+    "warp": 899,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
+from ptxwcet.bounds.joins import NotStaticError
 from ptxwcet.bounds.launch_bound import count_blocks
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
@@ -332,7 +333,11 @@ def analyse_prepared(
     pieces = []
     for piece in prepared.pieces:
         nominal = piece.is_nominal
-        analysis = analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
+        try:
+            analysis = analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
+        except NotStaticError as error:
+            span = kernel.instructions[error.origin].span
+            raise PtxwcetError([replace(one, span=span) for one in error.diagnostics]) from None
         outcomes = {known.name: known.evaluate(analysis) for known in all_methods()}
         if policy is not None:
             outcomes[SCHEDULED] = _evaluate_schedule(analysis, policy, is_nominal=nominal)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import add
 
+from ptxwcet.bounds.joins import JoinedSection, JoiningWarps, joined_section
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
 from ptxwcet.support.records import dataclass
@@ -35,10 +36,18 @@ from ptxwcet.timing.demand import (
 )
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.timing.slack import warp_slack
+from ptxwcet.timing.warpgroups import WARPGROUP
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
-from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Scoreboard, TimedInstruction
-from ptxwcet.warp.segments import Section, cut_at_barriers
-from ptxwcet.warp.structure import Structures
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Node,
+    PartialBarrier,
+    Scoreboard,
+    TimedInstruction,
+)
+from ptxwcet.warp.segments import Section, cut_at_barriers, has_join
+from ptxwcet.warp.structure import Structures, joining
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class WarpSection:
     """What each warp of one class executes in one section, alone on a clean machine."""
 
     body: tuple[Node, ...]
-    barrier: Barrier | None
+    barrier: Barrier | PartialBarrier | None
     scoreboard: Scoreboard
 
     @cached_property
@@ -150,15 +159,26 @@ class WarpSection:
         """
         return self.path_cycles > 0 or self.sectors > 0
 
+    @cached_property
+    def joins(self) -> bool:
+        """Whether its warp executes products together with its warpgroup."""
+        return bool(joining(self.body))
+
     def interference(self, units: frozenset[str]) -> int:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 
         ``c_w(j)`` is ``init(j)`` on a unit that w uses, else 1, j's issue slot (model, section 2).
+        Of a product of a warpgroup each of its warps has a quarter of the initiation, and a slot.
         """
         known = self._interferences
         if units not in known:
-            known[units] = self._most(lambda i: i.initiation_cycles if i.unit in units else 1)[0]
+            known[units] = self._most(lambda i: _delay(i, units))[0]
         return known[units]
+
+    @cached_property
+    def initiations(self) -> int:
+        """The largest sum of initiations, of whatever units."""
+        return self._most(lambda i: i.initiation_cycles)[0]
 
     def _most(self, weight: Callable[[TimedInstruction], int]) -> tuple[int, Prices]:
         """The largest sum of a weight over the instructions of a way, and prices that show it."""
@@ -169,7 +189,7 @@ class WarpSection:
 
     def interference_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`interference` by the kernel's instruction."""
-        return self._by_origin(lambda i: i.initiation_cycles if i.unit in units else 1)
+        return self._by_origin(lambda i: _delay(i, units))
 
     def demand_by_origin(self, units: frozenset[str]) -> dict[int, int]:
         """:meth:`demand_on` by the kernel's instruction."""
@@ -196,6 +216,14 @@ class WarpSection:
         return {}
 
 
+def _delay(instruction: TimedInstruction, units: frozenset[str]) -> int:
+    """``c_w(j)`` of an instruction, for a warp that uses ``units``."""
+    if instruction.unit not in units:
+        return 1
+    initiation = instruction.initiation_cycles
+    return 1 - (-initiation // WARPGROUP) if instruction.joins else initiation
+
+
 @dataclass(frozen=True, slots=True)
 class SubCore:
     """A scheduler's warps, and those that it shares units with.
@@ -213,15 +241,27 @@ class BlockSection:
     """One section of the block, run ``multiplicity`` times.
 
     ``warps`` has an entry for each class, None for a class whose warps have exited before.
+    ``joined``: what is proved of it where warps meet at barriers of a part of the block.
     """
 
     multiplicity: int
     warps: tuple[WarpSection | None, ...]
+    joined: JoinedSection | None = None
 
     @property
-    def barrier(self) -> Barrier | None:
+    def barrier(self) -> Barrier | PartialBarrier | None:
         """The barrier that ends it, None if all warps end with it."""
         return next((w.barrier for w in self.warps if w is not None and w.barrier), None)
+
+    @property
+    def joins(self) -> bool:
+        """Whether warpgroups execute products in it."""
+        return any(own is not None and own.joins for own in self.warps)
+
+    def unhindered(self, index: int) -> int:
+        """How many warps of a class, one of them with it, do not delay each other: a warpgroup."""
+        own = self.warps[index]
+        return WARPGROUP if own is not None and own.joins else 1
 
     @property
     def barrier_origin(self) -> int | None:
@@ -278,6 +318,20 @@ class BlockAnalysis:
         return tuple(dict.fromkeys(core.warps for core in self.sub_cores))
 
     @cached_property
+    def joins(self) -> bool:
+        """Whether warpgroups execute products."""
+        return any(joining(one.program.body) for one in self.workload.classes)
+
+    def competing(self, section: BlockSection) -> tuple[SubCore, ...]:
+        """Those among which warps delay each other in a section: sub-cores, one by one.
+
+        Where warpgroups execute products, all warps of the block (docs/methods/warpgroups.md).
+        """
+        if not section.joins:
+            return self.sub_cores
+        return (SubCore(tuple(len(one.warps) for one in self.workload.classes)),)
+
+    @cached_property
     def uncut(self) -> tuple[WarpSection, ...]:
         """Each class's whole program, barriers as ordinary instructions."""
         scoreboard = self.workload.scoreboard
@@ -311,9 +365,14 @@ def analyse_block(
 
     ``is_nominal`` False says that some timing of the workload is charged above the machine's own.
 
-    Raises PW501 to PW504 for barriers that the warps do not meet alike. Cost: linear in the
-    programs' trees.
+    Raises PW501 to PW504 for barriers that the warps do not meet alike, and PW404 where some are of
+    a part of the block. Cost: linear in the programs' trees; of sections with such barriers that of
+    :func:`~ptxwcet.bounds.joins.joined_section`.
     """
+    used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
+    counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
+    sub_cores = _deal_warps(workload, machine.schedulers_per_sm, counts)
+    has_private_units = all(count == machine.schedulers_per_sm for count in counts.values())
     aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
     structures = Structures()
     prepared_sections: dict[tuple[object, ...], WarpSection] = {}
@@ -324,26 +383,47 @@ def analyse_block(
             return None
         warp_section = of_section.get(id(section))
         if warp_section is None:
-            body, barrier = section.body, section.barrier
-            new = WarpSection(body, barrier, workload.scoreboard)
-            warp_section = prepared_sections.setdefault((barrier, *structures.body(body)), new)
-            of_section[id(section)] = warp_section
+            warp_section = of_section[id(section)] = known(section.body, section.barrier)
         return warp_section
+
+    def known(body: tuple[Node, ...], barrier: Barrier | PartialBarrier | None) -> WarpSection:
+        new = WarpSection(body, barrier, workload.scoreboard)
+        return prepared_sections.setdefault((barrier, *structures.body(body)), new)
+
+    def measured(body: tuple[Node, ...]) -> tuple[int, int]:
+        last = body[-1] if body else None
+        waits = isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits)
+        own = known(body, last if waits else None)
+        return own.slack_cycles, own.interference(own.units)
+
+    def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:
+        if not any(own is not None and has_join(own.body) for own in warps):
+            return None
+        present = [
+            JoiningWarps(
+                own.body,
+                own.interference(own.units),
+                len(workload.classes[number].warps),
+                tuple(core.warps[number] for core in sub_cores),
+            )
+            for number, own in enumerate(warps)
+            if own is not None
+        ]
+        return joined_section(present, measured, private_units=has_private_units)
 
     def step(entry: AlignedStep) -> BlockStep:
         if isinstance(entry, AlignedSection):
-            return BlockSection(entry.multiplicity, tuple(prepared(s) for s in entry.sections))
+            warps = tuple(prepared(s) for s in entry.sections)
+            return BlockSection(entry.multiplicity, warps, joined(warps))
         sides = tuple(tuple(step(inner) for inner in side) for side in entry.alternatives)
         return SectionAlternatives(entry.multiplicity, sides)
 
-    used = frozenset[str]().union(*(used_units(c.program.body) for c in workload.classes))
-    counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
     return BlockAnalysis(
         workload,
         machine,
         tuple(step(entry) for entry in aligned),
-        _deal_warps(workload, machine.schedulers_per_sm, counts),
-        all(count == machine.schedulers_per_sm for count in counts.values()),
+        sub_cores,
+        has_private_units,
         is_nominal and machine.timing_meaning is TimingMeaning.EXACT,
         tuple(assumptions),
     )

@@ -113,6 +113,9 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
     sections = []
     for section, _ in worst_way(analysis, analysis.steps):
         key = (section.multiplicity, *(id(warp) for warp in section.warps))
+        if section.joined is not None:
+            sections.append(_explain_joined(analysis, section, section.joined.cycles))
+            continue
         if key not in explained:
             worst = worst_warp(analysis, section)
             explained[key] = (
@@ -134,6 +137,22 @@ def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, 
     )
     paid = {origin: PaidCycles(unit=share) for origin, share in spread(cycles, served).items()}
     return (SectionExplanation(1, cycles, None, None, paid, {}, is_waiting=True),)
+
+
+def _explain_joined(
+    analysis: BlockAnalysis, section: BlockSection, cycles: int
+) -> SectionExplanation:
+    """Of a section with joins: in proportion to what instructions are charged in all warps.
+
+    Which of them the slack belongs to is not known here.
+    """
+    charged: Counter[int] = Counter()
+    for warp_class, own in zip(analysis.workload.classes, section.warps, strict=True):
+        if own is not None:
+            for origin, each in own.interference_by_origin(own.units).items():
+                charged[origin] += len(warp_class.warps) * each
+    paid = {one: PaidCycles(interference=each) for one, each in spread(cycles, charged).items()}
+    return SectionExplanation(section.multiplicity, cycles, section.barrier_origin, None, paid, {})
 
 
 def _explain(section: BlockSection, core: SubCore, index: int) -> SectionExplanation:
@@ -161,7 +180,7 @@ def _interference(
     """The sum of ``bounds.safe`` over the other warps, by origin."""
     paid: Counter[int] = Counter()
     for other_index, (count, other) in enumerate(zip(core.warps, section.warps, strict=True)):
-        times = count - (other_index == index)
+        times = count - (other_index == index) * section.unhindered(index)
         if times and other is not None:
             for origin, cycles in other.interference_by_origin(own.units).items():
                 paid[origin] += times * cycles

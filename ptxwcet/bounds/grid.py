@@ -86,7 +86,8 @@ class BlockKind:
     sub-core, section by section; None if sub-cores share units, so that it is of no use.
     ``stretches``: all three piece by piece, where that is known. ``sectors`` are those of 32 bytes
     that it has the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is
-    set aside in a cache (None: all).
+    set aside in a cache (None: all). ``serial_cycles``: what stands for work without any slack, if
+    that is known: the groups of warps that meet at joins, one after the other.
     """
 
     count: int
@@ -96,11 +97,21 @@ class BlockKind:
     stretches: tuple[Stretch, ...] = ()
     sectors: int = 0
     outside_sectors: int | None = None
+    serial_cycles: int | None = None
 
     @property
     def not_set_aside(self) -> int:
         """Sectors in no array that is set aside in a cache: all, if nothing is said of them."""
         return self.sectors if self.outside_sectors is None else self.outside_sectors
+
+    @property
+    def in_groups(self) -> BlockKind:
+        """The same blocks with all that they take as work, one after the other."""
+        serial = self.serial_cycles
+        if serial is None:
+            busiest = self.busiest_cycles
+            serial = self.slack_cycles + (self.work_cycles if busiest is None else busiest)
+        return replace(self, slack_cycles=0, work_cycles=serial, busiest_cycles=None, stretches=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +267,16 @@ def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
 
     Cost: sorting kinds and stretches, and about 50 look-ups for each doubling of the blocks.
     """
-    return _bound(_Blocks(kinds, dispatch.delay_cycles), dispatch)
+    forms = (_bound(blocks, dispatch) for blocks in _known_blocks(kinds, dispatch))
+    return min(forms, key=lambda bound: bound.cycles)
+
+
+def _known_blocks(kinds: Sequence[BlockKind], dispatch: Dispatch) -> list[_Blocks]:
+    """The blocks as they are, and, where joins are in some, with all that is serial as work."""
+    ways = [kinds]
+    if any(kind.serial_cycles is not None for kind in kinds):
+        ways.append([kind.in_groups for kind in kinds])
+    return [_Blocks(way, dispatch.delay_cycles) for way in ways]
 
 
 def _bound(blocks: _Blocks, dispatch: Dispatch) -> GridBound:
@@ -275,10 +295,13 @@ def bounds_by_residency(
     More residents may make it larger (the tail) or smaller (slack that overlaps). Numbers above
     that of the blocks change nothing and are left out. Cost: one bound for each number.
     """
-    blocks = _Blocks(kinds, dispatch.delay_cycles)
-    most = min(dispatch.resident_blocks, blocks.count)
+    known = _known_blocks(kinds, dispatch)
+    most = min(dispatch.resident_blocks, known[0].count)
     return tuple(
-        _bound(blocks, replace(dispatch, resident_blocks=resident))
+        min(
+            (_bound(blocks, replace(dispatch, resident_blocks=resident)) for blocks in known),
+            key=lambda bound: bound.cycles,
+        )
         for resident in range(min(least, most), most + 1)
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, most_of_steps
 from ptxwcet.bounds.grid import BlockKind, Stretch, chosen_stretch, sums_of
 from ptxwcet.bounds.memory_servers import memory_demand
 
@@ -29,14 +29,19 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         for core in range(schedulers)
     ]
 
+    serial: dict[int, int] = {}  # of each section: its groups, one after the other
+
     def stretch(step: BlockStep) -> Stretch:
         if not isinstance(step, BlockSection):
             ways = [tuple(map(stretch, way)) for way in step.alternatives]
             return chosen_stretch(step.multiplicity, ways)
         present = [own for own in step.warps if own is not None]
         slack = 0 if alone else max((own.slack_cycles for own in present), default=0)
-        if step.barrier is not None and any(own.barrier is None for own in present):
-            slack += 1  # an exited warp may count as arrived only when its last cycle is over
+        late = int(step.barrier is not None and any(own.barrier is None for own in present))
+        # late: an exited warp may count as arrived only when its last cycle is over
+        joined = step.joined
+        if joined is not None and not alone:
+            slack = joined.slack_cycles or 0  # 0 where it is not known, and not used
         initiations = [0 if own is None else own.interference(own.units) for own in step.warps]
         on = [
             sum(count * each for count, each in zip(core, initiations, strict=True))
@@ -44,16 +49,29 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         ]
         busiest, *others = sorted(on, reverse=True)
         rest = tuple((cycles, 1) for cycles in others)
-        return Stretch(step.multiplicity, slack, sum(on), busiest, rest, next(carried))
+        in_groups = slack + busiest if joined is None else joined.serial_cycles
+        if in_groups is not None:
+            serial[id(step)] = in_groups + late
+        return Stretch(step.multiplicity, slack + late, sum(on), busiest, rest, next(carried))
 
     stretches = tuple(map(stretch, analysis.steps))
     if alone:
         _, work, _, _, _ = sums_of(stretches)
         stretches = (Stretch(1, analysis.uncut[0].slack_cycles, work, work),)
-    memory, is_private = memory_demand(analysis), analysis.has_private_units
+    memory = memory_demand(analysis)
+    is_private = analysis.has_private_units and not analysis.joins
     path = memory.path_cycles
     stretches += (Stretch(1, 0, path, path, sections=0),) * (path > 0)
     slack, work, busiest, _, _ = sums_of(stretches)
+    in_groups = None
+    sections = list(_sections(analysis.steps))
+    if not alone and any(section.joined is not None for section in sections):
+        is_private = False  # beside these, sections of the busiest sub-core prove nothing
+        if len(serial) == len({id(section) for section in sections}):
+            in_groups = path + most_of_steps(analysis.steps, lambda one: (serial[id(one)],))[0]
+        if any(one.joined is not None and one.joined.slack_cycles is None for one in sections):
+            assert in_groups is not None, "where neither is known it was refused"
+            slack, work = 0, in_groups
     return BlockKind(
         count,
         slack,
@@ -62,6 +80,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         stretches if is_private else (),
         memory.sectors,
         memory.outside_sectors,
+        in_groups,
     )
 
 

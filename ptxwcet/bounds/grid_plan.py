@@ -36,10 +36,11 @@ from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedLoop, TracedNode, TracedVisit
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import timed_visit
-from ptxwcet.warp.program import Scoreboard
+from ptxwcet.warp.program import PartialBarrier, Scoreboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,20 @@ class _Builder:
         if found is None:
             traced = self._traced
             steps = timed_visit(visit, traced.kernel, traced.cfg, traced.costs)
-            found = TracedVisit(self.points[BlockId(visit.block)], steps)
+            for step in steps:
+                if isinstance(step, PartialBarrier):
+                    raise PtxwcetError(_join_in_grid(step, traced.kernel))
+            whole = tuple(step for step in steps if not isinstance(step, PartialBarrier))
+            found = TracedVisit(self.points[BlockId(visit.block)], whole)
             self._visits[visit] = found
         return found
+
+
+def _join_in_grid(join: PartialBarrier, kernel: Kernel) -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        f"barrier {join.name} is one of {join.warps} warps: launches are simulated with barriers "
+        "of the whole block only",
+        kernel.instructions[join.instruction.origin].span,
+        help="simulate a block alone (no --grid)",
+    )

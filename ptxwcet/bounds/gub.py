@@ -27,10 +27,14 @@ def bound_gub(analysis: BlockAnalysis) -> Outcome:
     """
     if memory_demand(analysis) != MemoryDemand():
         return Refusal("GUB is given for machines without servers behind the units")
+    if analysis.joins:
+        return Refusal("GUB is given for warps that meet at barriers only")
     if not analysis.has_private_units:
         return Refusal("GUB is given for one private server of each unit a scheduler")
     if not analysis.is_single_path:
         return Refusal("E is not monotone: GUB is defined for warps with a single known path")
+    if any(section.joined is not None for section in analysis.sections):
+        return Refusal("GUB is defined for barriers at which all warps of the block meet")
     sections = []
     for section in analysis.sections:
         cycles = _section_bound(analysis, section)

@@ -69,7 +69,7 @@ class LaunchBound:
     """How long a launch takes at most: ``claim.cycles``, the parts of ``bound`` and the overhead.
 
     ``kinds`` are its blocks. ``least_cycles`` is the smallest bound for a number of resident blocks
-    that is possible: what it may come to if the residency is said.
+    that is possible: what it may come to if the residency is said. ``block`` is what one asks for.
     """
 
     claim: TimingClaim
@@ -79,6 +79,7 @@ class LaunchBound:
     residency: Residency
     overhead_cycles: int
     least_cycles: int
+    block: LaunchedBlock
 
     @property
     def blocks(self) -> int:
@@ -253,7 +254,7 @@ def bound_launch(
     worst = max(bounds, key=lambda bound: bound.cycles)
     least = min(bound.cycles for bound in bounds) + overhead
     claim = rules.claim(worst.cycles + overhead, assumptions)
-    return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least)
+    return LaunchBound(claim, worst, kinds, rules.dispatch.sms, residency, overhead, least, block)
 
 
 def _memory_server(machine: Machine, wishes: GridWishes) -> MemoryServer:

@@ -18,7 +18,7 @@ rounds, not a statement about times.
 
 from __future__ import annotations
 
-from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine, OccupancyRules
@@ -220,7 +220,7 @@ class LaunchedBlock:
 
     ``static_shared_bytes``: its variables, at least and at most. ``names_dynamic``: it has shared
     memory whose size the launch sets. ``said_by``: who says the registers. ``arrays``: names and
-    bytes of those that the launch sets aside in the L2 cache.
+    bytes of those that the launch sets aside in the L2 cache. ``spills``: of a thread, if known.
     """
 
     kernel: Kernel
@@ -231,6 +231,7 @@ class LaunchedBlock:
     registers: int | None = None
     said_by: str = ""
     arrays: tuple[tuple[str, int], ...] = ()
+    spills: Spills | None = None
 
     @property
     def may_use_shared(self) -> bool:
@@ -245,7 +246,8 @@ class Residency:
     """An SM holds ``least`` to ``most`` blocks of the launch at a time.
 
     ``limited_by`` are the resources that set ``most``; ``open`` says what would tell the number, by
-    what has to be said, empty if it is known.
+    what has to be said, empty if it is known. A block has ``warps_per_block``, and an SM holds
+    ``warps_per_sm`` at most, of whatever launch.
     """
 
     least: int
@@ -253,6 +255,22 @@ class Residency:
     limited_by: tuple[str, ...]
     open: tuple[str, ...]
     assumptions: tuple[Assumption, ...]
+    warps_per_block: int
+    warps_per_sm: int
+
+    def percent(self, blocks: int) -> float:
+        """Occupancy with so many resident blocks: their warps, of those that an SM can hold."""
+        return round(100 * blocks * self.warps_per_block / self.warps_per_sm, 2)
+
+    @property
+    def least_percent(self) -> float:
+        """Occupancy in per cent with the least number of blocks."""
+        return self.percent(self.least)
+
+    @property
+    def most_percent(self) -> float:
+        """Occupancy in per cent with the most blocks: that of the toolkit's calculator."""
+        return self.percent(self.most)
 
 
 def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -> Residency:
@@ -263,7 +281,7 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
     """
     most = _occupancy(block, machine, block.registers, block.static_shared_bytes[0])
     if wishes.resident_blocks is not None:
-        return _stated(wishes.resident_blocks, most)
+        return _stated(wishes.resident_blocks, most, machine)
     limit = most_registers(block.kernel)
     if block.registers is not None and limit is not None and block.registers > limit:
         raise PtxwcetError(
@@ -299,6 +317,8 @@ def find_residency(block: LaunchedBlock, machine: Machine, wishes: GridWishes) -
         most.limited_by,
         tuple(unknown or [_OPTION]) if is_open else (),
         tuple(assumptions),
+        most.warps_per_block,
+        machine.limits.threads_per_sm // machine.warp_size,
     )
 
 
@@ -370,7 +390,7 @@ def stated_registers(
     return found, "the machine code"
 
 
-def _stated(blocks: int, most: Occupancy) -> Residency:
+def _stated(blocks: int, most: Occupancy, machine: Machine) -> Residency:
     """What the user says. Raises PtxwcetError (PW316) if an SM cannot hold so many."""
     if blocks > most.resident_blocks:
         raise PtxwcetError(
@@ -382,7 +402,9 @@ def _stated(blocks: int, most: Occupancy) -> Residency:
             )
         )
     text = f"an SM holds {blocks} blocks of this launch at a time"
-    return Residency(blocks, blocks, (_OPTION,), (), (assumed("stated-residency", text, _OPTION),))
+    rests_on = (assumed("stated-residency", text, _OPTION),)
+    warps = most.warps_per_block, machine.limits.threads_per_sm // machine.warp_size
+    return Residency(blocks, blocks, (_OPTION,), (), rests_on, *warps)
 
 
 def _least(block: LaunchedBlock, machine: Machine, registers: int) -> int:

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ptxwcet.bounds.wishes import Spills
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.printable import printable_line
@@ -34,14 +35,21 @@ _MOST_REGISTERS = 1024
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
 _USED = re.compile(r"Used (\d+) registers")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_SPILLED = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterUse:
-    """Registers a thread by kernel and architecture (``sm_87``; None in a cubin)."""
+    """Registers a thread by kernel and architecture (``sm_87``; None in a cubin).
+
+    ``spills`` by the same: bytes that a thread's code stores and loads because it has no more, each
+    instruction once; a cubin does not say them.
+    """
 
     name: str
     found: tuple[tuple[str, str | None, int], ...]
+    spills: tuple[tuple[str, str | None, Spills], ...] = ()
 
     def of(self, kernel: str) -> tuple[int, str]:
         """Registers of a thread of a kernel, and who says so.
@@ -66,6 +74,11 @@ class RegisterUse:
             "give that of the architecture which is meant: --registers",
         )
 
+    def spills_of(self, kernel: str) -> Spills | None:
+        """What a kernel spills; None if nothing is said, or not the same for all architectures."""
+        said = {spilled for name, _, spilled in self.spills if name == kernel}
+        return next(iter(said)) if len(said) == 1 else None
+
 
 def read_register_use(path: str) -> RegisterUse:
     """What a file says that ptxas has written: a text or a cubin.
@@ -78,10 +91,11 @@ def read_register_use(path: str) -> RegisterUse:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _problem(f"cannot read --registers '{shown}': {reason}", _WANTED) from None
-    uses = tuple(_of_cubin(data)) if data.startswith(_ELF) else tuple(_of_text(data))
-    if not uses:
+    is_cubin = data.startswith(_ELF)
+    use = RegisterUse(shown, tuple(_of_cubin(data))) if is_cubin else _of_text(shown, data)
+    if not use.found:
         raise _problem(f"{shown} says of no kernel how many registers a thread uses", _WANTED)
-    return RegisterUse(shown, uses)
+    return use
 
 
 def ask_ptxas(text: str) -> RegisterUse:
@@ -108,18 +122,28 @@ def ask_ptxas(text: str) -> RegisterUse:
         first = said.decode("utf-8", "replace").replace(str(source), "the PTX").strip()
         reason = printable_line(first.splitlines()[0]) if first else f"exit code {run.returncode}"
         raise _cannot_ask(f"ptxas does not compile it for {arch}: {reason}")
-    return RegisterUse("ptxas -v", tuple(_of_text(said)))
+    return _of_text("ptxas -v", said)
 
 
-def _of_text(data: bytes) -> Iterator[tuple[str, str | None, int]]:
+def _of_text(name: str, data: bytes) -> RegisterUse:
+    """What a text says; a kernel's spills stand between its head and its registers."""
     kernel: tuple[str, str] | None = None
+    spilling = ""
+    found, spills = [], []
     for line in data.decode("utf-8", "replace").splitlines():
         if begins := _COMPILING.search(line):
-            kernel = begins[1], begins[2]
-        elif kernel is not None and (used := _USED.search(line)):
+            kernel, spilling = (begins[1], begins[2]), ""
+        elif kernel is None:
+            continue
+        elif properties := _PROPERTIES.search(line):
+            spilling = properties[1]
+        elif (spilled := _SPILLED.search(line)) and spilling == kernel[0]:
+            spills.append((*kernel, Spills(int(spilled[1]), int(spilled[2]))))
+        elif used := _USED.search(line):
             if int(used[1]):  # no kernel has none
-                yield *kernel, min(int(used[1]), _MOST_REGISTERS)
+                found.append((*kernel, min(int(used[1]), _MOST_REGISTERS)))
             kernel = None
+    return RegisterUse(name, tuple(found), tuple(spills))
 
 
 # --- cubins ---------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def _demand(analysis: BlockAnalysis) -> tuple[int, int, int]:
         cores = (tuple(len(one.warps) for one in analysis.workload.classes),)
 
     def of_section(section: BlockSection) -> tuple[int, ...]:
-        each = [0 if own is None else own.interference(own.units) for own in section.warps]
+        each = [0 if own is None else own.initiations for own in section.warps]
         return (max(sum(n * one for n, one in zip(core, each, strict=True)) for core in cores),)
 
     memory = memory_demand(analysis)

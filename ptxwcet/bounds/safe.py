@@ -5,7 +5,8 @@ initiation of j on a unit that w uses, else 1; a section's bound is the maximum 
 block's the sum over its sections, on the worst way where the block may go several, and what warps
 may wait behind their units (:mod:`ptxwcet.bounds.memory_servers`). Sub-cores are
 bounded one by one; on units that they share, and on units with several servers, the initiations of
-all others count.
+all others count. Where warpgroups execute products, all warps of the block are one sub-core, on
+which the warps of a warpgroup do not delay each other (docs/methods/warpgroups.md).
 
 Example ([J] Example 1): two warps of L = 14 and initiations 2 + 3 + 3 + 2 give 14 + 10 = 24; the
 worst schedule takes 18.
@@ -83,7 +84,9 @@ def worst_way(
 
 
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
-    """The largest ``WUB_S`` over the warps of a section."""
+    """The largest ``WUB_S`` over the warps of a section; what is proved of one with joins."""
+    if section.joined is not None:
+        return section.joined.cycles
     return max((cycles for _, _, cycles in _delayed(analysis, section)), default=0)
 
 
@@ -98,7 +101,7 @@ def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore,
 
 def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[SubCore, int, int]]:
     """Every kind of warp in a section: its sub-core, its class, its ``WUB_S``."""
-    for core in analysis.sub_cores:
+    for core in analysis.competing(section):
         interference: dict[frozenset[str], int] = {}  # of all warps, for one that uses such units
         for index, (count, own) in enumerate(zip(core.warps, section.warps, strict=True)):
             if not count or own is None:
@@ -106,7 +109,7 @@ def _delayed(analysis: BlockAnalysis, section: BlockSection) -> Iterator[tuple[S
             units = own.units
             if units not in interference:
                 interference[units] = _interference(section, core, units)
-            alone = own.length_cycles - own.interference(units)
+            alone = own.length_cycles - section.unhindered(index) * own.interference(units)
             yield core, index, alone + interference[units]
 
 

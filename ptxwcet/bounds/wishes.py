@@ -15,12 +15,21 @@ _RANGES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Spills:
+    """Bytes of local memory that a thread's code stores and loads, each instruction once."""
+
+    stored_bytes: int
+    loaded_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class GridWishes:
     """What a user says of the grid. None: as the machine file, launch file or ``.maxnreg`` says.
 
     ``registers_source`` is who says ``registers``. ``co_runner``: others move at most so many bytes
     through the memory of the GPU at once, and GB a second, as ``"65536,20"``. ``dynamic_shared``:
-    bytes of shared memory that the launch gives a block beside the kernel's variables.
+    bytes of shared memory that the launch gives a block beside the kernel's variables. ``spills``:
+    what ptxas says of them.
     """
 
     sms: int | None = None
@@ -30,6 +39,7 @@ class GridWishes:
     registers_source: str = "--registers"
     co_runner: str | None = None
     dynamic_shared: int | None = None
+    spills: Spills | None = None
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -45,7 +45,11 @@ class _Commands(CommandTree):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="ptxwcet")
+@click.version_option(
+    VERSION,
+    prog_name="ptxwcet",
+    message="%(prog)s %(version)s, alpha: options and reports may change before 1.0",
+)
 def commands() -> None:
     """Bound the worst-case execution time of a GPU thread block from its PTX.
 

@@ -29,6 +29,7 @@ from ptxwcet.emulator.launch_model import (
     locate,
     read_toml,
 )
+from ptxwcet.flow.facts.parameters import parameter_named
 from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
@@ -198,9 +199,11 @@ class _Reader:
         given: dict[int, LaunchArgument] = {}
         before = len(self.problems)
         seen: dict[int, str] = {}
+        own = [one.name for one in kernel.parameters]
+        called = dict(zip(own, names, strict=True)) if names and len(names) == len(own) else {}
         for name, value in self._table(data, "arguments").items():
-            parameter = _find_parameter(kernel, name, names)
-            if parameter is None:
+            parameter = parameter_named(kernel, name, called)
+            if parameter is None or parameter not in kernel.parameters:  # a word has no argument
                 message = f"kernel {kernel.readable} has no parameter {name!r}"
                 listed = f"its parameters: {_parameters(kernel, names)}"
                 self.report("PW422", message, ("arguments", name), listed)
@@ -359,14 +362,6 @@ def _typed_scalar(parameter: Parameter, table: Mapping[str, Any]) -> int | float
 
 
 # --- names and places -----------------------------------------------------------------------------
-
-
-def _find_parameter(kernel: Kernel, name: str, names: Sequence[str] | None) -> Parameter | None:
-    for parameter in kernel.parameters:
-        cuda = names[parameter.index] if names is not None else None
-        if name in (str(parameter.index), parameter.name, cuda):
-            return parameter
-    return None
 
 
 def _describe(parameter: Parameter, names: Sequence[str] | None) -> str:

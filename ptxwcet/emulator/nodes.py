@@ -24,7 +24,7 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.dominance import DominatorTree
 from ptxwcet.flow.graph.inlining import ASSERTION
 from ptxwcet.ir.kernel import Guard, Instruction
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect, OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
@@ -113,7 +113,7 @@ class _Compiler:
 
     def _is_barrier(self, index: int) -> bool:
         control = self._context.kernel.instructions[index].control
-        return control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+        return control in AT_BARRIERS
 
     def compile(self) -> tuple[Node, ...]:
         return tuple(self._node(number) for number in range(len(self._pieces)))
@@ -164,7 +164,7 @@ class _Compiler:
         control = instruction.control
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH, *_ENDINGS):
             return None
-        if control in (ControlEffect.BARRIER, ControlEffect.ARRIVE):
+        if control in AT_BARRIERS:
             return None
         name = instruction.opcode.name if instruction.opcode else ""
         step: Step

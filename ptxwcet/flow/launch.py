@@ -129,7 +129,8 @@ class Launch:
 
     def name_of(self, parameter: str) -> str:
         """What people call a parameter: its name in the CUDA source, or PTX's without a source."""
-        return self.names.get(parameter, parameter)
+        whole, plus, offset = parameter.partition("+")
+        return self.names.get(parameter, self.names.get(whole, whole) + plus + offset)
 
 
 def _usage(code: str, message: str, help_text: str) -> PtxwcetError:

@@ -104,3 +104,7 @@ class ControlEffect(Enum):
     TRAP = "trap"  # ends the kernel abnormally
     BARRIER = "barrier"  # waits for other warps of the block (or cluster: CLUSTER_BARRIER)
     ARRIVE = "arrive"  # takes part in a block barrier without waiting (bar.arrive)
+
+
+AT_BARRIERS = (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+"""What an instruction does that arrives at a barrier, and waits there or not."""

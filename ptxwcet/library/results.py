@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.occupancy import Residency
 from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import TimingClaim
 from ptxwcet.commands.bound.build import build_report
@@ -177,7 +178,7 @@ class Bound:
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
     ``launch_cycles`` are those of the whole launch, ``launch_guarantee`` and ``launch_assumptions``
-    what they are worth, and ``roofline`` is an estimate beside them.
+    what they are worth, ``roofline`` is an estimate beside them, ``residency`` what an SM holds.
     """
 
     analysis: KernelAnalysis
@@ -236,6 +237,12 @@ class Bound:
     def roofline(self) -> Roofline | None:
         """What the busiest resource takes for the launch: an estimate, no bound; None without."""
         return self.analysis.roofline
+
+    @property
+    def residency(self) -> Residency | None:
+        """How many blocks an SM holds, what limits them, occupancy in per cent; None without."""
+        launched = self.analysis.launch_bound
+        return launched.residency if isinstance(launched, LaunchBound) else None
 
     @property
     def _launch_claim(self) -> TimingClaim | None:

@@ -123,7 +123,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
 _SWITCHES = ("upper", "stalls")
-_OPTIONAL_KEYS = (*_SWITCHES, "readers")
+_OPTIONAL_KEYS = (*_SWITCHES, "readers", "rates")
+_RATES = ("f16", "tf32", "f8", "int8", "shared_bytes")
+"""Of products of a warpgroup: operations a cycle and SM by kind of factor, bytes from shared."""
 _READERS = tuple(reader.value for reader in Reader)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
@@ -379,6 +381,8 @@ class Checker:
             self._latency(name, timing["latency_cycles"])
         if "readers" in timing:
             self._readers(name, timing["readers"], timing.get("latency_cycles"))
+        if "rates" in timing or name == OpClass.MMA_ASYNC.value:
+            self._products(name, timing.get("rates"))
         if "evidence" in timing:
             self._evidence(timing["evidence"], f"op class {name}", place)
 
@@ -399,6 +403,22 @@ class Checker:
                 self.report("PW305", f"{what}: unknown reader {key}", place, listed)
             else:
                 self._integer(cycles, (0, latency), f"{what}: {key}", place)
+
+    def _products(self, name: str, rates: object) -> None:
+        """How fast products of a warpgroup are; kinds without a figure are refused where met."""
+        place, what = ("ops", name), f"op class {name}: rates"
+        if name != OpClass.MMA_ASYNC.value:
+            self.report("PW306", f"{what} are for {OpClass.MMA_ASYNC.value} alone", place)
+        elif not isinstance(rates, dict) or "shared_bytes" not in rates or len(rates) < 2:
+            message = f"{what} must be a table with shared_bytes and a kind of factor"
+            self.report("PW306", message, place, f"known: {', '.join(_RATES)}")
+        else:
+            for key, rate in rates.items():
+                if key not in _RATES:
+                    listed = f"{nearest(key, _RATES)}known: {', '.join(_RATES)}"
+                    self.report("PW305", f"{what}: unknown key {key}", place, listed)
+                else:
+                    self._integer(rate, (1, 1 << 20), f"{what}: {key}", place)
 
     def _latency(self, name: str, value: object) -> None:
         place, what = ("ops", name), f"op class {name}: latency_cycles"

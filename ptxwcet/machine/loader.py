@@ -249,6 +249,7 @@ def _timing(
         timing.get("upper", False),
         tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
         timing.get("stalls", False),
+        tuple(timing.get("rates", {}).items()),
     )
 
 

@@ -57,7 +57,9 @@ class OpTiming:
 
     ``is_upper``: charged above what the machine may take, so no lower bound can use it.
     ``readers`` has the latency to those readers that wait for less than ``latency_cycles``.
-    ``stalls``: its warp issues nothing until it has ended.
+    ``stalls``: its warp issues nothing until it has ended. ``rates`` has, of products of a
+    warpgroup, the operations a cycle and SM by the kind of their factors, and the bytes of them
+    that come from shared memory in a cycle; ``initiation_cycles`` is the least of any shape then.
     """
 
     unit: str
@@ -68,6 +70,7 @@ class OpTiming:
     is_upper: bool = False
     readers: tuple[tuple[Reader, int], ...] = ()
     stalls: bool = False
+    rates: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

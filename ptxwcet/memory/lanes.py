@@ -23,7 +23,7 @@ from ptxwcet.flow.shapes import shape as shapes
 from ptxwcet.flow.shapes.domain import is_function, speaks_of_all
 from ptxwcet.flow.shapes.opaque import OpaqueShapes
 from ptxwcet.flow.shapes.shape import Agreement, Shape
-from ptxwcet.flow.values.accesses import access_of, variable_moves
+from ptxwcet.flow.values.accesses import access_of, field_name, parameters_of, variable_moves
 from ptxwcet.flow.values.arrays import origins_of_pointers
 from ptxwcet.flow.values.lane_state import FixedMemory
 from ptxwcet.flow.values.operands import register_width
@@ -86,7 +86,7 @@ class LaneAnalysis:
         self.there: Mask = threads < launch.threads
         self._specials = _specials(launch, np.where(self.there, threads, threads // 32 * 32))
         self._fixed = FixedMemory(graph.kernel, launch)
-        self._parameters = {one.name: one for one in graph.kernel.parameters}
+        self._parameters = {one.name: one for one in parameters_of(graph.kernel)}
         self._certain = {one.name for one in graph.kernel.parameters if one.is_pointer}
         self._certain |= _converted(graph.kernel)
         self.pointers: set[str] = set()
@@ -303,10 +303,11 @@ class LaneAnalysis:
 
     def _of_parameter(self, name: str, offset: int, bits: int) -> Value:
         """The value of ``bits`` of a parameter that the launch leaves open."""
-        low, high = self._launch.ranges.get(name, (-1, -1))
-        is_whole = not offset and bits == 8 * self._parameters[name].size_bytes
+        word = self._parameters.get(field_name(name, offset), self._parameters[name])
+        low, high = self._launch.ranges.get(word.name, (-1, -1))
+        is_whole = (word.name != name or not offset) and bits == 8 * word.size_bytes
         if is_whole and low >= 0 and high < 1 << bits - 1:
-            self.ranged.add(name)
+            self.ranged.add(word.name)
             return (uniform(0, (low, high)),)
         if offset or bits != _POINTER_BITS:
             return (uniform(),)

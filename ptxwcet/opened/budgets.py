@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ptxwcet.claims import AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.rounding import float_above, text_above
 from ptxwcet.support.source import Span
 
 if TYPE_CHECKING:
@@ -64,6 +65,20 @@ class Budget:
         """
         scale = _MICROSECONDS.get(self.unit)
         return int(self.amount if scale is None else self.amount * scale * clock_mhz)
+
+    def exceeded_by(self, what: str, cycles: int, clock_mhz: int) -> str:
+        """That a bound is over it, in its unit.
+
+        >>> parse_budget("1.5us").exceeded_by("the bound", 1396, 930)
+        'the bound, 1.502 us (1,396 cycles), is over the budget of 1.5us (1,395 cycles)'
+        """
+        found, most = f"{cycles:,} cycles", self.text
+        scale = _MICROSECONDS.get(self.unit)
+        if scale is not None:
+            time = float_above(Fraction(cycles, clock_mhz) / scale)
+            found = f"{text_above(time, 3)} {self.unit} ({found})"
+            most += f" ({self.cycles(clock_mhz):,} cycles)"
+        return f"{what}, {found}, is over the budget of {most}"
 
 
 def parse_budget(text: str) -> Budget:
@@ -164,7 +179,7 @@ class Checks:
         if judgement is not None and judgement.verdict is Verdict.NO_BOUND:
             failed.append(_no_bound(kernel, span, launch, judgement.of))
         elif judgement is not None and judgement.verdict is Verdict.OVER:
-            failed.append(_over(kernel, span, judgement))
+            failed.append(_over(kernel, span, judgement, clock_mhz))
         claims = [block, *([launch] if isinstance(launch, TimingClaim) else [])]
         weakest = max(claims, key=lambda claim: claim.guarantee.rank)
         problem = too_weak(weakest, self.required, f"kernel {kernel}", span)
@@ -197,14 +212,11 @@ def _has_co_runner(launch: TimingClaim | Refusal | None) -> bool:
     )
 
 
-def _over(kernel: str, span: Span | None, judgement: Judgement) -> Diagnostic:
+def _over(kernel: str, span: Span | None, judgement: Judgement, clock_mhz: int) -> Diagnostic:
     assert judgement.claim is not None, "what is over has a bound"
-    what = "bound" if judgement.of == BLOCK else "bound of the launch"
-    is_time = judgement.budget.unit in _MICROSECONDS
-    most = f"{judgement.budget.text}, {judgement.cycles} cycles" if is_time else judgement.cycles
-    cycles = judgement.claim.cycles
-    message = f"the {what} of {cycles} cycles is over the budget of {most}"
-    return Diagnostic("PW520", f"kernel {kernel}: {message}", span)
+    what = "the bound" if judgement.of == BLOCK else "the bound of the launch"
+    told = judgement.budget.exceeded_by(what, judgement.claim.cycles, clock_mhz)
+    return Diagnostic("PW520", f"kernel {kernel}: {told}", span)
 
 
 def _no_bound(

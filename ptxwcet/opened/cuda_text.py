@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
 from ptxwcet.flow.facts.places import main_file
+from ptxwcet.flow.values.accesses import fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.front_ends import read_source
+from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, is_supplied, read_text
+from ptxwcet.support.source import SourceFile, Span
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
@@ -32,6 +36,31 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
     if kernel.readable == kernel.name or not kernel.parameters:
         return None
     return tuple(one.name.removeprefix(f"{kernel.name}_") for one in kernel.parameters)
+
+
+def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
+    """What the CUDA source calls parameters, by PTX name, and members of structs among them, by the
+    name of their word; without a source as :func:`cuda_parameter_names` says.
+    """
+    names = cuda_parameter_names(kernel, request)
+    if names is None:
+        return {}
+    called = dict(zip((one.name for one in kernel.parameters), names, strict=True))
+    if isinstance(kernel, UnreadKernel) or not (fields := fields_of(kernel)):
+        return called
+    # here: only of kernels that take a struct
+    from ptxwcet.flow.facts.cuda_structs import members_of_parameters
+
+    source = cuda_source(request)
+    text = _source_of_lines(kernel) if source is None else source.text
+    sizes = [one.size_bytes for one in kernel.parameters]
+    members = {} if text is None else members_of_parameters(text, kernel.name, sizes)
+    for name, word in fields.items():
+        aggregate, _, offset = name.partition("+")
+        member, size = members.get(word.index, {}).get(int(offset), ("", 0))
+        if size == word.size_bytes:
+            called[name] = called[aggregate] + member
+    return called
 
 
 def _source_of_lines(kernel: Kernel) -> str | None:
@@ -68,3 +97,21 @@ def cuda_source(request: Request) -> CudaSource | None:
         raise PtxwcetError(
             Diagnostic("PW213", f"cannot read --source '{path}': {error.strerror}")
         ) from None
+
+
+def cuda_place(path: str, line: int, column: int) -> tuple[str, int, int] | None:
+    """The place in CUDA source at hand of which a place in PTX was made; None if there is none."""
+    if Path(path).suffix.lower() != ".ptx":
+        return None
+    beside = str(Path(path).with_suffix(SOURCE))
+    try:
+        ptx = read_source(path)
+        begin = ptx.line_starts()[line - 1] + column - 1
+        text = read_text(beside, MOST_TEXT_BYTES, "replace") if os.path.isfile(beside) else ""
+    except (OSError, ValueError, IndexError, PtxwcetError):  # it has changed since
+        return None
+    made = replace(ptx, made_of=SourceFile(beside, text))
+    written = Span(made, begin, begin + 1).written
+    if written is None or not os.path.isfile(written.source.name):
+        return None
+    return written.source.name, written.line, written.column

@@ -14,7 +14,7 @@ import shutil
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -144,6 +144,17 @@ def _machine_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
+@lru_cache(maxsize=256)  # asked anew for every unit of a sweep
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _names(folder: str, text: str) -> bool:
+    return os.fsencode(folder) in text.encode("utf-8", "surrogatepass")
+
+
 class ChangedFile(Exception):
     """A file is not there any more, or not as it was, or cannot be read: its path."""
 
@@ -194,9 +205,8 @@ class Inputs:
         asked["gpu"] = [getattr(request.gpu, name) for name in _WISHES]
         names_folder = any(map(self._names_folder.get, dict(files)))
         if request.text is not None:
-            text = request.text.encode("utf-8", "surrogatepass")
-            asked["text"] = hashlib.sha256(text).hexdigest()
-            names_folder |= os.fsencode(self._folder) in text
+            asked["text"] = text_digest(request.text)
+            names_folder |= _names(self._folder, request.text)
         whole = {
             "asked": asked,
             "files": files,

@@ -24,6 +24,10 @@ NUMBERS = {
 TABLES = ("params", "loop_bounds")
 LINK = "link"
 """The key of the PTX files that a kernel's is linked with: all of them, a text or a list."""
+MAKING = ("arch", "nvcc_options")
+"""How plans say what CUDA source is compiled for, or which PTX of a binary is meant, and with which
+options, as a shell would part them.
+"""
 LAUNCH_KEYS = (*SIZES, *PATHS, LINK, *NUMBERS, *TABLES)
 
 
@@ -32,7 +36,7 @@ def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS)
 
     ``numbers`` are the keys that take whole numbers from ``least_of`` on, and the largest.
     """
-    if key in PATHS and not is_text(value):
+    if key in (*PATHS, *MAKING) and not is_text(value):
         return f"{key} is a text"
     listed = value if key == LINK and isinstance(value, list) else [value]
     if key == LINK and not all(map(is_text, listed)):
@@ -66,8 +70,11 @@ def launch_request(
     machine: str,
     memory_latency_cycles: int | None = None,
     sms: int | None = None,
+    text: str | None = None,
 ) -> Request:
-    """The request of a table without problems, for a kernel of the PTX file at ``path``."""
+    """The request of a table without problems, for a kernel of the file at ``path``, with the PTX
+    that was made of it, if it is none.
+    """
 
     def size(key: str) -> str | None:
         return None if key not in table else str(table[key])
@@ -88,6 +95,7 @@ def launch_request(
         memory_latency_cycles,
         launch_file=beside("launch"),
         facts_file=beside("facts"),
+        text=text,
         gpu=GridWishes(
             *(sms, table.get("resident_blocks"), table.get("registers")),
             dynamic_shared=table.get("dynamic_shared"),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from ptxwcet.flow.facts.parameters import resolve_arrays, resolve_parameters
+from ptxwcet.flow.facts.parameters import (
+    is_said,
+    parameter_named,
+    resolve_arrays,
+    resolve_parameters,
+)
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
+from ptxwcet.flow.values.accesses import fields_of
 from ptxwcet.ir.kernel import Kernel, Module
-from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.cuda_text import cuda_names, cuda_parameter_names
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -78,7 +84,7 @@ def with_launch_file(
         ParameterFact(key, value, FactSource(launch.argument_place(key)))
         for key, value in launch.scalars.items()
     )
-    names = cuda_parameter_names(launch.kernel, request)
+    names = cuda_names(launch.kernel, request)
     for fact in facts.of_kernel(name).parameters:
         _check_against_launch(launch, scalars, fact, names)
     said = SaidByFile(
@@ -99,7 +105,7 @@ def _check_against_launch(
     launch: LaunchFile,
     scalars: tuple[ParameterFact, ...],
     fact: ParameterFact,
-    names: Sequence[str] | None,
+    names: Mapping[str, str],
 ) -> None:
     """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
     larger array.
@@ -111,7 +117,15 @@ def _check_against_launch(
             shown = f"an array of {held:,} bytes"
             raise _contradiction(fact.source.name, launch.argument_place(key), shown)
     given = {argument.parameter.name for argument in launch.arguments}
+    aggregates = launch.aggregate_bytes()
     for key in (*stated.values, *stated.ranges):
+        whole, _, offset = key.partition("+")
+        if whole in aggregates:
+            word = fields_of(launch.kernel)[key]
+            data = aggregates[whole][int(offset) :][: word.size_bytes]
+            if not is_said(stated, word, data):
+                shown = f"{int.from_bytes(data, 'little'):#x} there"
+                raise _contradiction(fact.source.name, launch.argument_place(whole), shown)
         if key not in given:
             continue
         place = launch.argument_place(key)
@@ -131,6 +145,24 @@ def _contradiction(option: str, place: str, written: str) -> PtxwcetError:
             help="leave one of them out, or let both say the same",
         )
     )
+
+
+def foreign_names(
+    request: Request, kernels: Sequence[Kernel], names: Collection[str]
+) -> frozenset[tuple[str, str]]:
+    """Kernels with those names of parameters that others of them have, and they have not.
+
+    A value that is given for several kernels is said of those that have the parameter.
+    """
+    if len(kernels) < 2 or not names:
+        return frozenset()
+    own = {
+        kernel.name: {name for name in names if parameter_named(kernel, name, called)}
+        for kernel in kernels
+        for called in (cuda_names(kernel, request),)
+    }
+    known = set[str]().union(*own.values())
+    return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 
 def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: SaidByFile) -> Launch:
@@ -156,12 +188,11 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: Sai
     grid = said.grid
     if grid is None and request.grid is not None:
         grid = parse_dim3(request.grid, "grid")
-    names = cuda_parameter_names(kernel, request)
-    scalars = resolve_parameters(kernel, (*said.scalars, *facts.parameters), names)
+    called = cuda_names(kernel, request)
+    scalars = resolve_parameters(kernel, (*said.scalars, *facts.parameters), called)
     data, constants = dict(said.aggregates), dict(said.constants)
-    called = (
-        {} if names is None else dict(zip((p.name for p in kernel.parameters), names, strict=True))
-    )
-    arrays = resolve_arrays(kernel, facts.arrays, names)
-    stated = scalars.values, scalars.ranges, data, constants, called, arrays, scalars.alignments
+    arrays = resolve_arrays(kernel, facts.arrays, called)
+    values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in data}
+    ranges = {key: one for key, one in scalars.ranges.items() if key.partition("+")[0] not in data}
+    stated = values, ranges, data, constants, called, arrays, scalars.alignments
     return Launch(block, grid, *stated, scalars.sizes)

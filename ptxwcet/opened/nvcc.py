@@ -84,7 +84,8 @@ def compiled(path: str, options: Sequence[str], form: str = "ptx") -> bytes:
             said = (done.stderr or done.stdout).replace(source[-1], path)
             raise not_compiled(
                 f"{COMPILER} does not compile '{path}'",
-                "options of the compiler go into --nvcc-options, for example '-Iinclude -DN=4'",
+                "options of the compiler go into --nvcc-options, in a plan nvcc_options, for "
+                "example '-Iinclude -DN=4'",
                 tuple(said.splitlines()[:_MOST_LISTED]),
             )
         return read_bytes(target, MOST_TEXT_BYTES)
@@ -199,7 +200,8 @@ def _compiled(path: str, compilation: Compilation) -> str:
     if compilation.architecture is None:
         raise not_compiled(
             f"'{path}' is CUDA source: for which architecture is not said",
-            "for example --arch sm_86; what is compiled for another one is other code",
+            'for example --arch sm_86, in a plan arch = "sm_86"; what is compiled for another one '
+            "is other code",
         )
     linked = ("-rdc=true",) if compilation.is_linked else ()
     options = (f"-arch={compilation.architecture}", *linked, *compilation.options)

@@ -26,10 +26,10 @@ from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.cuda_text import cuda_parameter_names, cuda_source
+from ptxwcet.opened.cuda_text import cuda_names, cuda_source
 from ptxwcet.opened.front_ends import read_program, read_source
-from ptxwcet.opened.launching import SaidByFile, build_launch, with_launch_file
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.launching import SaidByFile, build_launch, foreign_names, with_launch_file
+from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.simulator.policies import Policy, find_policy
 from ptxwcet.support.demangling import names_meant
@@ -39,10 +39,12 @@ from ptxwcet.support.input_files import (
     MOST_TEXT_BYTES,
     open_input,
     read_bytes,
+    read_text,
 )
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
+from ptxwcet.support.toml_places import nearest
 
 if TYPE_CHECKING:
     pass
@@ -170,9 +172,9 @@ class Opened:
 
     def names_of(self, kernel: Kernel) -> dict[str, str]:
         """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
-        names = {parameter.name: parameter.name for parameter in kernel.parameters}
-        cuda = cuda_parameter_names(kernel, self.request)
-        return names if cuda is None else dict(zip(names, cuda, strict=True))
+        called = cuda_names(kernel, self.request)
+        names = {one.name: called.get(one.name, one.name) for one in kernel.parameters}
+        return names | called
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""
@@ -199,6 +201,8 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     request, said = with_launch_file(request, known, facts)
     require_uses(request, has_grid=request.grid is not None or said.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
+    named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
+    facts = replace(facts, foreign=foreign_names(request, kernels, named))
     return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
 
 
@@ -239,7 +243,11 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
     else:
         what = "machine code of " if request.is_code else "PTX of "
         is_made = Path(request.path).is_file()  # lines are those of the text, not of the file
-        main = SourceFile(f"{what if is_made else ''}{request.path}", request.text)
+        written = None
+        if is_made and Path(request.path).suffix.lower() == SOURCE:
+            written = SourceFile(request.path, read_text(request.path, MOST_TEXT_BYTES, "replace"))
+        name = f"{what if is_made else ''}{request.path}"
+        main = SourceFile(name, request.text, made_of=written)
     return main, *map(read_source, request.links)
 
 
@@ -324,13 +332,15 @@ def select_kernels(kernels: Sequence[Kernel], names: Sequence[str], path: str) -
     missing = [name for name, found in meant.items() if not found]
     if missing or not bodies:
         listed = ", ".join(kernel.readable for kernel in bodies) or "none"
+        known = (name for kernel in bodies for name in (kernel.readable, kernel.name))
+        near = nearest(missing[0], known) if missing else ""
         what = f"{path} has no kernel {missing[0]!r}" if missing else f"{path} has no kernel"
         raise PtxwcetError(
             Diagnostic(
                 "PW208",
                 what,
                 notes=(f"its kernels: {listed}",),
-                help="a kernel is an .entry with a body; --kernel names one",
+                help=f"{near}a kernel is an .entry with a body; --kernel names one",
             )
         )
     chosen = {one for found in meant.values() for one in found}
@@ -342,12 +352,20 @@ def recent_module(request: Request) -> Module:
 
     Raises PtxwcetError. Cost: the file is read.
     """
-    files = tuple((one.name, one.text) for one in sources_of(request))
-    return warned_of(_parsed(files, working_folder(), request.is_code))
+    main, *linked = sources_of(request)
+    files = tuple((one.name, one.text) for one in (main.made_of, main, *linked) if one is not None)
+    is_made = main.made_of is not None
+    return warned_of(_parsed(files, working_folder(), request.is_code, is_made))
 
 
 @lru_cache(maxsize=4)
-def _parsed(files: tuple[tuple[str, str], ...], folder: str, is_code: bool) -> Module:
+def _parsed(
+    files: tuple[tuple[str, str], ...], folder: str, is_code: bool, is_made: bool
+) -> Module:
     # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
-    return read_program(*(SourceFile(*one) for one in files), is_code=is_code)
+    sources = [SourceFile(*one) for one in files]
+    if is_made:
+        written, main, *linked = sources
+        sources = [replace(main, made_of=written), *linked]
+    return read_program(*sources, is_code=is_code)

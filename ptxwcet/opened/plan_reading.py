@@ -2,17 +2,22 @@
 
 A plan is TOML with an array of tables; paths in it are relative to it. Problems are collected, each
 with its place in the text, and raised together: PW570 (unreadable), PW571 (unknown key), PW572
-(malformed), PW573 (no such file), PW208 (no such kernel), PW301 (no such machine).
+(malformed), PW573 (no such file), PW208 (no such kernel), PW301 (no such machine), PW120 and PW121
+(CUDA source that is not compiled, a binary without its PTX).
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.machine.loader import load_machine, machine_names
+from ptxwcet.opened.launch_tables import MAKING
+from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
@@ -63,6 +68,7 @@ class PlanProblems:
         self._example = example
         self._problems: list[Diagnostic] = []
         self._machines: dict[str, str | None] = {}
+        self._made: dict[tuple[object, ...], str | None] = {}
 
     @property
     def is_full(self) -> bool:
@@ -151,6 +157,46 @@ class PlanProblems:
             self.report("PW573", what, "files", number, f"paths are relative to {where}")
         return paths
 
+    def made(
+        self,
+        path: str,
+        making: tuple[str | None, str],
+        number: int,
+        kernels: Sequence[str] = (),
+        *,
+        is_linked: bool = False,
+    ) -> Request:
+        """A file as a request names it: with the PTX that a tool makes of it, if it is none.
+
+        ``making`` are the values of MAKING. What is wrong is reported. Cost: a run of the tool,
+        once for what is alike.
+        """
+        arch, options = making
+        asked = (path, arch, options, is_linked, *kernels)
+        if asked not in self._made:
+            self._made[asked] = None
+            try:
+                if needs_tool(path):
+                    self._made[asked] = _made(path, arch, options, kernels, is_linked=is_linked)
+            except PtxwcetError as error:
+                place = locate_key(self.file, self._table, "files", number)
+                place = place or locate_table(self.file, self._table, number)
+                whose = f"{self._table} {number + 1}: "
+                self._problems += [
+                    replace(one, message=whose + one.message, span=place)
+                    for one in error.diagnostics
+                ]
+        return Request(path, text=self._made[asked])
+
+    def require_use_of_making(self, paths: Iterable[str], number: int) -> None:
+        """PW572 for what a table says of making PTX, where all files are PTX."""
+        if any(map(needs_tool, paths)):
+            return
+        for key in MAKING:
+            if locate_key(self.file, self._table, key, number) is not None:
+                message = f"{key} is for CUDA source and binaries: PTX is compiled already"
+                self.report("PW572", message, key, number, f"leave {key} out")
+
     def require_file(self, name: str, key: str, number: int) -> None:
         """PW573 for the name of a file beside the plan that is not there."""
         if not os.path.isfile(os.path.join(self.folder, name)):
@@ -186,6 +232,19 @@ class PlanProblems:
                 where = None if place is None else number
                 self.report("PW301", message, "machines", where, remedy)
         return self._machines[name]
+
+
+def _made(
+    path: str, arch: str | None, options: str, kernels: Sequence[str], *, is_linked: bool
+) -> str:
+    # here: plans of PTX need neither compiler nor opener
+    from ptxwcet.opened.nvcc import Compilation, not_compiled, ptx_text
+
+    try:
+        parted = tuple(shlex.split(options))
+    except ValueError as error:
+        raise not_compiled(f"nvcc_options: {error}", "quotes come in pairs") from None
+    return ptx_text(path, Compilation(arch, parted, is_linked), kernels)
 
 
 def _normal(path: str) -> str:

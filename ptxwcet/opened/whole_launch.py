@@ -12,10 +12,11 @@ from ptxwcet.bounds.carve_out import require_grid
 from ptxwcet.bounds.launch_bound import LaunchBound, bound_launch
 from ptxwcet.bounds.occupancy import LaunchedBlock, stated_registers, static_shared_bytes
 from ptxwcet.bounds.roofline import bytes_of_arrays, launch_roofline
-from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, Space
+from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.opening import sources_of
 from ptxwcet.opened.request import Request
@@ -49,7 +50,9 @@ class Wishes:
         if self._use is None:
             return self._request.gpu
         registers, source = self._use.of(kernel.name)
-        return replace(self._request.gpu, registers=registers, registers_source=source)
+        spills = self._use.spills_of(kernel.name)
+        gpu = self._request.gpu
+        return replace(gpu, registers=registers, registers_source=source, spills=spills)
 
 
 def with_launch_bound(
@@ -106,6 +109,7 @@ def launched_block(
     registers, source = stated_registers(
         kernel, wishes, said_by_file.registers, said_by_file.registers_place
     )
+    spills = wishes.spills if kernel.code is None else local_memory(kernel)
     return LaunchedBlock(
         kernel,
         launch.threads,
@@ -117,7 +121,23 @@ def launched_block(
         registers,
         source,
         tuple((launch.name_of(name), size) for name, size in launch.sizes.items()),
+        spills,
     )
+
+
+def local_memory(kernel: Kernel) -> Spills:
+    """What machine code stores and loads of a thread's own memory, where spills are.
+
+    In the words of PTX; each instruction counts once. Cost: linear in the kernel.
+    """
+    own = [
+        one
+        for instruction in kernel.instructions
+        for one in accesses_of(instruction)
+        if one.space is Space.LOCAL
+    ]
+    stored = sum(one.access_bytes for one in own if one.changes)
+    return Spills(stored, sum(one.access_bytes for one in own) - stored)
 
 
 def _names_dynamic(kernel: Kernel, module: Module) -> bool:

@@ -227,7 +227,8 @@ def launch_text(row: BlockHead) -> str:
 
 
 def diagnostic_row(diagnostic: Diagnostic) -> DiagnosticRow:
-    """A diagnostic as plain data."""
+    """A diagnostic as plain data, where it is written."""
+    diagnostic = diagnostic.as_written()
     span = diagnostic.span
     return DiagnosticRow(
         diagnostic.code,

@@ -43,9 +43,9 @@ from ptxwcet.ir.operands import (
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
 _LARGEST_HALF = 65504.0
-_BANK = "c[0x0]"
-_BANKS = (_BANK, "c[0x3]")  # and that of variables
-_LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
+BANK = "c[0x0]"
+_BANKS = (BANK, "c[0x3]")  # and that of variables
+LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
 
 SPECIAL_REGISTERS = {
@@ -121,8 +121,8 @@ class Given:
         """A word of a constant bank, the launch's where bank 0 begins."""
         if place % 4 or place < 0:
             raise UnknownTermError
-        if bank == _BANK and place // 4 < len(_LAUNCH):
-            return self.source(SpecialRegister(_LAUNCH[place // 4]), 32)
+        if bank == BANK and place // 4 < len(LAUNCH):
+            return self.source(SpecialRegister(LAUNCH[place // 4]), 32)
         return self.source(Element(SymbolRef(bank), Address(Immediate(place, hex(place)))), 32)
 
     def require(self, is_known: bool) -> None:

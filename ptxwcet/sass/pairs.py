@@ -226,6 +226,8 @@ def _sum(low: _Half, high: _Half) -> Term:
     if low.name == "LEA":
         return _scaled_sum(low, high)
     low.require(low.name == "IADD3" and "X" not in low.words and not low.predicates)
+    if high.name == "LEA":
+        return _sum_with_sign(low, high)
     summands = list(low.values)
     low.require(sum(not _is_zero(one) for one in summands) <= 1 + len(high.carried))
     if high.name == "IMAD":
@@ -296,6 +298,16 @@ def _summand(half: _Half, low: Operand | None, high: Operand | None) -> Term:
             assert one is not None
             assert two is not None
             return half.wide(one, two)
+
+
+def _sum_with_sign(low: _Half, high: _Half) -> Term:
+    """LEA.HI.X.SX32 by 1 adds the sign of a number: IADD3 has added the number itself."""
+    high.require({"HI", "X", "SX32"} <= high.words and high.literal(2) == 1)
+    high.require(high.is_plain(0, 1) and low.is_plain(0, 1))
+    number, *_ = high.values
+    low.require(_is_zero(low.values[2]) and number in low.values[:2])
+    other = low.values[1] if low.values[0] == number else low.values[0]
+    return low.read(number).extended(64, signed=True) + low.wide(other, high.values[1])
 
 
 def _scaled_sum(low: _Half, high: _Half) -> Term:

@@ -43,6 +43,7 @@ from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.sass.accesses import Place, access_of_code
+from ptxwcet.sass.divisions import with_divisions
 from ptxwcet.sass.lowering import unread
 from ptxwcet.sass.pairs import (
     WORD,
@@ -73,7 +74,9 @@ def translated(kernel: Kernel) -> Kernel:
         translation.build()
     # wide numbers that nothing reads go first: they would read halves that have nothing in common
     wide = _pruned(with_webs(translation.kernel(), lambda name: ":" in name))
-    return rewritten(speculated(with_webs(wide)))
+    apart = with_webs(wide)
+    divided = with_divisions(apart)
+    return rewritten(speculated(apart if divided is apart else with_webs(divided)))
 
 
 def translated_program(module: Module) -> Module:

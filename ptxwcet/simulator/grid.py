@@ -135,3 +135,20 @@ class GridRun:
     def cycles(self) -> int:
         """The end of the last block."""
         return int(self.blocks.end.max())
+
+    @property
+    def active_warps(self) -> float:
+        """How many warps an SM has that have not ended, on average over cycles in which it has any.
+
+        Cost: that of sorting the blocks.
+        """
+        warps = len(ended := self.cycle[self.point == self.point.max()]) // len(self.blocks.start)
+        lived = int(ended.sum()) - warps * int(self.blocks.start.sum())
+        cycles = 0
+        for sm in np.unique(self.blocks.sm):
+            mine = self.blocks.sm == sm
+            order = np.argsort(self.blocks.start[mine], kind="stable")
+            start, end = self.blocks.start[mine][order], self.blocks.end[mine][order]
+            before = np.concatenate(([0], np.maximum.accumulate(end)[:-1]))
+            cycles += int(np.maximum(end - np.maximum(start, before), 0).sum())
+        return lived / cycles if cycles else 0.0

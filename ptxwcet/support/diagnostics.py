@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from ptxwcet.support.printable import printable_line, printable_picture
@@ -52,14 +53,24 @@ class Diagnostic:
 
         Characters that would steer a terminal are shown as ``\\u`` and their number: see printable.
         """
-        place = f"{self.span}: " if self.span is not None else ""
+        told = self.as_written()
+        place = f"{told.span}: " if told.span is not None else ""
         lines = [f"{place}{self.severity.value}[{self.code}]: {self.message}"]
-        if self.span is not None:
-            lines += _excerpt(self.span)
-        lines += [f"  note: {note}" for note in self.notes]
+        if told.span is not None and told.span.source.text:
+            lines += _excerpt(told.span)
+        lines += [f"  note: {note}" for note in told.notes]
         if self.help is not None:
             lines.append(f"  help: {self.help}")
         return "\n".join(map(printable_line, lines))
+
+    def as_written(self) -> Diagnostic:
+        """The diagnostic where that is written of which its text was made, if that is known."""
+        written = None if self.span is None else self.span.written
+        if self.span is None or written is None:
+            return self
+        source, line = self.span.source, self.span.line
+        made = f"in the {source.name}: line {line}, {' '.join(source.line_text(line).split())}"
+        return replace(self, span=written, notes=(*self.notes, made))
 
     def __repr__(self) -> str:
         place = f" at {self.span}" if self.span is not None else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from ptxwcet.support.input_files import working_folder
@@ -13,6 +14,13 @@ from ptxwcet.support.records import dataclass
 
 WHOLE_PATH = re.compile(r"/|[A-Za-z]:[\\/]")
 """What begins a path that leads to the same file from everywhere."""
+_FUNCTION = re.compile(r"\.(?:entry|func|section)\b")
+_NAMED_FILE = r'^\s*\.file\s+{}\s+"((?:[^"\\\n]|\\.)*)"'
+_LINE = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:[^\n]*?\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+    r'|//## File "((?!\.nv_)[^"\n]*)", line (\d+)(?: inlined at "([^"\n]*)", line (\d+))?'
+)
+"""What a compiler says of the lines that follow: in PTX, and in listings of machine code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,18 +30,21 @@ class SourceFile:
     ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
     ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
     that is too large to be held. ``before`` are files that it is linked with, each with
-    the one before it: the first is that which is asked about.
+    the one before it: the first is that which is asked about. ``made_of`` is what somebody wrote,
+    of which a compiler made the text.
     """
 
     name: str
     text: str = field(repr=False)
     first_line: int = 1
     before: SourceFile | None = None
+    made_of: SourceFile | None = None
     _line_starts: list[int] = field(default_factory=list, repr=False)
 
     def behind(self, other: SourceFile) -> SourceFile:
         """The file, linked with another: its offsets are larger, so that they tell both apart."""
-        return SourceFile(self.name, f"{' ' * len(other.text)}\n{self.text}", 0, other)
+        text = f"{' ' * len(other.text)}\n{self.text}"
+        return SourceFile(self.name, text, 0, other, self.made_of)
 
     @property
     def is_linked(self) -> bool:
@@ -95,9 +106,63 @@ class Span:
         """The characters of the span."""
         return self.source.text[self.start : self.end]
 
+    @property
+    def shown_place(self) -> str:
+        """Its line for people, in words: where it is written, if its text was made of that."""
+        written = self.written
+        return f"line {self.shown_line}" if written is None else written.place
+
+    @property
+    def place(self) -> str:
+        """Its file and line."""
+        return f"{self.source.name}:{self.line}"
+
+    @property
+    def written(self) -> Span | None:
+        """Where that is written of which a compiler made it; None if that is not known.
+
+        It has no text in other files than the one that was given to the compiler. A file that lies
+        elsewhere is not the author's: there the place is that of the call. Cost: linear in the
+        text.
+        """
+        main = self.source.made_of
+        if main is None:
+            return None
+        home = os.path.dirname(os.path.abspath(main.name))
+        for path, line, column in self._named_lines():
+            if os.path.basename(path) == os.path.basename(main.name):
+                if 0 < line <= len(main.line_starts()):
+                    before = min(max(column - 1, 0), len(main.line_text(line)))
+                    start = main.line_starts()[line - 1] + before
+                    return Span(main, start, start + 1)
+            elif os.path.isabs(path) and path.startswith((home + os.sep, working_folder() + "/")):
+                own = SourceFile(readable_paths([path])[path], "", line)
+                return Span(own, 0, 0)
+        return None
+
+    def _named_lines(self) -> Iterator[tuple[str, int, int]]:
+        """The places that the text names for this one, an inlined one before its call."""
+        text = self.source.text
+        line_end = text.find("\n", self.start) % (len(text) + 1)
+        begin = max((one.start() for one in _FUNCTION.finditer(text, 0, line_end)), default=-1)
+        end = text.find("\n}", max(begin, 0)) % (len(text) + 1)
+        if begin < 0 or end < self.start:
+            return
+        said = list(_LINE.finditer(text, begin, end))
+        before = [one for one in said if one.start() < self.start]
+        for one in before[-1:] or said[:1]:
+            file, line, column, outer, outer_line, outer_column, *listed = one.groups()
+            for number, at, within in ((file, line, column), (outer, outer_line, outer_column)):
+                named = re.search(_NAMED_FILE.format(number), text, re.MULTILINE)
+                if named is not None:
+                    yield named[1], int(at), int(within)
+            for path, at in (listed[:2], listed[2:]):
+                if path is not None:
+                    yield path, int(at), 1
+
     def __str__(self) -> str:
-        line, column = self.source.position(self.start)
-        return f"{self.source.name}:{line}:{column}"
+        shown = self.written or self
+        return f"{shown.place}:{shown.column}"
 
 
 def readable_paths(paths: Iterable[str]) -> dict[str, str]:

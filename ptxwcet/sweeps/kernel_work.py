@@ -8,7 +8,7 @@ from typing import Any
 
 from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, not_answered, summarise, whose
-from ptxwcet.opened.inputs import KeyedRequest, machine_digests
+from ptxwcet.opened.inputs import KeyedRequest, machine_digests, text_digest
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import Refused
 from ptxwcet.support.answer_store import KeptEntry, KeptFailure, pack
@@ -27,7 +27,7 @@ _CODES = {
 def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> Unit:
     """The unit of a request, with the contents of its files."""
     digests = {path: digest for path, digest in keyed.files if digest is not None}
-    payload = {
+    payload: dict[str, Any] = {
         "request": asdict(keyed.request),
         "files": digests,
         "absent": [path for path, digest in keyed.files if digest is None],
@@ -35,6 +35,10 @@ def kernel_unit(number: int, keyed: KeyedRequest, supplied: SuppliedInputs) -> U
         "machine": keyed.machine_digests,
     }
     shared = {digest: supplied.files[path] for path, digest in digests.items()}
+    if keyed.request.text is not None:
+        digest = text_digest(keyed.request.text)
+        payload["request"] |= {"text": digest}
+        shared[digest] = keyed.request.text.encode()
     return Unit(number, payload, shared)
 
 
@@ -45,7 +49,8 @@ def bound_unit(payload: Mapping[str, Any], shared: Mapping[str, bytes]) -> dict[
     that came with it. Raises MemoryError.
     """
     asked = dict(payload["request"])
-    request = Request(**{**asked, "gpu": GridWishes(**asked["gpu"])})
+    text = None if asked["text"] is None else shared[asked["text"]].decode()
+    request = Request(**{**asked, "gpu": GridWishes(**asked["gpu"]), "text": text})
     files = {path: shared[digest] for path, digest in payload["files"].items()}
     with supplied_inputs(SuppliedInputs(files, payload["folder"])), noted_inputs() as asked_for:
         kept = answer_kernel(request)

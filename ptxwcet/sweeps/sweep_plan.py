@@ -211,6 +211,7 @@ class _Checker:
         self._required: set[tuple[str, str]] = set()
         self._missing: dict[str, bool] = {}  # names of kernels that no file has so far
         self._suggested: dict[str, None] = {}
+        self._paths: set[str] = set()
 
     def count(self) -> int:
         """How many units the table has, if nothing is reported. Files are opened."""
@@ -224,6 +225,7 @@ class _Checker:
         }
         names = {path: choice.names for path, choice in left.items()}
         names[""] = names["files"] | names["launch"] | table.kernels.names
+        names[""] |= frozenset(name for one in table.making.values() for name in one.names)
         seen: dict[str, Values] = {}  # what was looked at last: the same again is as good
         is_good, units, subjects, combinations = True, 0, 0, 0
         try:
@@ -246,6 +248,8 @@ class _Checker:
         except NoValueError as error:
             self._places.report("PW811", str(error), "where")
             return 0
+        if is_good:
+            self._problems.require_use_of_making(self._paths, self._number)
         if not combinations:
             sizes = (len(table.axes[name]) for name in table.condition_names)
             message = f"where leaves out all of {prod(sizes):,} combinations"
@@ -297,12 +301,18 @@ class _Checker:
         """How many files with kernels there are; notes names of kernels that no file has."""
         table, sources = self._table, self._sources
         names = table.kernels.texts(values)
-        paths = [path for text in table.files.texts(values) for path in sources.files[text]]
+        codes, is_linked = table.codes(values, sources), bool(table.link)
+        self._paths |= {code[0] for code in codes}
+        for code in codes:
+            if code not in sources.made:
+                path, making = code[0], code[1:]
+                made = self._problems.made(path, making, self._number, names, is_linked=is_linked)
+                sources.made[code] = made.text
         for name in names:
             if self._missing.get(name, True):
-                self._missing[name] = not any(sources.has_kernel(path, name) for path in paths)
+                self._missing[name] = not any(sources.has_kernel(code, name) for code in codes)
         if len(self._suggested) < _MOST_SUGGESTED and any(self._missing.values()):
-            kernels = (sources.kernels_of(path) or () for path in paths)
+            kernels = (sources.kernels_of(code) or () for code in codes)
             self._suggested |= dict.fromkeys(name for names in kernels for name in names)
         return sum(1 for _ in table.subjects(values, sources))
 

@@ -18,6 +18,7 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
+    MAKING,
     NUMBERS,
     PATHS,
     SIZES,
@@ -54,14 +55,14 @@ RESULT_COLUMNS = (
 )
 """The columns that all results have, in their order (tables.py): no axis has the name of one."""
 
-DEFAULTS = ("machines", "method", "policy", "memory_latency")
+DEFAULTS = ("machines", "method", "policy", "memory_latency", *MAKING)
 """What may stand at the top, for the tables that do not say it themselves."""
 TOP_KEYS = (*DEFAULTS, "limits", "sweep")
 TABLE_KEYS = ("files", "kernels", *DEFAULTS, "sms", *LAUNCH_KEYS, "where", "axes")
 
 NUMBER_KEYS = {**NUMBERS, "sms": 1024, "memory_latency": MOST_CYCLES}
 """Keys that hold whole numbers from 1 on, and the largest."""
-TEXT_KEYS = ("files", "kernels", "machines", "where", *PATHS)
+TEXT_KEYS = ("files", "kernels", "machines", "where", *MAKING, *PATHS)
 _RANGED = (*SIZES, *NUMBER_KEYS)
 _POLICIES = tuple(policy.value for policy in Policy)
 _MOST_PARAMETER = (1 << 64) - 1
@@ -179,11 +180,12 @@ class TableReader:
         problems = self._problems
         problems.check_keys(self._own, self._number, TABLE_KEYS, lambda key, value: None)
         if "files" not in self._own:
-            self._report("PW572", "files is missing: the PTX to analyse", "files")
+            self._report("PW572", "files is missing: PTX or CUDA source to analyse", "files")
         self._read_axes(self._own.get("axes", {}))
         files = self._choice("files")
         launches, kernels = self._choice("launch"), self._choice("kernels")
         choices = {key: self._choice(key) for key in _CHOICES if key in self._own}
+        making = {key: self._choice(key) for key in MAKING}
         parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
         latencies = self._choice("memory_latency")
         machines = self._choice("machines", [DEFAULT_MACHINE])
@@ -200,7 +202,7 @@ class TableReader:
         if not self._is_good:
             return None
         return SweepTable(
-            *(self._number + 1, self._axes, where, files, launches, kernels, choices),
+            *(self._number + 1, self._axes, where, files, making, launches, kernels, choices),
             *(parameters, loop_bounds, latencies, machines, schedules, tuple(texts(link))),
         )
 

@@ -7,15 +7,17 @@ launch file, a kernel), and for each subject the product of the values of all ot
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
+from itertools import chain
 from math import prod
 from typing import Any
 
-from ptxwcet.opened.launch_tables import LINK, PATHS, SIZES, launch_request
+from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.launch_tables import LINK, MAKING, PATHS, SIZES, launch_request
 from ptxwcet.opened.opening import read_module
-from ptxwcet.opened.request import Request
+from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.records import dataclass
@@ -24,8 +26,11 @@ from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value, Values
 
 _LONGEST_SHOWN = 300
-_Subject = tuple[str, str | None, str | None]
-"""The path of a PTX file, the launch file as the plan names it, the kernel."""
+Code = tuple[str, str | None, str]
+"""The path of a file, for which architecture and with which options PTX is made of it: of PTX none.
+"""
+_Subject = tuple[Code, str | None, str | None]
+"""The code, the launch file as the plan names it, the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +67,53 @@ NOTHING = Choice((), False)
 class Sources:
     """What a plan leads to: files by the text that names them, kernels by file, machines by name.
 
-    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that.
+    ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
+    ``names`` of its parameters, and the PTX that was made of it: ``made``, None of a file that is
+    PTX.
     """
 
     folder: str
     files: dict[str, list[str]] = field(default_factory=dict)
-    kernels: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    made: dict[Code, str | None] = field(default_factory=dict)
+    kernels: dict[Code, tuple[str, ...] | None] = field(default_factory=dict)
+    names: dict[tuple[Code, str], frozenset[str]] = field(default_factory=dict)
     launches: dict[str, str | None] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
+    needs_tool: dict[str, bool] = field(default_factory=dict)
 
-    def kernels_of(self, path: str) -> tuple[str, ...] | None:
+    def kernels_of(self, code: Code) -> tuple[str, ...] | None:
         """The names of a file's kernels, None if it cannot be read. It is parsed once."""
-        if path not in self.kernels:
+        if code not in self.kernels:
             try:
-                kernels = read_module(Request(path)).kernels
-                self.kernels[path] = tuple(one.name for one in kernels if one.has_body)
+                request = Request(code[0], text=self.made[code])
+                kernels = [one for one in read_module(request).kernels if one.has_body]
+                self.kernels[code] = tuple(one.name for one in kernels)
+                for one in kernels:
+                    known = [(str(each.index), each.name) for each in one.parameters]
+                    called = cuda_parameter_names(one, request) or ()
+                    self.names[code, one.name] = frozenset(chain(called, *known))
             except Exception:  # whoever analyses it will say why
-                self.kernels[path] = None
-        return self.kernels[path]
+                self.kernels[code] = None
+        return self.kernels[code]
 
-    def has_kernel(self, path: str, name: str) -> bool:
+    def foreign(
+        self, code: Code, kernel: str | None, kernels: Iterable[str | None], names: Iterable[str]
+    ) -> frozenset[str]:
+        """The parameters that others of the kernels have, and this one has not."""
+        own = self.names.get((code, kernel or ""), frozenset(names))
+        others = [self.names.get((code, one or ""), frozenset()) for one in kernels]
+        return frozenset(names).intersection(frozenset().union(*others)) - own
+
+    def has_kernel(self, code: Code, name: str) -> bool:
         """Whether a file has a kernel that is meant by a name, or cannot be read."""
-        known = self.kernels_of(path)
+        known = self.kernels_of(code)
         return known is None or bool(_meant(name, known))
+
+    def is_made(self, path: str) -> bool:
+        """Whether a file is CUDA source or a binary, of which PTX is made. It is opened once."""
+        if path not in self.needs_tool:
+            self.needs_tool[path] = needs_tool(path)
+        return self.needs_tool[path]
 
     def launched(self, name_of_file: str) -> str | None:
         """The kernel that a launch file names; None if it names none, or cannot be read."""
@@ -103,7 +132,7 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``choices`` are of the keys of a launch that stand alone, and of ``sms``.
+    ``making`` are the keys MAKING, ``choices`` those of a launch that stand alone, and ``sms``.
     ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
     ``link``.
     """
@@ -112,6 +141,7 @@ class SweepTable:
     axes: Mapping[str, Sequence[int | str]]
     where: tuple[Condition, ...]
     files: Choice
+    making: Mapping[str, Choice]
     launches: Choice
     kernels: Choice
     choices: Mapping[str, Choice]
@@ -131,6 +161,7 @@ class SweepTable:
         """What its keys hold, with what they are called."""
         yield "files", self.files
         yield "kernels", self.kernels
+        yield from self.making.items()
         yield from self.choices.items()
         yield "launch", self.launches
         yield "memory_latency", self.latencies
@@ -184,11 +215,22 @@ class SweepTable:
         """The files, launch files and kernels of a combination of axes, which has been checked."""
         launches: list[str | None] = [*self.launches.texts(values)] or [None]
         names = self.kernels.texts(values)
-        paths = (path for text in self.files.texts(values) for path in sources.files[text])
-        for path in dict.fromkeys(paths):
+        for code in self.codes(values, sources):
             for launch in launches:
-                for kernel in _kernels(path, launch, names, sources):
-                    yield path, launch, kernel
+                for kernel in _kernels(code, launch, names, sources):
+                    yield code, launch, kernel
+
+    def codes(self, values: Values, sources: Sources) -> list[Code]:
+        """The files of a combination of axes, each as it is compiled, which has been checked."""
+        making: list[Sequence[Any]] = [one.texts(values) or [None] for one in self.making.values()]
+        return list(
+            dict.fromkeys(
+                (path, arch, options or "") if sources.is_made(path) else (path, None, "")
+                for text in self.files.texts(values)
+                for path in sources.files[text]
+                for arch, options in _products(making)
+            )
+        )
 
     def named_choices(self) -> Iterator[tuple[str, Choice]]:
         """What may tell units apart besides the axes, by the name of its column.
@@ -197,7 +239,7 @@ class SweepTable:
         """
         for name, choice in self.parameters.items():
             yield f"param.{name}", choice
-        for key, choice in {**self.choices, "launch": self.launches}.items():
+        for key, choice in {**self.making, **self.choices, "launch": self.launches}.items():
             if choice.elements and key not in SIZES:
                 yield f"set.{key}", choice
         for name, choice in self.loop_bounds.items():
@@ -205,21 +247,25 @@ class SweepTable:
         if self.link:
             yield f"set.{LINK}", Choice((", ".join(self.link),), False)
 
-    def _named(self, launch: str | None, keys: Mapping[str, Any]) -> dict[str, int | str]:
+    def _named(
+        self, code: Code, launch: str | None, keys: Mapping[str, Any]
+    ) -> dict[str, int | str | None]:
         """The values of a unit under these names: what is no integer is a text."""
         held = {
+            **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:], strict=True)},
             **{f"param.{name}": value for name, value in keys["params"].items()},
             **{f"set.{key}": value for key, value in keys.items()},
             **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
             "set.launch": launch,
             f"set.{LINK}": ", ".join(self.link),
         }
-        values = {name: held[name] for name, _ in self.named_choices()}
+        values = {name: held.get(name) for name, _ in self.named_choices()}
         return {
-            name: value if isinstance(value, int) else str(value) for name, value in values.items()
+            name: value if value is None or isinstance(value, int) else str(value)
+            for name, value in values.items()
         }
 
-    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str]]]:
+    def requests(self, sources: Sources) -> Iterator[tuple[Request, dict[str, int | str | None]]]:
         """The units in order: each request, with the values of axes and of named_choices.
 
         Nothing is held but one combination of axes. Cost of a unit: linear in the keys.
@@ -237,17 +283,21 @@ class SweepTable:
                 *(*alone.values(), *parameters.values(), *loops.values()),
                 *(latencies, machines, self.schedules),
             )
-            for subject in self.subjects(values, sources):
+            subjects = list(self.subjects(values, sources))
+            for subject in subjects:
+                kernels = [one[2] for one in subjects if one[0] == subject[0]]
+                foreign = sources.foreign(subject[0], subject[2], kernels, parameters)
                 for picked in _products(others):
                     taken = iter(picked)
                     keys = {key: next(taken) for key in alone}
-                    keys["params"] = {name: next(taken) for name in parameters}
+                    given = {name: next(taken) for name in parameters}
+                    keys["params"] = {name: given[name] for name in given if name not in foreign}
                     keys[LINK] = self.link
                     keys["loop_bounds"] = {place: next(taken) for place in loops}
                     latency, machine, (method, policy) = taken
-                    request = _request(subject, keys, sources.folder, machine, latency)
+                    request = _request(subject, keys, sources, machine, latency)
                     request = replace(request, method=method, policy=policy)
-                    yield request, values | self._named(subject[1], keys)
+                    yield request, {**values, **self._named(*subject[:2], keys)}
 
 
 def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -261,10 +311,10 @@ def _products(factors: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _kernels(
-    path: str, launch: str | None, names: list[str], sources: Sources
+    code: Code, launch: str | None, names: list[str], sources: Sources
 ) -> Sequence[str | None]:
     """The kernels of a file that are meant; None where only the analysis can say which."""
-    known = sources.kernels_of(path)
+    known = sources.kernels_of(code)
     if names:
         wanted: list[str] = names
     elif launch is None:
@@ -286,11 +336,16 @@ def _meant(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _request(
-    subject: _Subject, keys: Mapping[str, Any], folder: str, machine: str, latency: int | None
+    subject: _Subject,
+    keys: Mapping[str, Any],
+    sources: Sources,
+    machine: str,
+    latency: int | None,
 ) -> Request:
-    path, launch, kernel = subject
+    code, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
-    return launch_request(path, kernel, table, folder, machine, latency, keys.get("sms"))
+    of = (sources.folder, machine, latency, keys.get("sms"), sources.made[code])
+    return launch_request(code[0], kernel, table, *of)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:

@@ -7,7 +7,8 @@ words say (:mod:`ptxwcet.timing.machine_code`), PW405.
 Asynchronous copies (``cp.async``) write a pseudo register when they complete, and
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
 for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
-the bounds safe (docs/methods/safe.md). A fence that stalls its warp writes one that whatever comes
+the bounds safe (docs/methods/safe.md). Products of a warpgroup are waited for in the same way
+(:mod:`ptxwcet.timing.warpgroups`). A fence that stalls its warp writes one that whatever comes
 after it reads.
 """
 
@@ -21,7 +22,14 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
-from ptxwcet.machine.model import Machine, MemoryRules, OpTiming, RefusedOp, TimingMeaning
+from ptxwcet.machine.model import (
+    WARP_SIZE,
+    Machine,
+    MemoryRules,
+    OpTiming,
+    RefusedOp,
+    TimingMeaning,
+)
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,
@@ -32,9 +40,16 @@ from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, TimedInstruction
+from ptxwcet.timing.warpgroups import (
+    NO_PRODUCTS,
+    PENDING,
+    Products,
+    is_product,
+    product_cycles,
+)
+from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
-Cost = TimedInstruction | Barrier | Diagnostic | None
+Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
 
 UNKNOWN_OPCODES = Assumption(
@@ -128,7 +143,11 @@ def _cost_on(
             instruction.span,
             help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
         )
+    if _name(instruction).startswith("wgmma."):
+        return _cost_of_warpgroup(instruction, op_class, machine, origin)
     timing = machine.timings[timing_class(instruction, op_class, machine)]
+    if isinstance(timing, OpTiming) and timing.rates:
+        timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
@@ -164,6 +183,31 @@ def _cost_on(
             return _timed(instruction, timing, machine, origin)
 
 
+def _cost_of_warpgroup(
+    instruction: Instruction, op_class: OpClass, machine: Machine, origin: int
+) -> Cost:
+    """As :func:`_cost_on`, of what warpgroups do. All but products cost what a wait does."""
+    row, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
+    for timing in (row, wait):
+        if isinstance(timing, RefusedOp):
+            return _refused(instruction, op_class, timing.reason, machine)
+    assert isinstance(row, OpTiming)
+    assert isinstance(wait, OpTiming)
+    if instruction.guard is not None:
+        reason = "warps for which its guard is false do not wait for the others"
+        return Diagnostic("PW403", f"{instruction.mnemonic}: {reason}", instruction.span)
+    if not is_product(instruction):
+        waits = PENDING if op_class is OpClass.ASYNC_WAIT else ()
+        return _timed(instruction, wait, machine, origin, waits=waits)
+    cycles = product_cycles(instruction, row)
+    if isinstance(cycles, str):
+        return _refused(instruction, op_class, f"it has no figure for {cycles}", machine)
+    row = replace(row, initiation_cycles=cycles)
+    pending = (PENDING[origin % len(PENDING)],)
+    timed = _timed(instruction, row, machine, origin, copies=pending)
+    return replace(timed, writes=pending, joins=True)  # of accumulators: Products
+
+
 def _cost_of_code(
     machine: Machine,
     instruction: Instruction,
@@ -183,9 +227,12 @@ def _cost_of_code(
     elif instruction.op_class is OpClass.NANOSLEEP:
         held = _slept_cycles(instruction, machine)
     timed = code.timed(instruction, origin, timing, held_cycles=held)
-    if instruction.op_class is OpClass.BARRIER:
-        return _barrier(instruction, timed, block_threads, barrier_operands(instruction))
-    return timed
+    if instruction.op_class is not OpClass.BARRIER:
+        return timed
+    barrier = _barrier(instruction, timed, block_threads, barrier_operands(instruction))
+    if isinstance(barrier, PartialBarrier):
+        return _unproved(instruction, "of machine code those of all warps of the block are bounded")
+    return barrier
 
 
 def charge_unknown(
@@ -217,7 +264,7 @@ class InstructionCosts:
 
     ``accesses`` says what each instruction takes of memory, for machines that charge that; of one
     that it does not name, and without it, the worst is charged. ``readers``, ``code``: as of
-    :func:`cost_instruction`.
+    :func:`cost_instruction`. ``products`` are the kernel's.
     """
 
     def __init__(
@@ -229,14 +276,18 @@ class InstructionCosts:
         accesses: Mapping[int, Transactions] | None = None,
         readers: ReadersOf = NO_READERS,
         code: CodeTimes | None = None,
+        products: Products = NO_PRODUCTS,
     ) -> None:
-        self._machine = machine
+        self.machine = machine
+        self._products = products
         self._code = code
         self._readers = readers
         self._accesses = accesses
         self._block_threads = block_threads
         self._unknown_at_worst = unknown_at_worst
-        self._known: dict[tuple[int, bool], tuple[TimedInstruction | Barrier, ...]] = {}
+        self._known: dict[
+            tuple[int, bool], tuple[TimedInstruction | Barrier | PartialBarrier, ...]
+        ] = {}
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
@@ -249,7 +300,7 @@ class InstructionCosts:
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
-    ) -> tuple[TimedInstruction | Barrier, ...]:
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """What one execution of instruction ``index`` adds to a warp program.
 
         Empty for one that is not issued and for a refused one; see :meth:`raise_refusals`.
@@ -279,15 +330,13 @@ class InstructionCosts:
         """
         if instruction.op_class is None or self._code is not None:
             return True
-        timing = self._machine.timings[
-            timing_class(instruction, instruction.op_class, self._machine)
-        ]
-        barrier = self._machine.timings[OpClass.BARRIER]
+        timing = self.machine.timings[timing_class(instruction, instruction.op_class, self.machine)]
+        barrier = self.machine.timings[OpClass.BARRIER]
         if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
             return False
         charged = barrier.initiation_cycles if timing.unit == barrier.unit else 1
         last = next((one for one in self.nodes(index, instruction)), None)
-        assert not isinstance(last, Barrier)
+        assert not isinstance(last, Barrier | PartialBarrier)
         own = timing if last is None else last
         initiation, latency = own.initiation_cycles, own.latency_cycles
         return initiation > charged or (
@@ -296,15 +345,15 @@ class InstructionCosts:
 
     def _cost(
         self, index: int, instruction: Instruction, taken: bool
-    ) -> tuple[TimedInstruction | Barrier, ...]:
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
-            worst = charge_unknown(instruction, self._machine, origin=index)
-            return tuple(charge_transactions(one, _ANY_ACCESS, self._machine) for one in worst)
+            worst = charge_unknown(instruction, self.machine, origin=index)
+            return tuple(charge_transactions(one, _ANY_ACCESS, self.machine) for one in worst)
         cost = cost_instruction(
             instruction,
-            self._machine,
+            self.machine,
             taken=taken,
             origin=index,
             block_threads=self._block_threads,
@@ -315,11 +364,15 @@ class InstructionCosts:
             self._refusals[index] = cost
             return ()
         self.waits_for_launches |= _name(instruction) == _GRID_WAIT
-        if is_charged(instruction, self._machine):
+        if is_charged(instruction, self.machine):
             self.is_nominal = False
-        if isinstance(cost, TimedInstruction) and self._machine.memory is not None:
+        waits = self._products.waits(instruction)
+        if isinstance(cost, TimedInstruction):
+            self.is_nominal &= not cost.joins
+            cost = replace(cost, reads=(*cost.reads, *waits)) if waits else cost
+        if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
             asked = self._taken(index, instruction)
-            charged = charge_transactions(cost, asked, self._machine, self.most_at_path)
+            charged = charge_transactions(cost, asked, self.machine, self.most_at_path)
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)
@@ -474,21 +527,26 @@ def _barrier(
     timed: TimedInstruction,
     block_threads: int | None,
     operands: tuple[Operand, ...],
-) -> Barrier | Diagnostic:
+) -> Barrier | PartialBarrier | Diagnostic:
     """``operands``: its number, and its threads where it says so."""
-    if instruction.control is not ControlEffect.BARRIER:
-        return _unproved(instruction, "a warp that only arrives at a barrier does not wait there")
     if instruction.guard is not None:
         return _unproved(instruction, "lanes or warps for which the guard is false skip it")
-    name = operands[0]
+    name, *rest = operands
     if not isinstance(name, Immediate):
         return _unproved(instruction, "its number is in a register")
-    if len(operands) > 1:
-        count = operands[1]
-        threads = count.value if isinstance(count, Immediate) else None
-        if block_threads is None or threads not in (block_threads, -(-block_threads // 32) * 32):
-            return _unproved(instruction, "it may be meant for a part of the block")
-    return Barrier(timed, str(name.value))
+    waits = instruction.control is ControlEffect.BARRIER
+    if not rest:
+        return Barrier(timed, str(name.value))
+    (count,) = rest
+    threads = count.value if isinstance(count, Immediate) else None
+    if block_threads is None or not isinstance(threads, int):
+        return _unproved(instruction, "how many threads it is for is in a register")
+    whole = -(-block_threads // WARP_SIZE) * WARP_SIZE
+    if waits and threads in (block_threads, whole):
+        return Barrier(timed, str(name.value))
+    if threads % WARP_SIZE or not 0 < threads <= whole:
+        return _unproved(instruction, f"{threads} threads are no number of warps of the block")
+    return PartialBarrier(timed, str(name.value), threads // WARP_SIZE, waits)
 
 
 def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
@@ -496,7 +554,7 @@ def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
         "PW403",
         f"{instruction.mnemonic}: no bound is proved for this barrier: {reason}",
         instruction.span,
-        notes=("sections are bounded for barriers at which every warp of the block waits",),
+        notes=("which warps arrive at a barrier must be known without running the kernel",),
     )
 
 

@@ -16,7 +16,7 @@ from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
-from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
@@ -32,7 +32,8 @@ from ptxwcet.timing.machine_code import (
 )
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
-from ptxwcet.warp.program import Barrier, Node, TimedInstruction
+from ptxwcet.timing.warpgroups import Products
+from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
@@ -74,6 +75,7 @@ class LaunchCosts(InstructionCosts):
             accesses=None if accesses is None else accesses.by_instruction(),
             readers=readers_on(machine, kernel),
             code=None if kernel.code is None else CodeTimes(kernel),
+            products=Products(kernel.instructions),
         )
         self._launch = launch
         self.most_at_path = self._kept_up()
@@ -86,7 +88,7 @@ class LaunchCosts(InstructionCosts):
         many warps as these are: of fewer the latency may be more than what it saves. Cost: linear
         in the kernel.
         """
-        machine, rules = self._machine, self._machine.memory
+        machine, rules = self.machine, self.machine.memory
         if rules is None or not machine.states(PATH_KEEPS_UP):
             return None
         passing: list[tuple[int, OpTiming]] = []
@@ -110,7 +112,7 @@ class LaunchCosts(InstructionCosts):
 
     def nodes(
         self, index: int, instruction: Instruction, *, taken: bool = False
-    ) -> tuple[TimedInstruction | Barrier, ...]:
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
         lanes of machine code meet, each group of them issues what waits for the others.
         """
@@ -122,18 +124,23 @@ class LaunchCosts(InstructionCosts):
         return super().outlasts_barrier(index, self._told(index, instruction))
 
     def _told(self, index: int, instruction: Instruction) -> Instruction:
-        """A sleep with the longest time that it may be told, as a literal.
+        """A sleep with the longest time that it may be told, as a literal; a barrier with the
+        numbers that its registers are moved from, if each is one.
 
-        That is the largest of the literals that its register may have been moved from (nvcc writes
-        it so), or, where these are not all, the longest time that there is, unless the machine has
-        a row for such sleeps. Cost: the ways back to the moves, once.
+        The longest time is the largest of the literals that its register may have been moved from
+        (nvcc writes it so), or, where these are not all, the longest time that there is, unless the
+        machine has a row for such sleeps. Cost: the ways back to the moves, once.
         """
+        if instruction.control in AT_BARRIERS and instruction.op_class is OpClass.BARRIER:
+            if index not in self._told_before:
+                self._told_before[index] = self._numbered(index, instruction)
+            return self._told_before[index]
         if instruction.op_class is not OpClass.NANOSLEEP:
             return instruction
         (time,) = instruction.operands
         if index not in self._told_before and isinstance(time, Register):
             literals = self._moved(index, time.name)
-            if not literals and isinstance(self._machine.timings[OpClass.NANOSLEEP], RefusedOp):
+            if not literals and isinstance(self.machine.timings[OpClass.NANOSLEEP], RefusedOp):
                 literals = [LONGEST_SLEEP]
             longest = max(literals, key=lambda one: int(one.value) & 0xFFFFFFFF, default=None)
             if longest is not None:
@@ -141,6 +148,21 @@ class LaunchCosts(InstructionCosts):
                 instruction = instruction._replace(form=form, immediates=(longest,))
             self._told_before[index] = instruction
         return self._told_before.get(index, instruction)
+
+    def _numbered(self, index: int, instruction: Instruction) -> Instruction:
+        """A barrier whose operands are literals where they can only be one number."""
+        if self._kernel.code is not None:
+            return instruction
+        found = list(instruction.operands)
+        for place, operand in enumerate(found):
+            if isinstance(operand, Register) and operand.name not in instruction.writes:
+                literals = self._moved(index, operand.name)
+                if literals and len({one.value for one in literals}) == 1:
+                    found[place] = literals[0]
+        if found == list(instruction.operands):
+            return instruction
+        templates = tuple(lambda _, __, one=one: one for one in found)
+        return instruction._replace(form=replace(instruction.form, templates=templates))
 
     def _moved(self, index: int, name: str) -> list[Immediate]:
         """The literals that a register may have been moved from; none if it may be anything else.
@@ -216,12 +238,12 @@ class LaunchCosts(InstructionCosts):
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
         if self._kernel.code is not None:
-            found += code_assumptions(self._machine)
+            found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
         if self.waits_for_launches:
-            found.append(self._machine.assumption(NO_OTHER_KERNELS))
+            found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:
-            found.append(self._machine.assumption(PATH_KEEPS_UP))
+            found.append(self.machine.assumption(PATH_KEEPS_UP))
         pointers = () if self._found is None else self._found.pointers
         if pointers:
             text = _ALIGNED.format(", ".join(map(self._launch.name_of, pointers)))
@@ -269,10 +291,10 @@ def block_costs(kernel: Kernel, machine: Machine) -> dict[BlockId, int]:
     costs: dict[BlockId, int] = {}
     readers = readers_on(machine, kernel)
     code = None if kernel.code is None else CodeTimes(kernel)
-    scoreboard = scoreboard_of(kernel, machine.scoreboard)
+    scoreboard, products = scoreboard_of(kernel, machine.scoreboard), Products(kernel.instructions)
     for block in cfg.blocks[:-1]:
         nodes: list[Node] = []
-        timed = InstructionCosts(machine, readers=readers, code=code)
+        timed = InstructionCosts(machine, readers=readers, code=code, products=products)
         for index in range(block.start, block.end):
             nodes += timed.nodes(index, kernel.instructions[index])
         if not timed.has_refusals:

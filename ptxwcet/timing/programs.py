@@ -34,14 +34,16 @@ from ptxwcet.flow.walk.path import (
     early_ends,
     grows,
     may_end,
+    nodes_in,
     visited_blocks,
 )
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike
+from ptxwcet.timing.warpgroups import require_warpgroups
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,
@@ -49,6 +51,7 @@ from ptxwcet.warp.program import (
     BlockWorkload,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     Scoreboard,
     Tally,
@@ -60,10 +63,12 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.segments import (
     conditional,
     has_barrier,
+    has_join,
     split_at_barrier,
     with_before_barriers,
     with_late_side,
 )
+from ptxwcet.warp.structure import Body, entered, with_bodies
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -87,16 +92,61 @@ def build_workload(
 
     ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
     :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
-    that the machine refuses.
+    that the machine refuses, or with a product of a warpgroup of which no bound is proved (PW403).
     """
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
     bodies = builder.programs([path.nodes for path in paths])
+    if any(map(has_join, bodies)):
+        bodies = _joined(bodies, paths, kernel)
     classes = tuple(
         WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
     )
     costs.raise_refusals()
+    require_warpgroups(classes, kernel, costs.machine)
     return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
+
+
+_MAY_NOT_ARRIVE = PathFork, PathEnd, PathGone, PathLate, PathScatter, PathPart
+
+
+def _joined(
+    bodies: Sequence[Body], paths: Sequence[WarpPath], kernel: Kernel
+) -> list[tuple[Node, ...]]:
+    """The programs of warps that meet at barriers of a part of the block.
+
+    A barrier for as many threads as the block has is one of these, too, if some warps only arrive
+    there. Raises PW504 where lanes of some warp may end before it arrives: what takes no less time
+    then is no longer who arrives.
+    """
+    joins = [one for body in bodies for one in entered(body) if isinstance(one, PartialBarrier)]
+    for path in paths:
+        for node in nodes_in(path.nodes):
+            if isinstance(node, _MAY_NOT_ARRIVE) or (isinstance(node, PathChoice) and node.early):
+                where = kernel.instructions[min(one.instruction.origin for one in joins)]
+                raise PtxwcetError(_may_not_arrive(where))
+    warps = sum(len(path.warps) for path in paths)
+    names = {one.name for one in joins if one.warps == warps}
+
+    def changed(body: Body) -> Body:
+        return tuple(
+            PartialBarrier(node.instruction, node.name, warps)
+            if isinstance(node, Barrier) and node.name in names
+            else with_bodies(node, changed)
+            for node in body
+        )
+
+    return [changed(body) for body in bodies] if names else list(bodies)
+
+
+def _may_not_arrive(where: Instruction) -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        f"{where.mnemonic} is for a part of the block, and lanes of some warp may have ended, or "
+        "be elsewhere, when it is reached: which warps arrive is not known",
+        where.span,
+        help="give the parameters that decide the branches before it",
+    )
 
 
 class _Builder:
@@ -355,10 +405,10 @@ def _not_together() -> Diagnostic:
 
 def timed_visit(
     visit: Visit, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
-) -> tuple[TimedInstruction | Barrier, ...]:
+) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
     """What one execution of a basic block issues. Cost: linear in the block."""
     block = cfg.blocks[visit.block]
-    nodes: list[TimedInstruction | Barrier] = []
+    nodes: list[TimedInstruction | Barrier | PartialBarrier] = []
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)

@@ -41,6 +41,10 @@ class TimedInstruction:
     32 bytes served by the memory of the GPU, of which ``kept_sectors`` lie in arrays that are set
     aside in a cache before it. What it takes there itself is in its latency, that it
     may wait there is not (docs/methods/memory-servers.md).
+
+    One that ``joins`` is executed by the four warps of a warpgroup together: it enters the queues
+    of its unit when the last of them has issued it, and none of them issues anything in between
+    (docs/methods/warpgroups.md).
     """
 
     unit: str
@@ -54,6 +58,7 @@ class TimedInstruction:
     path_cycles: int = 0
     sectors: int = 0
     kept_sectors: int = 0
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

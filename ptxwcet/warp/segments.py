@@ -4,6 +4,9 @@ Cutting keeps loops closed. With ``B`` a barrier, ``p Repeat(N, x B y B z) q`` b
 
     p x B | y B | ( z x B | y B ) * (N - 1) | z q
 
+Barriers of a part of the block stay in the sections; :func:`cut_at_waits` cuts a section again at
+those at which its warps wait.
+
 A section includes the barrier that ends it (its own initiation and latency count there); the last
 section of a program ends at its exit instead. Where all warps of the block choose between sides
 with barriers, ``p {x B y, z} q``, the sections of the sides are alternatives, and what may have
@@ -14,7 +17,7 @@ been executed since the last barrier begins the next section::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -40,7 +43,7 @@ class Section:
     """What a warp executes between two barriers. ``barrier`` is its last node, None at the exit."""
 
     body: tuple[Node, ...]
-    barrier: Barrier | None
+    barrier: Barrier | PartialBarrier | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +77,26 @@ def has_barrier(body: Sequence[Node]) -> bool:
     return any(isinstance(node, Barrier | PartialBarrier | BlockChoice) for node in entered(body))
 
 
-def meets_barrier(body: Sequence[Node]) -> bool:
+Ends = Callable[[Node], bool]
+"""Whether a node is a barrier that ends a section."""
+
+
+def _is_barrier(node: Node) -> bool:
+    return isinstance(node, Barrier | PartialBarrier)
+
+
+def meets_barrier(body: Sequence[Node], ends: Ends = _is_barrier) -> bool:
     """Whether every way through a body meets a barrier. Cost: linear in the tree."""
     for node in body:
         match node:
-            case Barrier() | PartialBarrier():
+            case _ if ends(node):
                 return True
-            case Repeat(least=least, body=inner) if least > 0 and meets_barrier(inner):
+            case Repeat(least=least, body=inner) if least > 0 and meets_barrier(inner, ends):
                 return True
-            case BlockRepeat(body=inner) if meets_barrier(inner):
+            case BlockRepeat(body=inner) if meets_barrier(inner, ends):
                 return True
             case BlockChoice(alternatives=alternatives):
-                if all(meets_barrier(side) for side in alternatives):
+                if all(meets_barrier(side, ends) for side in alternatives):
                     return True
             case _:
                 pass
@@ -167,58 +178,83 @@ def cut_at_barriers(program: WarpProgram) -> tuple[SectionNode, ...]:
     A loop that holds barriers may be inexact if all warps run it equally often: its largest count
     is taken, and more sections never make a sum of section bounds smaller. Raises PW501 for a
     barrier inside a divergent or undecided branch, or inside a loop that warps may run differently
-    often, PW504 for a barrier of a part of the block. Cost: linear in the tree, times two for every
-    level of loops that hold barriers.
+    often. Cost: linear in the tree, times two for every level of loops that hold barriers.
     """
-    sections, tail = _cut(program.body, ())
+    sections, tail = _cut(program.body, (), lambda node: isinstance(node, Barrier))
     return (*sections, Section(tail, None))
 
 
+def cut_at_waits(body: Body) -> tuple[SectionNode, ...]:
+    """A section cut where the warp waits at barriers of a part of the block.
+
+    Raises PW501 for one in a part that is not decided, PW504 for one in a loop that runs an unknown
+    number of times. Cost: as :func:`cut_at_barriers`.
+    """
+    require_decided(body)
+    sections, tail = _cut(body, (), lambda node: isinstance(node, PartialBarrier) and node.waits)
+    return (*sections, Section(tail, None))
+
+
+def has_join(body: Sequence[Node]) -> bool:
+    """Whether a body has a barrier of a part of the block. Cost: linear in the tree."""
+    return any(isinstance(node, PartialBarrier) for node in entered(body))
+
+
+def require_decided(body: Sequence[Node]) -> None:
+    """Raises PW501 if barriers of a part of the block lie in what is not decided.
+
+    In loops that run an unknown number of times, and in sides of branches.
+    """
+    for node in body:
+        match node:
+            case Repeat(count=count, body=inner) if count and has_join(inner):
+                if not node.exact or not isinstance(count, int):
+                    raise PtxwcetError(_refusal("a loop that runs an unknown number of times"))
+                require_decided(inner)
+            case Choice() | Unordered() | BlockChoice() | BlockRepeat() if has_join((node,)):
+                raise PtxwcetError(_refusal("a branch or a loop that is not decided"))
+            case _:
+                pass
+
+
 def _cut(
-    body: Sequence[Node], prefix: tuple[Node, ...]
+    body: Sequence[Node], prefix: tuple[Node, ...], ends: Ends
 ) -> tuple[list[SectionNode], tuple[Node, ...]]:
     """Sections that end inside ``body`` when ``prefix`` was executed before, and what is left."""
     sections: list[SectionNode] = []
     tail = list(prefix)
+
+    def is_cut(inner: Sequence[Node]) -> bool:
+        return any(ends(one) or isinstance(one, BlockChoice) for one in entered(inner))
+
     for node in body:
         match node:
-            case Barrier():
+            case Barrier() | PartialBarrier() if ends(node):
                 sections.append(Section((*tail, node), node))
                 tail = []
-            case PartialBarrier():
-                raise PtxwcetError(_partial(node))
-            case BlockRepeat() | Repeat() if node.count and has_barrier(node.body):
+            case BlockRepeat() | Repeat() if node.count and is_cut(node.body):
                 if isinstance(node, Repeat) and not node.exact:
                     raise PtxwcetError(_refusal("a loop that warps may run differently often"))
-                first, rest = _cut(node.body, tuple(tail))
+                first, rest = _cut(node.body, tuple(tail), ends)
                 sections += first
                 if node.count > 1:
-                    if not meets_barrier(node.body):
+                    if not meets_barrier(node.body, ends):
                         raise PtxwcetError(_refusal("a loop whose iterations may not meet one"))
-                    again, rest = _cut(node.body, rest)
+                    again, rest = _cut(node.body, rest, ends)
                     site = node.site if isinstance(node, BlockRepeat) else ""
                     sections.append(SectionRepeat(node.count - 1, tuple(again), site))
                 tail = list(rest)
-            case Unordered(one, other) if has_barrier(one) or has_barrier(other):
+            case Unordered(one, other) if is_cut(one) or is_cut(other):
                 raise PtxwcetError(_refusal("a branch that lanes of one warp decide differently"))
             case BlockChoice(site, sides):
-                ways = [_cut(side, tuple(tail)) for side in sides]
+                ways = [_cut(side, tuple(tail), ends) for side in sides]
                 sections.append(SectionChoice(site, tuple(tuple(way) for way, _ in ways)))
                 tail = [Choice(tuple(rest for _, rest in ways))]
-            case Choice(sides) if any(has_barrier(side) for side in sides):
+            case Choice(sides) if any(map(is_cut, sides)):
                 raise PtxwcetError(_refusal("a branch whose outcome is not known"))
             case _:
                 tail.append(node)
     return sections, tuple(tail)
-
-
-def _partial(node: PartialBarrier) -> Diagnostic:
-    return Diagnostic(
-        "PW504",
-        f"barrier {node.name} is one of {node.warps} warps, not of the whole block",
-        notes=("sections are bounded for barriers at which every warp of the block waits",),
-        help="simulate the block, or use a barrier of the whole block",
-    )
 
 
 def _refusal(place: str) -> Diagnostic:

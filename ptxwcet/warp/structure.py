@@ -66,6 +66,12 @@ def entered(body: Sequence[Node]) -> Iterator[Node]:
                 yield from entered(inner)
 
 
+def joining(body: Sequence[Node]) -> tuple[TimedInstruction, ...]:
+    """What a body has that the warps of a warpgroup execute together, each place once."""
+    found = (node for node in entered(body) if isinstance(node, TimedInstruction) and node.joins)
+    return tuple(dict.fromkeys(found))
+
+
 class Structures:
     """Numbers for nodes and bodies, equal for those that are equal: to compute things once.
 

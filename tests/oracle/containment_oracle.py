@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from isa_interpreter import Lane, Machine
+from isa_interpreter import WORD, Lane, Machine
 
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Condition, Known, Unknown, Value
@@ -180,7 +180,8 @@ def pinned(walk: WalkState, machine: Machine) -> dict[Symbol, int] | None:
             if place < first or (symbol.count is not None and place - first >= symbol.count):
                 return None
     for name, (span, symbol) in walk.state._spans.items():
-        size = next(p.size_bytes for p in machine.program.kernel.parameters if p.name == name)
+        sizes = {p.name: p.size_bytes for p in machine.program.kernel.parameters}
+        size = sizes.get(name, WORD // 8)
         distance = _signed(machine.parameters[name], 8 * size) - _signed(span.first, 8 * size)
         if distance % span.step or not 0 <= distance // span.step < span.count:
             return None

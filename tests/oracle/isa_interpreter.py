@@ -118,6 +118,8 @@ def program_of(kernel: Kernel) -> Program:
     return Program(kernel)
 
 
+WORD = 32
+"""Bits of the words of aggregates of which something is said."""
 _ARRAY = 1 << 36  # of 2^31 words of 8 bytes on both sides, and more
 OUTSIDE = "an integer out of the range of its array"
 """Finding of a run that is none of those for which such ranges are stated."""
@@ -198,7 +200,21 @@ class Machine:
             else:
                 raw = self.values.draw(8 * parameter.size_bytes)
             found[name] = raw
+        self._words_of_aggregates(found)
         return found
+
+    def _words_of_aggregates(self, found: dict[str, int]) -> None:
+        """What is said of words of 32 bits, by the aggregate's name and their offset in bytes."""
+        for name in (*self.given.parameters, *self.given.ranges):
+            aggregate, plus, offset = name.partition("+")
+            if not plus:
+                continue
+            low, high = self.given.ranges.get(name, (0, 0))
+            value = self.given.parameters.get(name, self.random.choice((low, high)))
+            found[name] = int(value) & ones(WORD)
+            place = 8 * int(offset)
+            found[aggregate] &= ~(ones(WORD) << place)
+            found[aggregate] |= found[name] << place
 
     def _variables(self) -> dict[str, int]:
         """Addresses of variables; what ``constants`` say is in memory from the start."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
-from isa_interpreter import ABORTED, OUTSIDE, Execution, Input, WarpRun, counts, execute
+from isa_interpreter import ABORTED, OUTSIDE, WORD, Execution, Input, WarpRun, counts, execute
 from isa_memory import PROFILES
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
@@ -124,7 +124,7 @@ def _holds(span: Span, run: Execution, name: str) -> bool:
     """Whether a parameter of a run, read with or without sign, is one of some numbers."""
     raw = run.parameters[name]
     kernel = run.program.kernel
-    bits = next(8 * one.size_bytes for one in kernel.parameters if one.name == name)
+    bits = next((8 * one.size_bytes for one in kernel.parameters if one.name == name), WORD)
     numbers = range(span.first, span.first + span.step * span.count, span.step)
     return raw in numbers or raw - (1 << bits) in numbers
 

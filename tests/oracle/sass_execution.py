@@ -8,12 +8,16 @@ on from the lowest address first; at BSYNC, WARPSYNC and barriers they wait for 
 from __future__ import annotations
 
 import math
+import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+import sass_floats as floats
 from numpy.typing import NDArray
 
 from ptxwcet.emulator.launch import EmulatedLaunch
@@ -39,10 +43,14 @@ from ptxwcet.ir.terms import Op, Term
 Words = NDArray[np.uint64]
 Lanes = NDArray[np.bool_]
 _GLOBAL = 0x7_1234_0000
-_SHARED_BYTES = 0x1_0000
+_SHARED_BYTES = 0x4_0000
+_LOCAL_BYTES = 0x4000
+_SHARED_WINDOW, _LOCAL_WINDOW = 0x7F01, 0x7F02
+"""High words of generic addresses of shared and of local memory."""
 OPEN = np.random.default_rng(1)  # bits that terms leave open: others each time
 MOST_STEPS = 200_000
 _LOW = np.uint64(0xFFFFFFFF)
+_OFFSET = re.compile(r"(-?0x[0-9a-f]+)")
 
 
 class UncoveredError(Exception):
@@ -88,6 +96,8 @@ _OPERATORS: dict[Op, Callable[..., Words]] = {
     Op.ADD: lambda w, v, a, b: a + b,
     Op.SUB: lambda w, v, a, b: a - b,
     Op.MUL: lambda w, v, a, b: a * b,
+    Op.UDIV: lambda w, v, a, b: np.where(b == 0, _word(-1), a // np.maximum(b, _word(1))),
+    Op.UREM: lambda w, v, a, b: np.where(b == 0, a, a % np.maximum(b, _word(1))),
     Op.AND: lambda w, v, a, b: a & b,
     Op.OR: lambda w, v, a, b: a | b,
     Op.XOR: lambda w, v, a, b: a ^ b,
@@ -108,13 +118,23 @@ _OPERATORS: dict[Op, Callable[..., Words]] = {
 }
 
 
-class _Compiled:
-    """The results of a meaning as a list of steps; ``left_open`` is told of bits that are open."""
+_IN_RANGE = frozenset(
+    (Op.AND, Op.OR, Op.XOR, Op.LSHR, Op.ULT, Op.SLT, Op.EQ, Op.ITE, Op.ZEXT, Op.POPC, Op.CLZ)
+)
+"""Operators whose results are as wide as they should be if their operands are."""
 
-    def __init__(self, results: Sequence[Term], left_open: Callable[[], None]) -> None:
-        self.left_open = left_open
+
+@lru_cache(maxsize=4096)
+def _constant(value: int, lanes: int) -> Words:
+    return np.full(lanes, _word(value))
+
+
+class _Compiled:
+    """The results of a meaning as a list of steps; ``is_open``: it has bits that are left open."""
+
+    def __init__(self, results: Sequence[Term]) -> None:
         places: dict[Term, int] = {}
-        self.steps: list[Term] = []
+        steps: list[Term] = []
         pending = list(reversed(results))
         while pending:
             node = pending[-1]
@@ -122,80 +142,44 @@ class _Compiled:
             if node in places or not missing:
                 pending.pop()
                 if node not in places:
-                    places[node] = len(self.steps)
-                    self.steps.append(node)
+                    places[node] = len(steps)
+                    steps.append(node)
             else:
                 pending += missing
-        self.arguments = [[places[one] for one in node.args] for node in self.steps]
+        self.steps = [
+            (
+                node.op,
+                _OPERATORS.get(node.op),
+                [places[one] for one in node.args],
+                node.args[1 if node.op is Op.ITE else 0].width if node.args else node.width,
+                node.value,
+                None if node.op in _IN_RANGE or node.width == 64 else _word((1 << node.width) - 1),
+            )
+            for node in steps
+        ]
         self.results = [places[one] for one in results]
+        self.is_open = any(node.op is Op.ANY for node in steps)
 
     def run(self, sources: Sequence[Words], lanes: int) -> list[Words]:
         values: list[Words] = []
-        for node, arguments in zip(self.steps, self.arguments, strict=True):
-            if node.op is Op.CONST:
-                value = np.full(lanes, _word(node.value))
-            elif node.op is Op.SOURCE:
-                value = sources[node.value]
-            elif node.op is Op.ANY:
-                self.left_open()
-                value = _cut(OPEN.integers(1 << 63, size=lanes, dtype=np.uint64), node.width)
+        for op, rule, arguments, width, number, mask in self.steps:
+            if op is Op.SOURCE:
+                value = sources[number]
+            elif op is Op.CONST:
+                value = _constant(number, lanes)
             else:
-                given = [values[place] for place in arguments]
-                width = node.args[1 if node.op is Op.ITE else 0].width
-                value = _cut(_OPERATORS[node.op](width, node.value, *given), node.width)
+                if rule is None:
+                    value = OPEN.integers(1 << 63, size=lanes, dtype=np.uint64)
+                else:
+                    value = rule(width, number, *[values[place] for place in arguments])
+                if mask is not None:
+                    value = value & mask
             values.append(value)
         return [values[place] for place in self.results]
 
 
-# --- floating point, for execution alone ----------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
-
-def _float(value: Words) -> NDArray[np.float32]:
-    return value.astype(np.uint32).view(np.float32)
-
-
-def _bits(value: Any) -> Words:
-    return np.asarray(value, np.float32).view(np.uint32).astype(np.uint64)
-
-
-def _fused(a: Any, b: Any, c: Any) -> NDArray[np.float32]:
-    """A product and a sum, rounded once: the sum is rounded to odd in double precision first."""
-    product, addend = np.float64(a) * np.float64(b), np.float64(c)
-    total = np.asarray(product + addend)
-    back = total - product
-    rest = (product - (total - back)) + (addend - back)
-    even = (total.view(np.int64) & 1) == 0
-    away = (rest > 0) == (total > 0)
-    step = np.where((rest != 0) & even & np.isfinite(total), np.where(away, 1, -1), 0)
-    return (total.view(np.int64) + step).view(np.float64).astype(np.float32)
-
-
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "RCP": lambda x: 1 / x,
-    "RSQ": lambda x: 1 / np.sqrt(x),
-    "SQRT": np.sqrt,
-    "EX2": np.exp2,
-    "LG2": np.log2,
-    "SIN": np.sin,
-    "COS": np.cos,
-    "TANH": np.tanh,
-}
-_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: (a < b) | (a > b),
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "NEU": lambda a, b: ~(a == b),
-    "EQU": lambda a, b: ~((a < b) | (a > b)),
-    "LTU": lambda a, b: ~(a >= b),
-    "LEU": lambda a, b: ~(a > b),
-    "GTU": lambda a, b: ~(a <= b),
-    "GEU": lambda a, b: ~(a < b),
-    "NUM": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    "NAN": lambda a, b: np.isnan(a) | np.isnan(b),
-}
 _ATOMICS: dict[str, Callable[[int, int], int]] = {
     "ADD": lambda old, new: old + new,
     "AND": lambda old, new: old & new,
@@ -206,7 +190,7 @@ _ATOMICS: dict[str, Callable[[int, int], int]] = {
     "MAX": max,
 }
 _SKIPPED = frozenset(
-    ("NOP", "YIELD", "DEPBAR", "LDGDEPBAR", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "PMTRIG")
+    ("nop", "yield", "depbar", "ldgdepbar", "membar", "errbar", "cgaerrbar", "cctl", "pmtrig")
 )
 
 
@@ -223,16 +207,76 @@ class Beside(Protocol):
 # --- the run --------------------------------------------------------------------------------------
 
 
+_Terms = tuple[_Compiled, tuple[Operand, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is asked of an instruction each time that it is executed."""
+
+    instruction: Instruction
+    guard: Register | None
+    is_negated: bool
+    terms: _Terms | None
+    writes: tuple[str, ...]
+    is_sum: bool
+    name: str
+    words: frozenset[str]
+    operands: list[Operand]
+
+
+_PLANS: dict[Any, _Plan] = {}  # of instructions that say the same
+
+
+def _plan(instruction: Instruction, registers: Any) -> _Plan:
+    form = instruction.form
+    key = meaning_of, id(form), instruction.names, instruction.immediates
+    known = _PLANS.get(key)
+    if known is not None and known.instruction.form is form:
+        return known
+    if len(_PLANS) > 50_000:
+        _PLANS.clear()
+    found, guard, opcode = meaning_of(instruction, registers), instruction.guard, instruction.opcode
+    assert opcode is not None
+    name = opcode.name  # a NOP where no lane ever executes it
+    if name in ("CALL", "RET") and instruction.control is ControlEffect.BRANCH:
+        name = "BRA"  # of a function that was copied
+    is_real = guard is not None and not guard.register.startswith("%")
+    _PLANS[key] = made = _Plan(
+        instruction,
+        Register(guard.register) if guard is not None and is_real else None,
+        guard is not None and guard.negated,
+        None if found is None else (_compiled(found.results), found.sources),
+        instruction.writes,
+        instruction.mnemonic in ("IADD3", "UIADD3"),
+        name.lower(),
+        frozenset(instruction.mnemonic.split(".")[1:]),
+        [one for one in instruction.operands if not _is_descriptor(one)],
+    )
+    return made
+
+
+@lru_cache(maxsize=20_000)
+def _compiled(results: tuple[Term, ...]) -> _Compiled:
+    return _Compiled(results)
+
+
+def _is_descriptor(one: Operand) -> bool:
+    return isinstance(one, Decorated) and one.before == "desc"
+
+
 class Program:
     """The instructions of a kernel and its functions, by their addresses.
 
     ``watch`` is told of each instruction with terms: how to read its operands, and its results.
     ``beside`` is told of all instructions. ``keeps_apart``: lanes of a warp that have parted go on
     together only from where the code makes them wait for each other; ``order`` chooses which of
-    them go on, else it is those at the lowest address.
+    them go on, else it is those at the lowest address. ``tables`` is what the file has of constant
+    bank 2, which a listing does not.
     """
 
-    def __init__(self, kernel: Kernel, module: Module) -> None:
+    def __init__(self, kernel: Kernel, module: Module, tables: bytes = b"") -> None:
+        self.tables = tables
         self.watch: Watch | None = None
         self.beside: Beside | None = None
         self.keeps_apart = False
@@ -246,7 +290,7 @@ class Program:
         self.at: dict[int, Instruction] = {}
         self.labels: dict[int, dict[str, int]] = {}
         self.entries: dict[str, int] = {}
-        self.compiled: dict[int, tuple[_Compiled, tuple[Operand, ...]] | None] = {}
+        self.plans: dict[int, _Plan] = {}
         for one in items[first : rest[0] if rest else len(items)]:
             assert one.code is not None
             addresses = [encoded.address for encoded in one.code.encoded]
@@ -256,17 +300,7 @@ class Program:
             for address, instruction in zip(addresses, one.instructions, strict=False):
                 self.at[address] = instruction
                 self.labels[address] = labels
-                found = meaning_of(instruction, one.registers)
-                terms = (
-                    None
-                    if found is None
-                    else (_Compiled(found.results, self.left_open), found.sources)
-                )
-                self.compiled[address] = terms
-
-    def left_open(self) -> None:
-        """Bits were used that the terms leave open: other ones each time."""
-        self.has_open_bits = True
+                self.plans[address] = _plan(instruction, one.registers)
 
 
 def run_machine_code(
@@ -296,6 +330,7 @@ def _laid_out(
     """Global memory, constant bank 0, and where the arrays lie."""
     bank, places, whole = bytearray(0x1000), list[int](), b""
     struct.pack_into("<6I", bank, 0, *launch.block, *launch.grid)
+    struct.pack_into("<4I", bank, 0x18, 0, _SHARED_WINDOW, 0, _LOCAL_WINDOW)
     assert kernel.code is not None
     rows = zip(launch.arguments, kernel.parameters, kernel.code.parameters_at, strict=True)
     for argument, parameter, at in rows:
@@ -331,8 +366,10 @@ class _Block:
         count = self.lanes = -(-threads // 32) * 32
         self.program, self.memory, self.number = program, memory, block
         self.banks = {"c[0x0]": bytes(bank), "c[0x3]": constants}
+        if program.tables:
+            self.banks["c[0x2]"] = program.tables
         self.shared = np.zeros(_SHARED_BYTES, np.uint8)
-        self.local = np.zeros((count, 4096), np.uint8)
+        self.local = np.zeros((count, _LOCAL_BYTES), np.uint8)
         self.words: dict[str, Words] = {}
         self.zero = np.zeros(count, np.uint64)
         index = np.arange(count, dtype=np.uint64)
@@ -346,6 +383,8 @@ class _Block:
             "%tid.z": index // x // y % z,
             "%laneid": lane,
             "SR_CgaCtaId": self.zero,
+            "SR_SWINHI": self.zero + np.uint64(_SHARED_WINDOW),
+            "SR_LWINHI": self.zero + np.uint64(_LOCAL_WINDOW),
         }
         own, below = np.uint64(1) << lane, (np.uint64(1) << lane) - np.uint64(1)
         masks = {"eq": own, "lt": below, "le": below | own, "gt": ~(below | own), "ge": ~below}
@@ -359,6 +398,9 @@ class _Block:
         self.address = np.full(count, next(iter(program.at)), np.int64)
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
+        self.votes: Lanes = np.zeros(count, bool)  # of a barrier that combines them
+        self.reduction, self.combined = "", 0
+        self.waits_at = np.full(count, "", dtype="<U8")  # the register of those at a BSYNC
         self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
 
@@ -400,8 +442,12 @@ class _Block:
         if not released.any():
             at_barrier = self.alive & (self.needed == 0)
             assert (at_barrier == self.alive).all(), "a deadlock"
+            votes = int((self.votes & self.alive).sum())
+            everyone = votes == int(self.alive.sum())
+            self.combined = {"POPC": votes, "AND": int(everyone)}.get(self.reduction, votes > 0)
             released = self.alive
         self.waits &= ~released
+        self.waits_at[released] = ""
         self.address[released] += 16
         self.regroup(released & (self.needed != 0))
 
@@ -441,12 +487,39 @@ class _Block:
     def float(self, operand: Operand) -> NDArray[np.float32]:
         match operand:
             case Immediate(value, text) if not text.lstrip("-").startswith("0x"):
-                return _float(self.zero) + np.float32(0.0 if text.endswith("RZ") else value)
+                return floats.singles(self.zero) + np.float32(_literal(value, text))
             case Decorated(inner, before, "" | "|"):
                 found = self.float(inner)
                 found = np.abs(found) if "|" in before else found
                 return -found if "-" in before else found
-        return _float(self.read(operand))
+        return floats.singles(self.read(operand))
+
+    def double(self, operand: Operand) -> NDArray[np.float64]:
+        match operand:
+            case Immediate(value, text) if not text.lstrip("-").startswith("0x"):
+                return self.zero * 0.0 + np.float64(_literal(value, text))
+            case Immediate():  # the high half
+                return (self.read(operand) << np.uint64(32)).view(np.float64)
+            case Decorated(inner, before, "" | "|"):
+                found = self.double(inner)
+                found = np.abs(found) if "|" in before else found
+                return -found if "-" in before else found
+            case Element(SymbolRef(bank), Address(base, offset)):
+                place = self.read(base) + _word(offset)
+                return self.constant(bank, place, 8).view(np.float64)
+        return self.read(operand).view(np.float64)
+
+    def bits_of(self, operand: Operand) -> Words:
+        """The word of an operand that may be a number of floating point."""
+        match operand:
+            case Immediate(_, text) if not text.lstrip("-").startswith("0x"):
+                return floats.bits(self.float(operand))
+            case Decorated(inner, before, "" | "|"):
+                found = self.bits_of(inner)
+                sign = np.uint64(1 << 31)
+                found = found & ~sign if "|" in before else found
+                return found ^ sign if "-" in before else found
+        return self.read(operand)
 
     def write(self, operand: Operand, value: Words, lanes: Lanes) -> None:
         match operand:
@@ -480,8 +553,11 @@ class _Block:
     def constant(self, bank: str, place: Words, size: int) -> Words:
         if bank not in self.banks:
             raise UncoveredError(f"bank {bank}")
-        data = self.banks[bank]
-        numbers = [int.from_bytes(data[int(p) : int(p) + size], "little") for p in place & _LOW]
+        data, places = self.banks[bank], place & _LOW
+        if (places == places[0]).all():
+            at = int(places[0])
+            return self.zero + np.uint64(int.from_bytes(data[at : at + size], "little"))
+        numbers = [int.from_bytes(data[int(p) : int(p) + size], "little") for p in places]
         return np.array(numbers, np.uint64)
 
     # --- steps
@@ -495,42 +571,34 @@ class _Block:
             beside.behind(self, address, active)
 
     def execute(self, address: int, active: Lanes) -> None:
-        instruction = self.program.at[address]
-        guard, lanes = instruction.guard, active
+        plan, lanes = self.program.plans[address], active
         self.address[active] = address + 16
-        if guard is not None and not guard.register.startswith("%"):
-            lanes = active & (self.truth(Register(guard.register)) != guard.negated)
-        terms = self.program.compiled[address]
-        if terms is not None:
-            compiled, sources = terms
+        if plan.guard is not None:
+            lanes = active & (self.truth(plan.guard) != plan.is_negated)
+        if plan.terms is not None:
+            compiled, sources = plan.terms
+            self.program.has_open_bits |= compiled.is_open
             results = compiled.run([self.read(one) for one in sources], self.lanes)
-            if instruction.mnemonic in ("IADD3", "UIADD3"):
-                results[1:] = self.carries(instruction, results)[1:]
+            instruction = self.program.at[address]
+            if plan.is_sum:
+                results[1:] = self.carries(plan.operands, results)[1:]
             if self.program.watch is not None:
                 self.program.watch(instruction, self.read, results)
-            for name, value in zip(instruction.writes, results, strict=True):
-                self.write(Register(name), value, lanes)
+            for name, value in zip(plan.writes, results, strict=True):
+                self.words[name] = np.where(lanes, value, self.words.get(name, self.zero))
             return
-        words = instruction.mnemonic.split(".")[1:]
-        assert instruction.opcode is not None
-        name = instruction.opcode.name  # a NOP where no lane ever executes it
-        is_copied = name in ("CALL", "RET") and instruction.control is ControlEffect.BRANCH
-        rule = self.do_bra if is_copied else getattr(self, f"do_{name.lower()}", None)
-        if name in _SKIPPED:
+        if plan.name in _SKIPPED:
             return
+        instruction = self.program.at[address]
+        rule = getattr(self, f"do_{plan.name}", None)
         if rule is None:
             raise UncoveredError(instruction.mnemonic)
-        operands = [
-            one
-            for one in instruction.operands
-            if not (isinstance(one, Decorated) and one.before == "desc")
-        ]
-        rule(instruction, frozenset(words), operands, lanes, active)
+        rule(instruction, plan.words, plan.operands, lanes, active)
 
-    def carries(self, instruction: Instruction, results: list[Words]) -> list[Words]:
+    def carries(self, operands: list[Operand], results: list[Words]) -> list[Words]:
         """What a sum of three numbers carries, with which results: as two, if it is as much."""
         total = self.zero
-        for one in instruction.operands[-3:]:
+        for one in operands[-3:]:
             if isinstance(one, Decorated) and one.before == "-":
                 total = total + (~self.read(one.operand) & _LOW) + np.uint64(1)
             else:
@@ -573,6 +641,20 @@ class _Block:
         back = self.read(operands[0]) & _LOW
         self.address[lanes] = back[lanes].astype(np.int64)
 
+    def do_brx(
+        self, instruction: Instruction, words: Any, operands: Any, lanes: Lanes, _: Any
+    ) -> None:
+        """To where a register says, behind the offset that the text of the instruction has."""
+        found = _OFFSET.search(instruction.span.text)
+        assert found is not None
+        start = self.address + int(found[1], 0)
+        places = (start + (self.read(operands[0]) & _LOW).astype(np.int64))[lanes]
+        if lanes.any():
+            labels = self.program.labels[int(self.address[lanes][0]) - 16]
+            known = {labels[one] for one in instruction.targets}
+            assert known.issuperset(places.tolist()), "an indexed branch leads elsewhere"
+            self.address[lanes] = places
+
     def do_exit(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.alive = self.alive & ~lanes
 
@@ -581,12 +663,15 @@ class _Block:
 
     def do_bsync(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.wait(lanes, self.read(operands[0]) | self.bit)
+        self.waits_at = np.where(lanes, operands[0].name, self.waits_at)
 
     def do_break(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         for one in operands[:-1]:
             lanes = lanes & self.truth(one)
-        old = self.read(operands[-1])
-        self.write(operands[-1], old & ~self.together(lanes), np.ones(self.lanes, bool))
+        left = ~self.together(lanes)
+        self.write(operands[-1], self.read(operands[-1]) & left, np.ones(self.lanes, bool))
+        there = self.waits & (self.waits_at == operands[-1].name)  # these wait no longer for them
+        self.needed = np.where(there, self.needed & left | self.bit, self.needed)
 
     def do_bmov(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.write(operands[0], self.read(operands[1]), lanes)
@@ -598,67 +683,104 @@ class _Block:
         self.wait(lanes, mask | self.bit)
 
     def do_bar(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        if "SYNC" not in words or len(operands) != 1:
+        if "RED" in words and len(operands) == 2:
+            self.votes = np.where(lanes, self.truth(operands[1]), self.votes)
+            self.reduction = next(one for one in ("POPC", "AND", "OR") if one in words)
+        elif "SYNC" not in words or len(operands) != 1:
             raise UncoveredError(instruction.mnemonic)
         self.wait(lanes, self.zero)
 
+    def do_b2r(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        if words != {"RESULT"}:
+            raise UncoveredError(instruction.mnemonic)
+        self.write(operands[0], self.zero + np.uint64(self.combined), lanes)
+        for one in operands[1:]:
+            self.write(one, self.zero + np.uint64(self.combined != 0), lanes)
+
     # --- memory
 
-    def space(self, name: str, place: Words, lanes: Lanes) -> tuple[NDArray[np.uint8], Any]:
-        if name in ("LDS", "STS", "ATOMS"):
-            return self.shared, place & _LOW
+    def spaces(
+        self, name: str, place: Words, lanes: Lanes
+    ) -> Iterator[tuple[NDArray[np.uint8], Words, Lanes]]:
+        """Memory, offsets in it, and the lanes whose addresses are of it."""
+        if name in ("LDS", "STS", "ATOMS", "LDSM"):
+            yield self.shared, place & _LOW, lanes
+            return
+        own = np.arange(self.lanes, dtype=np.uint64) * np.uint64(_LOCAL_BYTES)
+        inside = np.uint64(_LOCAL_BYTES - 1)
         if name in ("LDL", "STL"):
-            index = np.arange(self.lanes, dtype=np.uint64) * np.uint64(4096)
-            return self.local.reshape(-1), index + (place & np.uint64(4095))
-        offset = place - np.uint64(_GLOBAL)
-        assert not lanes.any() or int(offset[lanes].max()) < len(self.memory), "outside of memory"
-        return self.memory, offset
+            yield self.local.reshape(-1), own + (place & inside), lanes
+            return
+        window = place >> np.uint64(32)
+        is_generic = name in ("LD", "ST", "ATOM")
+        if is_generic:
+            of_shared, of_local = window == _SHARED_WINDOW, window == _LOCAL_WINDOW
+            yield self.shared, place & _LOW, lanes & of_shared
+            yield self.local.reshape(-1), own + (place & inside), lanes & of_local
+            lanes = lanes & ~of_shared & ~of_local
+        yield self.memory, place - np.uint64(_GLOBAL), lanes
 
     def loaded(self, data: NDArray[np.uint8], place: Words, size: int, lanes: Lanes) -> Words:
         found = self.zero.copy()
-        for lane in np.flatnonzero(lanes):
-            at = int(place[lane])
-            assert at + size <= len(data), "outside of memory"
-            assert at % size == 0, "not aligned"
-            found[lane] = int.from_bytes(data[at : at + size].tobytes(), "little")
+        at = place[lanes]
+        if len(at):
+            found[lanes] = _numbers(data, at, size)[at // np.uint64(size)]
         return found
 
     def do_load(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         target = next(one for one in operands if isinstance(one, (Register, Vector, Sink)))
         bracket = next(one for one in operands if isinstance(one, Bracket))
         name = instruction.mnemonic.split(".")[0]
-        data, place = self.space(name, self.place(bracket), lanes)
         size, is_signed = _size(words)
         elements = target.elements if isinstance(target, Vector) else (target,)
-        for number, one in enumerate(elements):
-            at = place + np.uint64(4 * number)
-            value = self.loaded(data, at, min(size, 4), lanes)
+        values = [self.zero] * len(elements)
+        for data, place, some in self.spaces(name, self.place(bracket), lanes):
+            for number in range(len(elements)):
+                at = place + np.uint64(4 * number)
+                found = self.loaded(data, at, min(size, 4), some)
+                values[number] = np.where(some, found, values[number])
+        for one, value in zip(elements, values, strict=True):
             if is_signed:
                 value = _signed(value, 8 * size).view(np.uint64) & _LOW
             self.write(one, value, lanes)
 
-    do_ldg = do_lds = do_ldl = do_load
+    do_ld = do_ldg = do_lds = do_ldl = do_load
 
     def do_store(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         bracket, content = operands[0], operands[1]
         name = instruction.mnemonic.split(".")[0]
-        data, place = self.space(name, self.place(bracket), lanes)
         size, _signed_one = _size(words)
         elements = (
             content.elements if isinstance(content, Vector) else (content,) * max(1, size // 4)
         )
-        for number, one in enumerate(elements):
-            value = self.read(one)
-            for lane in np.flatnonzero(lanes):
-                at = int(place[lane]) + 4 * number
-                few = min(size, 4)
-                assert at + few <= len(data), "outside of memory"
-                assert at % few == 0, "not aligned"
-                data[at : at + few] = np.frombuffer(
-                    int(value[lane]).to_bytes(8, "little")[:few], np.uint8
-                )
+        few = min(size, 4)
+        for data, place, some in self.spaces(name, self.place(bracket), lanes):
+            for number, one in enumerate(elements):
+                at = place[some] + np.uint64(4 * number)
+                if len(at):
+                    memory = _numbers(data, at, few)
+                    memory[at // np.uint64(few)] = self.read(one)[some].astype(memory.dtype)
 
-    do_stg = do_sts = do_stl = do_store
+    do_st = do_stg = do_sts = do_stl = do_store
+
+    def do_ldsm(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        """Matrices of 8 rows of 16 bytes, each of which a lane names; a lane gets two halves."""
+        if not words <= {"16", "M88", "MT88", "2", "4"}:
+            raise UncoveredError(instruction.mnemonic)
+        target, place = operands[0], self.place(operands[1]) & _LOW
+        elements = target.elements if isinstance(target, Vector) else (target,)
+        halves = self.shared.view(np.uint16)
+        for number, one in enumerate(elements):
+            found = self.zero.copy()
+            for lane in np.flatnonzero(lanes):
+                own, first = int(lane) % 32, int(lane) // 32 * 32 + 8 * number
+                for half in (0, 1):
+                    row, column = own // 4, own % 4 * 2 + half
+                    if "MT88" in words:
+                        row, column = column, row
+                    at = int(place[first + row]) // 2 + column
+                    found[lane] |= np.uint64(int(halves[at]) << 16 * half)
+            self.write(one, found, lanes)
 
     def do_ldgsts(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         to, origin, *rest = operands
@@ -673,23 +795,24 @@ class _Block:
     def do_atomic(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         name = instruction.mnemonic.split(".")[0]
         at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
-        data, place = self.space(name, self.place(operands[at]), lanes)
-        if words & {"F32", "F64", "64", "U64", "S64", "F16x2", "BF16x2", "CAST", "SPIN"}:
+        if words & {"F16x2", "BF16x2", "F16", "BF16", "CAST", "SPIN", "ARRIVE"}:
             raise UncoveredError(instruction.mnemonic)
-        targets = [one for one in operands[:at] if isinstance(one, (Register, Sink))]
+        size = 8 if words & {"64", "U64", "S64", "F64"} else 4
+        targets = [one for one in operands[:at] if isinstance(one, (Register, Vector, Sink))]
         given = [self.read(one) for one in operands[at + 1 :]]
         old = self.zero.copy()
-        for lane in np.flatnonzero(lanes):
-            a = int(place[lane])
-            before = int.from_bytes(data[a : a + 4].tobytes(), "little")
-            numbers = [int(one[lane]) for one in given]
-            after = _changed(words, before, numbers)
-            data[a : a + 4] = np.frombuffer((after & 0xFFFFFFFF).to_bytes(4, "little"), np.uint8)
-            old[lane] = before
+        for data, place, some in self.spaces(name, self.place(operands[at]), lanes):
+            memory = _numbers(data, place[some], size)
+            for lane in np.flatnonzero(some):
+                a = int(place[lane]) // size
+                before = int(memory[a])
+                after = _changed(words, before, [int(one[lane]) for one in given], 8 * size)
+                memory[a] = after & ((1 << 8 * size) - 1)
+                old[lane] = before
         if targets:
             self.write(targets[-1], old, lanes)
 
-    do_atoms = do_atomg = do_red = do_redg = do_atomic
+    do_atom = do_atoms = do_atomg = do_red = do_redg = do_atomic
 
     def do_ldc(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         target, element = operands
@@ -740,6 +863,20 @@ class _Block:
 
     do_voteu = do_vote
 
+    def do_match(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        *targets, operand = operands
+        value, found = self.read(operand), self.zero.copy()
+        for lane in np.flatnonzero(lanes):
+            first = int(lane) // 32 * 32
+            own = slice(first, first + 32)
+            same = lanes[own] & (value[own] == value[lane])
+            found[lane] = self.bit[own][same].sum(dtype=np.uint64)
+        if "ALL" in words:
+            agree = found == self.together(lanes)
+            found = np.where(agree, found, np.uint64(0))
+            self.write(targets[0], _truth(agree), lanes)
+        self.write(targets[-1], found, lanes)
+
     def do_redux(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         value, found = self.read(operands[-1]), self.zero.copy()
         reduced = {"SUM": np.add, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "AND": np.bitwise_and}
@@ -767,72 +904,157 @@ class _Block:
 
     # --- floating point
 
+    def singles(self, operands: Sequence[Operand], words: frozenset[str]) -> list[Any]:
+        found = [self.float(one) for one in operands]
+        return [floats.flushed(one) for one in found] if "FTZ" in words else found
+
+    def doubles(self, operands: Sequence[Operand]) -> list[Any]:
+        return [self.double(one) for one in operands]
+
     def do_fadd(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        self.write(operands[0], _bits(self.float(operands[1]) + self.float(operands[2])), lanes)
+        a, b = (one.astype(np.float64) for one in self.singles(operands[1:3], words))
+        downwards = (a != 0) | (np.signbit(a) != np.signbit(b))
+        self.write(operands[0], floats.to_singles(*floats.total(a, b), words, downwards), lanes)
 
     def do_fmul(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        self.write(operands[0], _bits(self.float(operands[1]) * self.float(operands[2])), lanes)
+        a, b = (one.astype(np.float64) for one in self.singles(operands[1:3], words))
+        self.write(operands[0], floats.to_singles(a * b, self.zero * 0.0, words), lanes)
 
     def do_ffma(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        self.write(operands[0], _bits(_fused(*map(self.float, operands[1:4]))), lanes)
+        a, b, c = (one.astype(np.float64) for one in self.singles(operands[1:4], words))
+        downwards = (c != 0) | (np.signbit(a * b) != np.signbit(c))
+        found = floats.to_singles(*floats.total(a * b, c), words, downwards)
+        self.write(operands[0], found, lanes)
 
     def do_fmnmx(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        a, b = self.float(operands[1]), self.float(operands[2])
-        found = np.where(self.truth(operands[3]), np.fmin(a, b), np.fmax(a, b))
-        self.write(operands[0], _bits(found), lanes)
+        a, b = self.singles(operands[1:3], words)
+        found = floats.extreme(a, b, self.truth(operands[3]), words)
+        self.write(operands[0], floats.bits(found), lanes)
 
     def do_fsel(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        a, b = self.float(operands[1]), self.float(operands[2])
-        self.write(operands[0], _bits(np.where(self.truth(operands[3]), a, b)), lanes)
+        a, b = (self.bits_of(one) for one in operands[1:3])
+        self.write(operands[0], np.where(self.truth(operands[3]), a, b), lanes)
 
     def do_fsetp(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        a, b = self.float(operands[2]), self.float(operands[3])
+        self.compared(instruction, operands, self.singles(operands[2:4], words), lanes)
+
+    def do_dsetp(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        self.compared(instruction, operands, self.doubles(operands[2:4]), lanes)
+
+    def compared(self, instruction: Any, operands: Any, pair: list[Any], lanes: Lanes) -> None:
         order, join = (one for one in instruction.mnemonic.split(".")[1:] if one != "FTZ")
-        other, found = self.truth(operands[4]), _ORDERS[order](a, b)
-        joined = {"AND": np.logical_and, "OR": np.logical_or, "XOR": np.logical_xor}[join]
-        self.write(operands[0], _truth(joined(found, other)), lanes)
-        self.write(operands[1], _truth(joined(~found, other)), lanes)
+        if order not in floats.ORDERS:
+            raise UncoveredError(instruction.mnemonic)
+        other, found = self.truth(operands[4]), floats.ORDERS[order](*pair)
+        self.write(operands[0], _truth(floats.JOINS[join](found, other)), lanes)
+        self.write(operands[1], _truth(floats.JOINS[join](~found, other)), lanes)
+
+    def do_fset(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        named = [one for one in instruction.mnemonic.split(".")[1:] if one not in ("FTZ", "BF")]
+        found = floats.ORDERS[named[0]](*self.singles(operands[1:3], words))
+        found = floats.JOINS[named[1]](found, self.truth(operands[3]))
+        true = np.uint64(0x3F800000) if "BF" in words else _LOW
+        self.write(operands[0], np.where(found, true, np.uint64(0)), lanes)
+
+    def do_fchk(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        """Whether a quotient asks for the long way, which is right for all."""
+        a, b = (np.abs(self.float(one)) for one in operands[1:3])
+        is_plain = (a > 1e-15) & (a < 1e15) & (b > 1e-15) & (b < 1e15)
+        self.write(operands[0], _truth(~is_plain), lanes)
 
     def do_mufu(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        function = _FUNCTIONS.get(instruction.mnemonic.split(".")[1])
-        if function is None:
+        name = instruction.mnemonic.split(".")[1]
+        if name in floats.HIGH_HALVES:
+            match operands[1]:
+                case Immediate(_, text) if not text.lstrip("-").startswith("0x"):
+                    high = self.double(operands[1])
+                case _:
+                    high = (self.bits_of(operands[1]) << np.uint64(32)).view(np.float64)
+            found = floats.HIGH_HALVES[name](high).view(np.uint64) >> np.uint64(32)
+            self.write(operands[0], found, lanes)
+            return
+        function = floats.FUNCTIONS.get(name)
+        if function is None or words - {name, "FTZ"}:
             raise UncoveredError(instruction.mnemonic)
-        self.write(operands[0], _bits(function(self.float(operands[1]))), lanes)
+        number = floats.flushed(self.float(operands[1])).astype(np.float64)
+        found = floats.to_singles(function(number), self.zero * 0.0, frozenset(("FTZ",)))
+        self.write(operands[0], found, lanes)
+
+    def do_dadd(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        first, last = self.doubles(operands[1:3])
+        self.write(operands[0], self.fused(first, self.zero * 0.0 + 1.0, last, words), lanes)
+
+    def do_dmul(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        a, b = self.doubles(operands[1:3])
+        zero = np.where(np.signbit(a) != np.signbit(b), -0.0, 0.0)
+        self.write(operands[0], self.fused(a, b, zero, words), lanes)
+
+    def do_dfma(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        self.write(operands[0], self.fused(*self.doubles(operands[1:4]), words), lanes)
+
+    def fused(self, a: Any, b: Any, c: Any, words: frozenset[str]) -> Words:
+        return floats.bits_of_doubles(floats.fused_doubles(a, b, c, words))
 
     def do_i2f(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        if words - {"F32", "S32", "U32", "U16", "U64", "RP", "RZ", "RN"}:
+        known = {"F32", "F64", "S16", "S32", "S64", "S8", "U16", "U32", "U64", "U8"}
+        if words - known - {"RP", "RM", "RZ", "RN"}:
             raise UncoveredError(instruction.mnemonic)
-        value, kinds = self.read(operands[1]), words & {"U16", "U32", "U64"}
-        value = value & np.uint64(0xFFFF) if "U16" in words else value
-        numbers = [int(one) for one in (value if kinds else _signed(value, 32))]
-        found = np.array([_nearest(one, words) for one in numbers], np.float32)
-        self.write(operands[0], _bits(found), lanes)
+        kind = next((one for one in words if one[0] in "US"), "S32")
+        width = int(kind[1:])
+        value = _cut(self.read(operands[1]), width)
+        numbers = [int(one) for one in (_signed(value, width) if kind[0] == "S" else value)]
+        if "F64" in words:
+            found = np.array([floats.rounded(Fraction(one), words) for one in numbers])
+            self.write(operands[0], floats.bits_of_doubles(found), lanes)
+            return
+        made = [floats.rounded(Fraction(one), words, np.float32) for one in numbers]
+        self.write(operands[0], floats.bits(np.array(made, np.float32)), lanes)
 
     do_i2fp = do_i2f
 
     def do_f2i(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        if words - {"FTZ", "U32", "S32", "U64", "TRUNC", "FLOOR", "CEIL", "NTZ"}:
+        kinds = {"S16", "S32", "S64", "S8", "U16", "U32", "U64", "U8"}
+        if words - kinds - {"FTZ", "F64", "TRUNC", "FLOOR", "CEIL", "NTZ"}:
             raise UncoveredError(instruction.mnemonic)
-        value = self.float(operands[1]).astype(np.float64)
-        rounding = {"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.ceil}
-        how = next((one for one in rounding if one in words), "")
-        whole = np.nan_to_num(rounding.get(how, np.rint)(value), nan=0.0, posinf=2.0**70)
-        bits = 64 if "U64" in words else 32
-        low, high = (0, (1 << bits) - 1) if words & {"U32", "U64"} else (-(1 << 31), (1 << 31) - 1)
-        kept = [min(max(int(one), low), high) % (1 << bits) for one in whole]
+        is_wide = "F64" in words
+        if is_wide:
+            value = self.double(operands[1])
+        else:
+            value = self.singles(operands[1:2], words)[0].astype(np.float64)
+        kept = floats.to_integers(value, words, is_wide=is_wide)
         self.write(operands[0], np.array(kept, np.uint64), lanes)
 
+    def do_f2f(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        kinds = [one for one in instruction.mnemonic.split(".") if one in ("F32", "F64")]
+        if words - {"F32", "F64", "FTZ", "RZ", "RM", "RP", "SAT"} or len(set(kinds)) != 2:
+            raise UncoveredError(instruction.mnemonic)
+        if kinds[0] == "F64":
+            number = self.singles(operands[1:2], words)[0].astype(np.float64)
+            if "SAT" in words:
+                raise UncoveredError(instruction.mnemonic)
+            self.write(operands[0], floats.bits_of_doubles(number), lanes)
+            return
+        number = self.double(operands[1])
+        self.write(operands[0], floats.to_singles(number, self.zero * 0.0, words), lanes)
 
-def _nearest(number: int, words: frozenset[str]) -> np.float32:
-    """A number in single precision, rounded once."""
-    found = np.float32(float(number))
-    near = [np.nextafter(found, np.float32(side)) for side in (-np.inf, np.inf)]
-    near.insert(1, found)
-    if "RZ" in words:
-        return next(one for one in reversed(near) if abs(Fraction(float(one))) <= abs(number))
-    if "RP" in words:
-        return next(one for one in near if Fraction(float(one)) >= number)
-    return min(near, key=lambda one: (abs(Fraction(float(one)) - number), one.view(np.uint32) & 1))
+    def do_frnd(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        ways = {"FLOOR": np.floor, "CEIL": np.ceil, "TRUNC": np.trunc}
+        if words - ways.keys() - {"FTZ", "F64"}:
+            raise UncoveredError(instruction.mnemonic)
+        way = ways.get(next((one for one in ways if one in words), ""), np.rint)
+        if "F64" in words:
+            found = floats.bits_of_doubles(way(self.double(operands[1])))
+        else:
+            found = floats.bits(way(self.singles(operands[1:2], words)[0]))
+        self.write(operands[0], found, lanes)
+
+
+def _literal(value: Any, text: str) -> float:
+    """A number of floating point as it is written."""
+    for name, number in (("INF", math.inf), ("QNAN", math.nan), ("RZ", 0.0)):
+        if text.lstrip("+-").endswith(name):
+            return -number if text.startswith("-") else number
+    return float(value)
 
 
 def _size(words: frozenset[str]) -> tuple[int, bool]:
@@ -844,19 +1066,32 @@ def _size(words: frozenset[str]) -> tuple[int, bool]:
     return (8 if "64" in words else 16 if "128" in words else 4), False
 
 
-def _changed(words: frozenset[str], old: int, numbers: list[int]) -> int:
+def _numbers(data: NDArray[np.uint8], at: Words, size: int) -> NDArray[Any]:
+    """Memory as numbers of a size, at whose places are the addresses."""
+    assert not len(at) or int(at.max()) + size <= len(data), "outside of memory"
+    assert not (at % np.uint64(size)).any(), "not aligned"
+    return data[: len(data) // size * size].view(f"u{size}")
+
+
+def _changed(words: frozenset[str], old: int, numbers: list[int], bits: int) -> int:
     """What an atomic leaves."""
     if "POPC" in words:
         return old + 1
     if "CAS" in words:
         return numbers[1] if old == numbers[0] else old
     name = next(one for one in (*_ATOMICS, "INC", "DEC") if one in words)
+    if words & {"F32", "F64"} and name == "ADD":
+        kind, number = (np.float32, np.uint32) if bits == 32 else (np.float64, np.uint64)
+        one, other = (np.array([each], number).view(kind) for each in (old, numbers[0]))
+        found = one + other
+        found = floats.flushed(found) if "FTZ" in words else found
+        return int(found.view(number)[0])
     if name in ("INC", "DEC"):
         most = numbers[0]
         if name == "INC":
             return 0 if old >= most else old + 1
         return most if old == 0 or old > most else old - 1
-    if name in ("MIN", "MAX") and "S32" in words:
-        pair = [one - (1 << 32) if one >> 31 else one for one in (old, numbers[0])]
+    if name in ("MIN", "MAX") and words & {"S32", "S64"}:
+        pair = [one - (1 << bits) if one >> bits - 1 else one for one in (old, numbers[0])]
         return _ATOMICS[name](*pair)
     return _ATOMICS[name](old, numbers[0])

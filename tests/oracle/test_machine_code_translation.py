@@ -74,6 +74,13 @@ HALVES = {
     "a product in the high half": "IADD3 R2, P0, R4, R6, RZ; IMAD.X R3, R5, 0x1, R7, P0",
     "a scaled sum": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R4, R7, R5, 0x2, P0",
     "a scaled sum of a sign": "LEA R2, P0, R4, R6, 0x3; LEA.HI.X.SX32 R3, R4, R7, 0x3, P0",
+    "a sum with a sign": "IADD3 R2, P0, R4, R6, RZ; LEA.HI.X.SX32 R3, R4, R7, 0x1, P0",
+    "a sum with the sign of the other": "IADD3 R2, P0, R6, R4, RZ; "
+    "LEA.HI.X.SX32 R3, R4, R7, 0x1, P0",
+    "a sum with another sign": "IADD3 R2, P0, R4, R6, RZ; LEA.HI.X.SX32 R3, R0, R7, 0x1, P0",
+    "a sum with more than a sign": "IADD3 R2, P0, R4, R6, RZ; LEA.HI.X.SX32 R3, R4, R7, 0x2, P0",
+    "three with a sign": "IADD3 R2, P0, R4, R6, R0; LEA.HI.X.SX32 R3, R4, R7, 0x1, P0",
+    "less with a sign": "IADD3 R2, P0, R4, -R6, RZ; LEA.HI.X.SX32 R3, R4, R7, 0x1, P0",
     "scaled otherwise": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R4, R7, R5, 0x3, P0",
     "another number scaled": "LEA R2, P0, R4, R6, 0x2; LEA.HI.X R3, R6, R7, R5, 0x2, P0",
     "a shift": "SHF.L.U32 R2, R4, 0x3, RZ; SHF.L.U64.HI R3, R4, 0x3, R5",

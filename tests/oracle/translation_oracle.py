@@ -29,18 +29,19 @@ from ptxwcet.ir.operands import (
     SymbolRef,
 )
 from ptxwcet.ir.semantics import meaning_of
-from ptxwcet.ir.terms import Op, Term, fold
+from ptxwcet.ir.terms import Op, Term, const, fold, term
 from ptxwcet.memory.instructions import accesses_of
 
 _PHYSICAL = re.compile(r"U?(?:R\d+|P\d)")
 _BANK = re.compile(r"(c\[0x[0-9a-f]+\])\[(0x[0-9a-f]+)\](:64)?")
 _LOW = np.uint64(0xFFFFFFFF)
+DIVISIONS = ("div.u32", "rem.u32")
 _SPACES = {"G": "global", "S": "shared", "L": "local", "": "generic"}
 
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_Terms = tuple[_Compiled, tuple[Operand, ...], list[bool]]
-"""The terms of an instruction, their sources, and which have bits that are left open."""
+_Terms = tuple[_Compiled, tuple[Operand, ...], tuple[_Compiled, ...]]
+"""The terms of an instruction, their sources, and the same with what is left open as 0 and as 1."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,8 @@ class Translated:
         if found is None:
             results = [self._loaded(block, kernel, instruction)]
         else:
-            for name in instruction.reads:
+            # a quotient is known when the code has used the registers of both numbers for others
+            for name in () if instruction.mnemonic in DIVISIONS else instruction.reads:
                 self._same(block, instruction, name, self._lanes)
             values = [self._read(block, one) for one in found[1]]
             results = found[0].run(values, block.lanes)
@@ -238,14 +240,15 @@ class Translated:
                 self._compare(instruction, name, results[number], there, self._lanes, known)
                 self._write(name, there, self._lanes)
 
-    def _known(self, block: _Block, found: _Terms, number: int) -> np.uint64:
-        """The bits of a result that its term does not leave open."""
-        compiled, sources, is_open = found
-        if not is_open[number]:
-            return _ALL
+    def _known(self, block: _Block, found: _Terms, number: int) -> Words:
+        """The bits of a result that its term does not leave open, in each lane."""
+        compiled, sources, filled = found
+        if not filled:
+            return np.full(block.lanes, _ALL)
         values = [self._read(block, one) for one in sources]
-        one, other = (compiled.run(values, block.lanes)[number] for _ in "12")
-        return ~np.bitwise_or.reduce(one ^ other)
+        one, *others = (each.run(values, block.lanes)[number] for each in (compiled, *filled))
+        others.append(compiled.run(values, block.lanes)[number])
+        return ~np.bitwise_or.reduce([one ^ other for other in others])
 
     def _loaded(self, block: _Block, kernel: Kernel, instruction: Instruction) -> Words:
         """What a load at the beginning finds in constant banks."""
@@ -278,9 +281,13 @@ class Translated:
             if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
                 self._compiled[key] = None
             else:
-                compiled = _Compiled(found.results, lambda: None)
-                is_open = [fold(one, _is_open) for one in found.results]
-                self._compiled[key] = compiled, found.sources, is_open
+                compiled = _Compiled(found.results)
+                is_open = any(fold(one, _is_open) for one in found.results)
+                filled = [
+                    _Compiled(tuple(fold(one, _filled(by)) for one in found.results))
+                    for by in ((0, -1) if is_open else ())
+                ]
+                self._compiled[key] = compiled, found.sources, tuple(filled)
         return self._compiled[key]
 
     def _read(self, block: _Block, operand: Operand) -> Words:
@@ -321,7 +328,7 @@ class Translated:
         found: Words,
         there: Words,
         lanes: Lanes,
-        known: np.uint64 = _ALL,
+        known: Words | np.uint64 = _ALL,
     ) -> None:
         self.checked += 1
         differ = ((found ^ there) & known != 0) & lanes
@@ -394,6 +401,17 @@ class Translated:
 
 def _is_open(one: Term, args: list[bool]) -> bool:
     return one.op is Op.ANY or any(args)
+
+
+def _filled(by: int) -> Callable[[Term, list[Term]], Term]:
+    """With a number in the place of bits that are left open."""
+
+    def put(one: Term, args: list[Term]) -> Term:
+        if one.op is Op.ANY:
+            return const(by, one.width)
+        return term(one.op, one.width, tuple(args), one.value) if args else one
+
+    return put
 
 
 def _touched(block: _Block, instruction: Instruction) -> Iterator[_Touch]:

@@ -15,6 +15,7 @@ import pytest
 from places import DATA, SAMPLES
 from programs import run_program
 
+from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.check.formats import github_commands, junit_xml, sarif_log
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import read_plan
@@ -119,8 +120,23 @@ def test_junit(report: CheckReport) -> None:
         "errors": "2",
     }
     kinds = [[(one.tag, one.get("type")) for one in case] for case in suite]
-    assert kinds == [[("failure", "PW520")], [("error", "PW203")], [], [("error", "PW109")]]
-    assert "kernels.ptx:15:1: error[PW520]" in (suite[0][0].text or "")
+    bound = ("properties", None)
+    assert kinds == [
+        [bound, ("failure", "PW520")],
+        [("error", "PW203")],
+        [bound],
+        [("error", "PW109")],
+    ]
+    assert "kernels.ptx:15:1: error[PW520]" in (suite[0][1].text or "")
+    told = {one.get("name"): one.get("value") for one in suite[2][0]}
+    passed = report.checks[2].answer
+    assert isinstance(passed, BoundedKernel)
+    assert told == {
+        "of": "block",
+        "cycles": str(passed.bound_cycles),
+        "microseconds": str(passed.microseconds),
+        "guarantee": "safe-bound",
+    }
     assert suite[1].get("name") == "loop_step [block 64, n=1000] on orin-ecrts2025-memory"
     assert r"\u001b[1m" in (suite[3].get("classname") or "")
 
@@ -156,3 +172,25 @@ def test_the_command_prints_them(report: CheckReport, form: str) -> None:
     assert "\x1b" not in ended.out
     if form == "sarif":
         check_sarif(json.loads(ended.out))
+
+
+def test_places_in_cuda_source_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the PTX names lines of a file that lies beside it, annotations are on these."""
+    for name in ("loops.ptx", "loops.cu"):
+        (tmp_path / name).write_bytes((SAMPLES / name).read_bytes())
+    plan = '[[check]]\nfiles = "loops.ptx"\nkernels = ["loop_up", "loop_step"]\nblock = 64\n'
+    (tmp_path / "p.toml").write_text(plan + "params = { n = 1000 }\nbudget = 7\n")
+    monkeypatch.chdir(tmp_path)
+    found = run_plan(read_plan("p.toml"), 1)
+    source = (tmp_path / "loops.cu").read_text().splitlines()
+    over, refused, _ = github_commands(found).splitlines()
+    places = [re.search(r"file=(.*?),line=(\d+),col=(\d+)", one) for one in (over, refused)]
+    assert [one and one[1] for one in places] == ["loops.cu", "loops.cu"]
+    assert "loop_up(" in source[int(places[0][2]) - 1]  # type: ignore[index]
+    assert re.search(r"\bfor\b", source[int(places[1][2]) - 1])  # type: ignore[index]
+    log = sarif_log(found)
+    check_sarif(log)
+    first = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert first["artifactLocation"]["uri"] == "loops.cu"
+    (tmp_path / "loops.cu").unlink()
+    assert "file=loops.ptx" in github_commands(found)

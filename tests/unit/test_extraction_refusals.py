@@ -163,9 +163,12 @@ def test_barrier_after_some_lanes_have_exited_is_fine() -> None:
 
 def test_barrier_of_a_part_of_the_block() -> None:
     two_warps = Launch((64, 1, 1), (1, 1, 1), {})
-    assert refusal("bar.sync 0, 32;", launch=two_warps).code == "PW223"
-    assert refusal("bar.arrive 0, 64;", launch=two_warps).code == "PW223"
-    assert paths("bar.sync 0, 64;", launch=two_warps)
+    for barrier in ("bar.sync 0, 32;", "bar.arrive 0, 64;", "bar.sync 0, 64;"):
+        assert paths(barrier, launch=two_warps)
+    assert refusal("bar.sync %r2, 64;", launch=two_warps).code == "PW223"
+    assert refusal("bar.sync 1, %r2;", launch=two_warps).code == "PW223"
+    parted = "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.arrive 1, 64; L: membar.cta;"
+    assert refusal(parted, launch=two_warps).code == "PW222"
 
 
 def test_loop_that_never_ends() -> None:

@@ -23,7 +23,7 @@ from ptxwcet.timing.cost import (
     cost_instruction,
 )
 from ptxwcet.timing.phases import profile_warp
-from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
+from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, TimedInstruction
 
 pytestmark = pytest.mark.fast
 
@@ -111,13 +111,30 @@ def test_barriers(statement: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "name", "warps", "waits"),
+    [
+        ("bar.sync 1, 64", "1", 2, True),
+        ("barrier.sync.aligned 3, 32", "3", 1, True),
+        ("bar.arrive 1, 128", "1", 4, False),
+        ("bar.red.and.pred %p2, 1, 64, %p1", "1", 2, True),
+    ],
+)
+def test_barriers_of_a_part_of_the_block(
+    statement: str, name: str, warps: int, waits: bool
+) -> None:
+    result = cost(statement, threads=128)
+    assert isinstance(result, PartialBarrier)
+    assert (result.name, result.warps, result.waits) == (name, warps, waits)
+
+
+@pytest.mark.parametrize(
     ("statement", "threads"),
     [
-        ("bar.sync 1, 64", 128),
+        ("bar.sync 1, 48", 128),
+        ("bar.sync 1, 160", 128),
         ("bar.sync 1, 64", None),
         ("bar.sync 1, %r1", 128),
         ("bar.sync %r1", 128),
-        ("bar.arrive 1, 128", 128),
         ("@%p1 bar.sync 0", 128),
     ],
 )
@@ -192,7 +209,7 @@ def test_nothing_of_a_warp_is_issued_before_a_fence_that_stalls_it_has_ended() -
         costs = InstructionCosts(machine, 32, unknown_at_worst=True)
         statements = parsed(*shared, "membar.gl", after)[:-1]
         nodes = [costs.nodes(index, one)[0] for index, one in enumerate(statements)]
-        timed = [one.instruction if isinstance(one, Barrier) else one for one in nodes]
+        timed = [one for one in nodes if isinstance(one, TimedInstruction)]
         initiation = timed[0].initiation_cycles
         slow = [replace(one, initiation_cycles=initiation + 5) for one in timed[:40]] + timed[40:]
         ended = profile_warp(slow[:41], Scoreboard.RAW_WAW).isolated_cycles

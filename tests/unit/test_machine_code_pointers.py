@@ -1,12 +1,14 @@
-"""Which pointers addresses of machine code are made of."""
+"""Which pointers addresses of machine code are made of, and what it moves of a thread's memory."""
 
 from __future__ import annotations
 
 import pytest
 
+from ptxwcet.bounds.wishes import Spills
 from ptxwcet.flow.values.arrays import origins_of_pointers
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.operands import Address, Register
+from ptxwcet.opened.whole_launch import local_memory
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.translation import translated
 from ptxwcet.support.source import SourceFile
@@ -31,13 +33,19 @@ ADDED = (
 )
 
 
-def origins(code: str) -> frozenset[str]:
-    """What the address of the one load is made of: parameters, and "" for anything."""
+def made_of(code: str) -> Kernel:
+    """The kernel with these instructions, in the words that analyses know."""
     words = "000fc400078e00ff000000ff00037202"
     lines = (*code.split("; "), "EXIT")
     text = "".join(f"/*{16 * n:04x}*/ {line} ; /* {words} */\n" for n, line in enumerate(lines))
     (kernel,) = read_program(SourceFile("k.cubin", HEAD + text)).kernels
     made: Kernel = translated(kernel)
+    return made
+
+
+def origins(code: str) -> frozenset[str]:
+    """What the address of the one load is made of: parameters, and "" for anything."""
+    made = made_of(code)
     bases = [
         operand.base.name
         for one in made.instructions
@@ -57,3 +65,10 @@ def test_a_pointer_that_is_shifted_by_nothing_is_still_one() -> None:
     found = origins(FIRST + ADDED.format(amount="0x0"))
     assert "" in found or found == {"k_param_0", "k_param_1"}
     assert found != {"k_param_1"}
+
+
+def test_local_memory_is_counted_by_instructions_and_their_widths() -> None:
+    """Shared and global memory are none of it."""
+    code = "STL [R1], R2; STL.128 [R1+0x10], R4; LDL.64 R2, [R1]; LDL.U8 R4, [R1+0x3]; STS [R2], R4"
+    assert local_memory(made_of(code)) == Spills(4 + 16, 8 + 1)
+    assert local_memory(made_of("LDG.E R6, [R2.64]; STS [R2], R4")) == Spills(0, 0)

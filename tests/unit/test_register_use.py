@@ -12,6 +12,7 @@ import pytest
 
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.register_use import RegisterUse, ask_ptxas, read_register_use
+from ptxwcet.bounds.wishes import Spills
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.request import Request
@@ -51,6 +52,25 @@ def test_a_text_with_other_lines_and_older_forms(tmp_path: Path) -> None:
     )
     use = read_register_use(str(path))
     assert use.found == (("_Z5sobelPKf", "sm_52", 10),)
+    assert use.spills_of("_Z5sobelPKf") is None
+
+
+def test_what_is_spilled_is_that_of_the_kernel_and_of_no_function_behind_it(tmp_path: Path) -> None:
+    """Lines of ptxas 13.0, of a kernel for two architectures and of a function it calls."""
+    path = tmp_path / "build.log"
+    kernel = (
+        "ptxas info    : Compiling entry function '{0}' for 'sm_{1}'\n"
+        "ptxas info    : Function properties for {0}\n"
+        "    552 bytes stack frame, {2} bytes spill stores, 524 bytes spill loads\n"
+        "ptxas info    : Used 32 registers, used 1 barriers, 364 bytes cmem[0]\n"
+        "ptxas info    : Function properties for helper\n"
+        "    8 bytes stack frame, 7 bytes spill stores, 9 bytes spill loads\n"
+    )
+    path.write_text(kernel.format("k", 80, 508) + kernel.format("k", 90, 508))
+    assert read_register_use(str(path)).spills_of("k") == Spills(508, 524)
+    path.write_text(kernel.format("k", 80, 508) + kernel.format("k", 90, 0))
+    assert read_register_use(str(path)).spills_of("k") is None  # it depends on which is meant
+    assert read_register_use(str(path)).of("k")[0] == 32
 
 
 def test_several_architectures() -> None:
@@ -116,6 +136,8 @@ def test_bounds_take_what_ptxas_says() -> None:
     assert (told.residency.least, told.residency.most) == (6, 6)
     (stated,) = (one for one in told.claim.assumptions if one.key == "registers-per-thread")
     assert stated.text == "a thread uses 12 registers"
+    assert told.block.spills == Spills(0, 0)
+    assert told.residency.most_percent == 100  # 6 blocks of 8 warps, of 48
     assert problem(lambda: launch(ptxas_info=str(DATA / "transpose_tiled.txt")))[0] == "PW317"
     # without a grid it would count for nothing
     request = Request(str(BLOCK_REDUCE), block="256", parameters=("n=1000",), ptxas_info="missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -175,6 +176,21 @@ def test_the_first_wave_is_dealt_out_in_turn() -> None:
     assert blocks.sm.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert not blocks.start.any()
     assert (traced.plan.waves.waves, traced.plan.waves.blocks_per_wave) == (1, 3)
+
+
+@pytest.mark.parametrize(("sms", "resident", "gap"), [(3, 2, 0), (4, 1, 900)])
+def test_achieved_occupancy_counts_warps_cycle_by_cycle(sms: int, resident: int, gap: int) -> None:
+    options = TraceOptions("lrr", GridWishes(sms, resident, None, gap))
+    traced = trace_launch(request("mandelbrot", "mandelbrot"), options)
+    (run,) = traced.runs
+    warps = traced.plan.occupancy.warps_per_block
+    last = {warp: cycle for cycle, _, warp, _ in events_of(traced)}
+    alive: Counter[tuple[int, int]] = Counter()
+    for block, (sm, start) in enumerate(zip(run.blocks.sm, run.blocks.start, strict=True)):
+        for warp in range(block * warps, (block + 1) * warps):
+            alive.update((int(sm), cycle) for cycle in range(start, last[warp]))
+    assert run.active_warps == sum(alive.values()) / len(alive)
+    assert 0 < run.active_warps <= resident * warps
 
 
 # --- runs -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 for source in *.cu; do
-  case $source in plugins.cu | language.cu) arch=sm_90 ;; *) arch=sm_86 ;; esac
+  case $source in plugins.cu | language.cu | models.cu) arch=sm_90 ;; *) arch=sm_86 ;; esac
   nvcc -O3 -ptx -arch=$arch -lineinfo "$source" -o "${source%.cu}.ptx"
   sed -i -E 's|^(\s*\.file\s+[0-9]+\s+")[^"]*/([^"/]+")|\1\2|' "${source%.cu}.ptx"
 done

@@ -94,6 +94,7 @@ def answer_kernel(request: Request) -> KeptAnswer:
         return KeptAnswer(refused(request, internal_error(error, whose(request))))
     place = None
     if not isinstance(kernel, Refused) and (span := found.answered[0].kernel.span) is not None:
+        span = span.written or span
         place = PlaceRow(span.source.name, span.line, span.column)
     machine = found.machine
     return KeptAnswer(kernel, machine.memory_latency_cycles, machine.clock_mhz, place)

@@ -31,6 +31,7 @@ from ptxwcet.commands.bound.report import (
     LaunchRow,
     LineRow,
     LoopRow,
+    OccupancyRow,
     Report,
     RooflineRow,
     SectionRow,
@@ -150,6 +151,21 @@ def _launch_row(
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(analysis, launched, sources),
         citations=citation_texts(claim),
+        occupancy=_occupancy_row(analysis, launched),
+    )
+
+
+def _occupancy_row(analysis: KernelAnalysis, launched: LaunchBound) -> OccupancyRow:
+    residency, block = launched.residency, launched.block
+    spills = block.spills
+    return OccupancyRow(
+        residency.percent(launched.bound.resident_blocks),
+        residency.least_percent,
+        residency.most_percent,
+        block.registers,
+        None if spills is None else spills.stored_bytes,
+        None if spills is None else spills.loaded_bytes,
+        spills is not None and analysis.kernel.code is None,
     )
 
 
@@ -223,10 +239,13 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
             continue
         start = analysis.cfg.blocks[loop.header].start
         control = loop_control(analysis.flow, loop)
+        shown = place(analysis.kernel, start) if control is None else control.place
+        if control is None and analysis.kernel.instructions[start].location is not None:
+            shown += " (label only)"
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
-                place(analysis.kernel, start) if control is None else control.place,
+                shown,
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(analysis, entry_or_none),

@@ -50,7 +50,7 @@ from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.cuda_text import cuda_parameter_names
+from ptxwcet.opened.cuda_text import cuda_names
 from ptxwcet.opened.opening import Answer, Opened, open_request, require_uses
 from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes, launched_block
@@ -473,7 +473,7 @@ def _open_parameter(kernel: Kernel, opened: Opened, symbolic: str) -> tuple[Laun
     """The launch, and its parameter with the range that all sources allow."""
     shown, separator, _ = (part.strip() for part in symbolic.partition("="))
     source = FactSource(f"--symbolic {symbolic}")
-    names, facts = cuda_parameter_names(kernel, opened.request), opened.facts_of(kernel)
+    names, facts = cuda_names(kernel, opened.request), opened.facts_of(kernel)
     parameter = find_parameter(kernel, ParameterFact(shown, "", source), names)
     if parameter.is_array or parameter.type.startswith("f"):
         raise PtxwcetError(

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
-from ptxwcet.commands.bound.report import AssumptionRow, BoundedKernel, LaunchRow, RooflineRow
+from ptxwcet.commands.bound.report import (
+    AssumptionRow,
+    BoundedKernel,
+    LaunchRow,
+    OccupancyRow,
+    RooflineRow,
+)
 from ptxwcet.support.printable import plural
-from ptxwcet.support.rounding import text_above
 
 _MARGIN = " " * 11
 
@@ -32,6 +38,7 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
             f"{_MARGIN}the worst of {launch.least_resident} to {launch.most_resident} resident "
             f"blocks, the best has {launch.least_cycles:,}: {' and '.join(launch.open)} would tell"
         )
+    lines += _registers(launch.occupancy)
     if kernel.roofline is not None:
         lines.append(_roofline(kernel.roofline))
     return lines
@@ -64,7 +71,24 @@ def _parts(launch: LaunchRow) -> str:
     ]
     is_limit = not launch.open and launch.resident_blocks == launch.most_resident
     limits = f" ({', '.join(launch.limited_by)})" if is_limit else ""
-    return f"{' + '.join(parts)}; {plural(launch.resident_blocks, 'block')} an SM{limits}"
+    held = f"{plural(launch.resident_blocks, 'block')} an SM{limits}"
+    row = launch.occupancy
+    occupancy = "" if row is None else f", occupancy {row.percent:g} %"
+    return f"{' + '.join(parts)}; {held}{occupancy}"
+
+
+def _registers(row: OccupancyRow | None) -> list[str]:
+    """What a thread has of registers and what does not fit in them; nothing if neither is known."""
+    if row is None or row.registers_per_thread is None or row.local_stored_bytes is None:
+        return []
+    moved = row.local_stored_bytes, row.local_loaded_bytes
+    if not any(moved):
+        what = "nothing is spilled" if row.spills else "its code has no local memory"
+    elif row.spills:
+        what = f"its code spills {moved[0]:,} bytes and loads {moved[1]:,}, which PTX does not have"
+    else:
+        what = f"its code stores {moved[0]:,} bytes of local memory and loads {moved[1]:,}"
+    return [f"registers  {row.registers_per_thread} a thread; {what}"]
 
 
 def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
@@ -87,4 +111,5 @@ def time_text(microseconds: float) -> str:
     """A time in the unit that suits it, rounded up."""
     if microseconds < 1_000:
         return f"{microseconds:,} us"
-    return f"{text_above(math.ceil(microseconds) / 1000, 3)} ms"
+    whole = math.ceil(Fraction(repr(microseconds)))  # above 2^53 a float has no thousandths
+    return f"{whole // 1000:,}.{whole % 1000:03} ms"

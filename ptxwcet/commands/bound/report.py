@@ -137,7 +137,7 @@ class LoopRow:
     """A loop with the largest number of body executions of an entry, and who says so.
 
     ``source_line`` is the one at which ``--loop-bound`` finds the loop, else that of its first
-    block; of two loops that stand on one line only the labels tell.
+    block, which ends with ``(label only)``; of two loops on one line only the labels tell.
     ``origin`` is ``analysis`` (a closed form, or each iteration was walked), ``certificate`` or
     ``user``. ``certificates`` has one for each bound of entries that rests on one.
     """
@@ -264,6 +264,26 @@ class PaidByLaunchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OccupancyRow:
+    """The warps of resident blocks in per cent of those that an SM can hold, and what a thread has.
+
+    ``percent`` with the ``resident_blocks`` of the bound, ``least_percent`` and ``most_percent``
+    with the least and the most that are possible. ``registers_per_thread`` is None if nobody says
+    it. ``local_stored_bytes`` and ``local_loaded_bytes`` are what the instructions of a thread move
+    of its local memory, each once: ``spills`` as ptxas says, or all of it, in machine code; None if
+    neither is at hand.
+    """
+
+    percent: float
+    least_percent: float
+    most_percent: float
+    registers_per_thread: int | None
+    local_stored_bytes: int | None
+    local_loaded_bytes: int | None
+    spills: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRow:
     """How long the whole launch takes at most: ``cycles``, the sum of six parts.
 
@@ -275,7 +295,7 @@ class LaunchRow:
     ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
     ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
     are; then the bound is between ``least_cycles`` and ``cycles``. ``lines`` pay all but gaps and
-    overhead, None unless that is asked for.
+    overhead, None unless that is asked for. ``occupancy`` is None in reports of older versions.
     """
 
     cycles: int
@@ -299,6 +319,7 @@ class LaunchRow:
     assumptions: tuple[AssumptionRow, ...]
     lines: tuple[PaidByLaunchRow, ...] | None
     citations: tuple[str, ...] = ()
+    occupancy: OccupancyRow | None = None
 
     @property
     def parts(self) -> dict[str, int]:

@@ -11,19 +11,21 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
-from ptxwcet.commands.check.text import problem_text, summary
-from ptxwcet.report.head import DiagnosticRow
+from ptxwcet.commands.check.text import bound_of, problem_text, summary
+from ptxwcet.opened.cuda_text import cuda_place
+from ptxwcet.report.head import DiagnosticRow, Refused
 from ptxwcet.support.explanations import explanations
 from ptxwcet.support.printable import printable, printable_line
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ELEMENTS = {Outcome.FAILED.value: "failure", Outcome.REFUSED.value: "error"}
+_PROPERTIES = ("of", "cycles", "microseconds", "guarantee")
 _OF_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _OF_PROPERTIES = _OF_DATA | {":": "%3A", ",": "%2C"}
 
 
 def sarif_log(report: CheckReport) -> dict[str, Any]:
-    """The log: a result for each problem, at its place in the PTX, beside its check in the plan."""
+    """The log: a result for each problem, at its place, beside its check in the plan."""
     codes = sorted({problem.code for check in report.checks for problem in check.problems})
     driver = {
         "name": report.tool,
@@ -58,7 +60,8 @@ def _result(
     """SARIF's result for the problem of a check with this number."""
     problem = check.problems[number]
     plan = _location(report.plan, check.line, None)
-    own = plan if problem.file is None else _location(problem.file, problem.line, problem.column)
+    place = _place(problem)
+    own = plan if place is None else _location(*place)
     # the same while lines move and cycles change: what is wrong with which check
     earlier = [one.code for one in check.problems[:number]].count(problem.code)
     key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
@@ -71,6 +74,14 @@ def _result(
         "relatedLocations": [plan | {"message": {"text": f"check {check.check}"}}],
         "partialFingerprints": {"ptxwcetCheck/v1": hashlib.sha256(key).hexdigest()},
     }
+
+
+def _place(problem: DiagnosticRow) -> tuple[str, int | None, int | None] | None:
+    """Where a problem is: in the CUDA source at hand that its place was made of, else as it is."""
+    if problem.file is None or problem.line is None or problem.column is None:
+        return None
+    own = (problem.file, problem.line, problem.column)
+    return cuda_place(*own) or own
 
 
 def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]:
@@ -87,8 +98,9 @@ def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]
 
 
 def junit_xml(report: CheckReport) -> str:
-    """The XML: a check that failed is a failure, one that is refused an error. No times: it is the
-    same for each run. Characters that XML has not are shown as printable_line does.
+    """The XML: a check that failed is a failure, one that is refused an error; properties of a case
+    are its bound. No times: it is the same for each run. Characters that XML has not are shown as
+    printable_line does.
     """
     counts = {
         "name": printable_line(report.plan),
@@ -101,6 +113,10 @@ def junit_xml(report: CheckReport) -> str:
     for check in report.checks:
         names = {"classname": printable_line(check.file), "name": printable_line(check.name)}
         case = ElementTree.SubElement(suite, "testcase", names)
+        if not isinstance(check.answer, Refused):
+            held = ElementTree.SubElement(case, "properties")
+            for name, value in zip(_PROPERTIES, bound_of(check.answer), strict=True):
+                ElementTree.SubElement(held, "property", {"name": name, "value": str(value)})
         if check.problems:
             first = check.problems[0]
             about = {"type": first.code, "message": printable_line(first.message)}
@@ -121,8 +137,8 @@ def github_commands(report: CheckReport) -> str:
 
 def _command(report: CheckReport, check: CheckedKernel, problem: DiagnosticRow) -> str:
     place: dict[str, object] = {"file": report.plan, "line": check.line}
-    if problem.file is not None:
-        place = {"file": problem.file, "line": problem.line, "col": problem.column}
+    if (own := _place(problem)) is not None:
+        place = dict(zip(("file", "line", "col"), own, strict=True))
     title = printable_line(f"{problem.code} {check.name}")
     properties = ",".join(
         f"{key}={_escaped(str(value), _OF_PROPERTIES)}"

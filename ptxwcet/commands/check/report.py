@@ -141,5 +141,5 @@ def _launch_text(job: CheckJob) -> str:
     words = [f"block {request.block}" if request.block else ""]
     words.append(f"grid {request.grid}" if request.grid else "")
     words.append(request.launch_file or "")
-    words += request.parameters
+    words += (*request.parameters, job.options)
     return ", ".join(filter(None, words))

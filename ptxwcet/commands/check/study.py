@@ -10,7 +10,9 @@ the plan: its jobs are refused, the others are not.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.claims import Guarantee
@@ -19,12 +21,14 @@ from ptxwcet.opened.budgets import Budget, Checks, NotABudget, parse_budget
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
+    MAKING,
     NUMBERS,
     PATHS,
     is_text,
     launch_request,
     value_problem,
 )
+from ptxwcet.opened.launching import foreign_names
 from ptxwcet.opened.opening import file_digest, recent_module
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.opened.request import Request
@@ -37,10 +41,11 @@ PLAN = "ptxwcet.toml"
 """The plan that is read unless another is named."""
 
 _TABLE = "check"
-_TOP = ("machines", "require", _TABLE)
+_DEFAULTS = ("machines", "require", *MAKING)
+_TOP = (*_DEFAULTS, _TABLE)
 _LISTS = ("files", "kernels", "machines")
 _NUMBERS = {**NUMBERS, "sms": 1024}
-_KNOWN = (*_LISTS, "budget", "require", "sms", *LAUNCH_KEYS)
+_KNOWN = (*_LISTS, "budget", "require", "sms", *MAKING, *LAUNCH_KEYS)
 _WORDS = {"require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value)}
 _MOST_JOBS = 100_000
 _EXAMPLE = (
@@ -55,12 +60,14 @@ class CheckJob:
 
     ``request`` names one kernel; none where only its launch file says which, or the file cannot be
     read. ``number`` is that of its table, from 1; ``line`` where the table begins, if it is known.
+    ``options`` say for what and with which options its CUDA source is compiled.
     """
 
     request: Request
     checks: Checks
     number: int
     line: int | None
+    options: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +95,30 @@ class _Reader:
     def __init__(self, file: SourceFile) -> None:
         self._file = file
         self._problems = PlanProblems(file, _TABLE, _EXAMPLE)
+        self._foreign: dict[Request, frozenset[tuple[str, str]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
         """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
         problems = self._problems
         problems.check_keys(data, None, _TOP, _value_problem)
         tables = problems.tables(data, "launch")
-        defaults = {key: data[key] for key in ("machines", "require") if key in data}
+        defaults = {key: data[key] for key in _DEFAULTS if key in data}
         for number, table in enumerate(tables):
             problems.check_keys(table, number, _KNOWN, _value_problem)
             if not table.get("files"):
-                problems.report("PW572", "files is missing: the PTX to check", "files", number)
+                problems.report(
+                    "PW572", "files is missing: PTX or CUDA source to check", "files", number
+                )
         problems.stop()
-        seen: dict[Request, CheckJob] = {}
+        seen: dict[tuple[Request, str], CheckJob] = {}
         for number, table in enumerate(tables):
             for job in self._jobs_of(number, defaults | table):
                 self._add(job, seen)
         problems.stop()
         return tuple(seen.values())
 
-    def _add(self, job: CheckJob, seen: dict[Request, CheckJob]) -> None:
-        earlier = seen.setdefault(job.request, job)
+    def _add(self, job: CheckJob, seen: dict[tuple[Request, str], CheckJob]) -> None:
+        earlier = seen.setdefault((job.request, job.options), job)
         if earlier is not job:
             what = " of ".join((*job.request.kernels, job.request.path))
             message = f"{what} is checked twice, with one launch on one machine"
@@ -123,8 +133,10 @@ class _Reader:
     # --- tables -----------------------------------------------------------------------------------
 
     def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
-        paths = self._files_of(number, table)
-        names = self._kernels_of(number, table, paths)
+        files = self._files_of(number, table)
+        self._problems.require_use_of_making((one.path for one in files), number)
+        names = self._kernels_of(number, table, files)
+        params = table.get("params", {})
         self._require_beside(number, table)
         budget = _budget_of(table.get("budget"))
         required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
@@ -133,25 +145,36 @@ class _Reader:
         line = None if header is None else header.line
         for name in texts(table.get("machines", DEFAULT_MACHINE)):
             machine = self._problems.machine(name, number)
-            for path in paths if machine is not None else ():
-                for kernel in names[path]:
+            for file in files if machine is not None else ():
+                for kernel in names[file]:
+                    own = {
+                        name: value
+                        for name, value in params.items()
+                        if (kernel, name) not in self._foreign[file]
+                    }
                     request = launch_request(
-                        path,
+                        file.path,
                         kernel,
-                        table,
+                        {**table, "params": own},
                         self._problems.folder,
                         machine or "",
                         None,
                         table.get("sms"),
+                        file.text,
                     )
-                    yield CheckJob(request, checks, number + 1, line)
+                    making = [table.get(key, "") for key in MAKING if file.text is not None]
+                    yield CheckJob(request, checks, number + 1, line, " ".join(making).strip())
 
-    def _files_of(self, number: int, table: Mapping[str, Any]) -> list[str]:
-        """The PTX files, each once; PW573 for a name or pattern without any."""
-        files: dict[str, None] = {}
+    def _files_of(self, number: int, table: Mapping[str, Any]) -> list[Request]:
+        """The files, each once; PW573 for a name or pattern without any."""
+        paths: dict[str, None] = {}
         for pattern in texts(table["files"]):
-            files.update(dict.fromkeys(self._problems.files_of(pattern, number)))
-        return list(files)
+            paths.update(dict.fromkeys(self._problems.files_of(pattern, number)))
+        making = table.get("arch"), table.get("nvcc_options", "")
+        named, is_linked = texts(table.get("kernels", [])), LINK in table
+        return [
+            self._problems.made(path, making, number, named, is_linked=is_linked) for path in paths
+        ]
 
     def _require_beside(self, number: int, row: Mapping[str, Any]) -> None:
         for key in (*PATHS, LINK):
@@ -159,28 +182,35 @@ class _Reader:
                 self._problems.require_file(name, key, number)
 
     def _kernels_of(
-        self, number: int, table: Mapping[str, Any], paths: list[str]
-    ) -> dict[str, list[str | None]]:
+        self, number: int, table: Mapping[str, Any], files: list[Request]
+    ) -> dict[Request, list[str | None]]:
         """The kernels of each file that are meant; None for a file that does not say its own."""
         names = texts(table.get("kernels", []))
         missing = dict.fromkeys(names)
-        by_file: dict[str, list[str | None]] = {}
+        by_file: dict[Request, list[str | None]] = {}
         in_files: list[str] = []
-        for path in paths:
+        source = os.path.join(self._problems.folder, table["source"]) if "source" in table else None
+        for file in files:
+            self._foreign[file] = frozenset()
             try:
-                module = recent_module(Request(path))
+                module = recent_module(file)
             except Exception:  # whoever bounds it will say why
-                by_file[path] = [*names] or [None]
+                by_file[file] = [*names] or [None]
                 missing = {}
                 continue
             bodies = [kernel.name for kernel in module.kernels if kernel.has_body]
             in_files += bodies
-            if not names:
-                by_file[path] = [None] if "launch" in table or not bodies else [*bodies]
+            if not names and ("launch" in table or not bodies):
+                by_file[file] = [None]
                 continue
-            meant = {name: names_meant(name, bodies) for name in names}
-            by_file[path] = [kernel for name in names for kernel in meant[name]]
+            meant = {
+                name: names_meant(name, bodies) if names else (name,) for name in names or bodies
+            }
+            by_file[file] = [kernel for found in meant.values() for kernel in found]
             missing = {name: None for name in missing if not meant[name]}
+            chosen = [kernel for kernel in module.kernels if kernel.name in by_file[file]]
+            launch = replace(file, source=source)
+            self._foreign[file] = foreign_names(launch, chosen, table.get("params", ()))
         for name in missing:
             self._problems.report_kernel(name, in_files, number)
         return by_file

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ptxwcet.commands.bound.launch_text import time_text
+from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
+from ptxwcet.opened.budgets import BLOCK, KERNEL
 from ptxwcet.report.head import DiagnosticRow, Refused
 from ptxwcet.support.printable import aligned, plural, printable_line
 
@@ -49,12 +51,15 @@ def _cells(check: CheckedKernel) -> tuple[str, ...]:
     head = (shown, answer.readable or check.file, check.launch, check.machine)
     if isinstance(answer, Refused):
         return (*map(printable_line, head), "", "", f"[{answer.diagnostics[0].code}]", "")
-    launch, budget = answer.launch, answer.budget
-    whole = launch is not None and (budget is None or budget.of == "kernel")
-    timed = launch if whole and launch is not None else None
-    cycles = answer.bound_cycles if timed is None else timed.cycles
-    time = answer.microseconds if timed is None else timed.microseconds
-    guarantee = answer.guarantee if timed is None else timed.guarantee
+    budget, (of, cycles, time, guarantee) = answer.budget, bound_of(answer)
     what = "" if budget is None else f"{budget.verdict} {budget.budget}"
-    cells = (f"{cycles:,} a block" if timed is None else f"{cycles:,}", time_text(time))
+    cells = (f"{cycles:,} a block" if of == BLOCK else f"{cycles:,}", time_text(time))
     return (*map(printable_line, head), *cells, what, guarantee)
+
+
+def bound_of(answer: BoundedKernel) -> tuple[str, int, float, str]:
+    """The bound that a check is about: of what it is, cycles, microseconds, and its guarantee."""
+    launch, budget = answer.launch, answer.budget
+    if launch is None or (budget is not None and budget.of == BLOCK):
+        return BLOCK, answer.bound_cycles, answer.microseconds, answer.guarantee
+    return KERNEL, launch.cycles, launch.microseconds, launch.guarantee

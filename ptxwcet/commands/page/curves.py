@@ -22,6 +22,7 @@ from ptxwcet.simulator.policies import Jitter, find_policy
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import BlockWorkload, WarpClass
+from ptxwcet.warp.segments import has_join
 
 SCHEDULERS = ("lrr", "gto")
 """Those under which a block is run at each point."""
@@ -69,6 +70,8 @@ def curve_over_warps(bound: KernelAnalysis, *, draws_runs: bool) -> Curve:
 
     total = whole.workload.warp_count
     counts = [1 << power for power in range(total.bit_length()) if 1 << power < total]
+    if any(has_join(one.program.body) for one in whole.workload.classes):
+        counts = []  # a part of the warps would wait for the others
     return _curve((*counts, total), at, draws_runs=draws_runs)
 
 

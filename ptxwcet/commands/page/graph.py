@@ -15,7 +15,7 @@ from ptxwcet.commands.cfg.study import DescribedKernel
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge
 from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.flow.graph.loops import Loop, LoopForest
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import AT_BARRIERS
 from ptxwcet.support.records import dataclass
 
 Arc = tuple[int, int]
@@ -249,7 +249,7 @@ def _boxes(flow: DescribedKernel, facts: PathFacts) -> Iterator[BlockBox]:
         waits = [
             " ".join(instruction.span.text.rstrip(";").split())
             for instruction in kernel.instructions[block.start : block.end]
-            if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+            if instruction.form.control in AT_BARRIERS
         ]
         lines += waits[:2]
         branch = flow.notes.branches.get(block.id)

@@ -49,6 +49,6 @@ def sequence(
         echo(render_sequence_text(report), nl=False)
     failed = [too_weak(bound.claim, required_guarantee(budget, require), file)]
     if budget is not None and report.cycles > budget.cycles(bound.machine.clock_mhz):
-        message = f"the bound of {report.cycles} cycles is over the budget of {budget.text}"
-        failed.append(Diagnostic("PW520", message))
+        told = budget.exceeded_by("the bound", report.cycles, bound.machine.clock_mhz)
+        failed.append(Diagnostic("PW520", told))
     return finish([one for one in failed if one is not None])

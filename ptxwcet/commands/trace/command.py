@@ -135,13 +135,24 @@ def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:
         f"waves      {waves.waves} of at most {plural(waves.blocks_per_wave, 'block')} and "
         f"{plural(waves.warps_per_wave, 'warp')} an SM"
     )
+    longest = max(traced.runs, key=lambda run: run.cycles)
+    yield (
+        f"occupancy  {_percent(traced, occupancy.resident_warps):g} %, achieved "
+        f"{_percent(traced, longest.active_warps):g} % on average while an SM has blocks"
+    )
     seen = "executed" if traced.is_executed else "known without execution, the same for every input"
     yield f"paths      {seen}"
-    longest = max(run.cycles for run in traced.runs)
     runs = plural(len(traced.runs), "run")
-    yield f"trace      {len(traced.trace):,} events of {runs} in {out}; longest {longest:,} cycles"
+    events = f"{len(traced.trace):,} events of {runs}"
+    yield f"trace      {events} in {out}; longest {longest.cycles:,} cycles"
     for assumption in plan.assumptions:
         yield f"assumed    {assumption.text} [{assumption.source}]"
+
+
+def _percent(traced: TracedLaunch, warps: float) -> float:
+    """Warps of an SM in per cent of those that it can hold."""
+    most = traced.machine.limits.threads_per_sm // traced.machine.warp_size
+    return round(100 * warps / most, 2)
 
 
 def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
@@ -161,13 +172,21 @@ def _plain(traced: TracedLaunch, out: Path) -> dict[str, Any]:
         "launch_gap_cycles": shape.launch_gap_cycles,
         "resident_blocks": occupancy.resident_blocks,
         "resident_warps": occupancy.resident_warps,
+        "occupancy_percent": _percent(traced, occupancy.resident_warps),
         "limits": {row.resource: row.blocks for row in occupancy.limits},
         "executed": traced.is_executed,
         "waves": waves.waves,
         "warps_per_wave": waves.warps_per_wave,
         "trace": str(out),
         "events": len(traced.trace),
-        "runs": [{"cycles": run.cycles, "instructions": run.instructions} for run in traced.runs],
+        "runs": [
+            {
+                "cycles": run.cycles,
+                "instructions": run.instructions,
+                "achieved_occupancy_percent": _percent(traced, run.active_warps),
+            }
+            for run in traced.runs
+        ],
         "guarantee": "observed",
         "assumptions": [
             {"key": row.key, "text": row.text, "source": row.source} for row in plan.assumptions

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ptxwcet.flow.flow_graph import FlowGraph
@@ -184,7 +185,7 @@ def iteration_of(graph: FlowGraph, loop: Loop) -> Passage:
 
     Cost: linear in the body, times the registers that differ where ways meet.
     """
-    return _Follower(graph, loop.body, loop.header, loop.header).passage()
+    return _follower(graph, loop.body, loop.header, loop.header).passage()
 
 
 def steady_steps(graph: FlowGraph, loop: Loop) -> Mapping[str, int]:
@@ -223,19 +224,37 @@ def departure_of(graph: FlowGraph, loop: Loop) -> Passage:
 
     Raises NotFollowed. Cost: as :func:`iteration_of`.
     """
-    return _Follower(graph, loop.body, loop.header, OUTSIDE).passage()
+    return _follower(graph, loop.body, loop.header, OUTSIDE).passage()
 
 
-def way_from(graph: FlowGraph, start: BlockId, loop: Loop) -> Passage:
+def way_from(graph: FlowGraph, start: BlockId, loop: Loop, *, thorough: bool = False) -> Passage:
     """The ways from a block to a loop's header, each the last part of a run that enters the loop.
 
     The block must dominate the header. Ways do not come back to the block, nor do they go through
     the loop before. Of a loop around that the block is outside of one iteration is followed, up to
-    where the loop is entered, from a state as that of a last one. Raises NotFollowed. Cost: as
+    where the loop is entered, from a state as that of a last one. ``thorough``: of loops in between
+    two iterations are followed, and there are any. Raises NotFollowed. Cost: as
     :func:`iteration_of`.
     """
     blocks, around = blocks_before(graph, start, loop)
-    return _Follower(graph, blocks, start, loop.header, around).passage()
+    follower = _follower(graph, blocks, start, loop.header, around, thorough=thorough)
+    passage = follower.passage()
+    if thorough and not follower.followed_twice:
+        raise NotFollowed
+    return passage
+
+
+def _follower(
+    graph: FlowGraph,
+    blocks: Collection[BlockId],
+    start: BlockId,
+    end: BlockId,
+    around: Mapping[BlockId, Loop] = MappingProxyType({}),
+    *,
+    thorough: bool = False,
+) -> _Follower:
+    sources = _Sources(graph.kernel.registers)
+    return _Follower(graph, blocks, start, end, sources, around, thorough=thorough)
 
 
 def blocks_before(
@@ -297,20 +316,21 @@ class _Sources:
 @dataclass(slots=True)
 class _Follower:
     """Follows blocks from a start to an end; ``waiting`` are the ways that lead into each that is
-    not ``done`` yet, ``around`` the loops that are entered and not left, by header.
+    not ``done`` yet, ``around`` the loops that are entered and not left, by header, ``begun`` the
+    registers at the start. ``thorough``: see :func:`way_from`.
     """
 
     graph: FlowGraph
     blocks: Collection[BlockId]
     start: BlockId
     end: BlockId
+    sources: _Sources
     around: Mapping[BlockId, Loop] = field(default_factory=dict)
-    sources: _Sources = field(init=False)
+    begun: Registers = field(default_factory=dict)
+    thorough: bool = False
     waiting: dict[BlockId, list[tuple[Term, Registers]]] = field(default_factory=dict)
     done: set[BlockId] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.sources = _Sources(self.graph.kernel.registers)
+    followed_twice: bool = False
 
     def passage(self) -> Passage:
         """All ways joined into one passage. Raises NotFollowed."""
@@ -332,7 +352,7 @@ class _Follower:
             done |= own if not goes_on else {block}
             reached, registers = self._met(block)
             if loop is not None and goes_on:
-                self._walk(block, reached, self._in_last(loop, registers))
+                self._walk(block, *self._in_last(loop, reached, registers))
             elif loop is not None:
                 self._behind(loop, reached, registers)
             else:
@@ -362,7 +382,7 @@ class _Follower:
     def _met(self, block: BlockId) -> tuple[Term, Registers]:
         """Whether a block is reached, and its registers: ways that meet are one."""
         if block == self.start:
-            return const(1, 1), {}
+            return const(1, 1), dict(self.begun)
         return self._merged(self.waiting.pop(block, []))
 
     def _merged(self, ways: list[tuple[Term, Registers]]) -> tuple[Term, Registers]:
@@ -391,15 +411,29 @@ class _Follower:
         if target == self.end or inside:
             self.waiting.setdefault(target, []).append((condition, registers))
 
-    def _in_last(self, loop: Loop, registers: Registers) -> Registers:
-        """The registers at the header of a loop when its last iteration begins."""
+    def _in_last(self, loop: Loop, reached: Term, registers: Registers) -> tuple[Term, Registers]:
+        """Whether a loop's last iteration begins, and its registers then.
+
+        If two are followed, it is the first one, or one behind another that has gone back.
+        """
         after = self._after_any(loop, registers)
         iterations = self.sources.fresh(_MOST_WIDTH)
         for name, step in steady_steps(self.graph, loop).items():
             before = self._read(registers, name)
             moved = iterations.part(0, before.width) * const(step, before.width)
             after[name] = simplified(before + moved)
-        return after
+        if not self.thorough or loop.header in self.around:
+            return reached, after
+        self.followed_twice = True
+        follower = _Follower(
+            self.graph, loop.body, loop.header, loop.header, self.sources, begun=after
+        )
+        goes_back = follower.passage()
+        is_first = self.sources.fresh(1)
+        behind = {name: goes_back.after(name) for name in goes_back.written()}
+        return self._merged(
+            [(is_first & reached, registers), (~is_first & reached & goes_back.arrives, behind)]
+        )
 
     def _after_any(self, loop: Loop, registers: Registers) -> Registers:
         """The registers when a loop may have written anything that it writes."""

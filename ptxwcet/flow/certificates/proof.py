@@ -48,7 +48,7 @@ class _Asked:
     states that contradicted certificates of a loop.
     """
 
-    passages: dict[tuple[int, BlockId | None], Passage | None] = field(default_factory=dict)
+    passages: dict[tuple[int, BlockId | None, bool], Passage | None] = field(default_factory=dict)
     iterations: dict[tuple[int, Certificate], Verdict] = field(default_factory=dict)
     results: dict[tuple[int, Result], Verdict] = field(default_factory=dict)
     states: dict[int, list[State]] = field(default_factory=dict)
@@ -70,6 +70,12 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
         asked.iterations[key] = check_iteration(proof.certificate, iteration, effort, states)
     if asked.iterations[key] is not Verdict.CONFIRMED:
         return asked.iterations[key]
+    verdict = check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
+    if verdict is Verdict.CONFIRMED or proof.way is None:
+        return verdict
+    way = _passage(graph, loop, proof.way, thorough=True)
+    if way is None:
+        return verdict
     return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
 
 
@@ -97,10 +103,12 @@ def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
     return tuple(iteration.divisors())
 
 
-def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | None:
+def _passage(
+    graph: FlowGraph, loop: Loop, start: BlockId | None, *, thorough: bool = False
+) -> Passage | None:
     """An iteration, the ways out, or those from a block; None if it is not followed."""
     passages = graph.work.of_kernel[_Asked].passages
-    key = (loop.id, start)
+    key = (loop.id, start, thorough)
     if key not in passages:
         try:
             if start is None:
@@ -108,7 +116,7 @@ def _passage(graph: FlowGraph, loop: Loop, start: BlockId | None) -> Passage | N
             elif start == OUTSIDE:
                 passages[key] = departure_of(graph, loop)
             else:
-                passages[key] = way_from(graph, start, loop)
+                passages[key] = way_from(graph, start, loop, thorough=thorough)
         except NotFollowed:
             passages[key] = None
     return passages[key]

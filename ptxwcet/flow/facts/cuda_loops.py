@@ -12,7 +12,7 @@ simply not available.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ptxwcet.support.demangling import source_name
@@ -171,18 +171,28 @@ def parameter_names(source: str, kernel_name: str) -> tuple[str, ...] | None:
     C++ mangled names (``_Z4sgemPKfi``, nested and template ones too) are matched by their last
     identifier. Cost: linear in the source.
     """
-    wanted = source_name(kernel_name)
-    text = _COMMENT.sub(" ", source)
     candidates: set[tuple[str, ...]] = set()
-    for match in _GLOBAL.finditer(text):
-        declaration = _declaration_at(text, match.end())
-        if declaration is not None and declaration[0] == wanted:
-            candidates.add(declaration[1])
+    for _, declared in kernel_declarations(source, kernel_name):
+        names = [_parameter_name(one) for one in declared]
+        if None not in names:
+            candidates.add(tuple(filter(None, names)))
     return candidates.pop() if len(candidates) == 1 else None
 
 
+def kernel_declarations(source: str, kernel_name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The parameters of each declaration of a kernel as they are written, after the source without
+    comments and literals.
+    """
+    wanted = source_name(kernel_name)
+    text = _COMMENT.sub(" ", source)
+    for match in _GLOBAL.finditer(text):
+        declaration = _declaration_at(text, match.end())
+        if declaration is not None and declaration[0] == wanted:
+            yield text, declaration[1]
+
+
 def _declaration_at(text: str, start: int) -> tuple[str, tuple[str, ...]] | None:
-    """Function name and parameter names of the declaration that follows ``__global__``."""
+    """Function name and parameters of the declaration that follows ``__global__``."""
     position = start
     while match := _NAME_BEFORE_PARENTHESIS.search(text, position):
         if any(c in text[position : match.start()] for c in ";{}"):
@@ -191,10 +201,7 @@ def _declaration_at(text: str, start: int) -> tuple[str, tuple[str, ...]] | None
         if match.group(1) in _ATTRIBUTES:
             position = end
             continue
-        names = [_parameter_name(part) for part in _split_commas(inside)]
-        if any(name is None for name in names):
-            return None
-        return match.group(1), tuple(name for name in names if name is not None)
+        return match.group(1), tuple(_split_commas(inside))
     return None
 
 

@@ -1,8 +1,10 @@
 """Values and ranges of scalar kernel parameters, from every source that states one.
 
 Parameters are named by 0-based index (``3``), by PTX name (``k_param_3``) or by the CUDA name when
-the source is at hand (:mod:`ptxwcet.flow.facts.cuda_loops`). Every statement is checked against the
-kernel, and those of several sources against one another.
+the source is at hand (:mod:`ptxwcet.flow.facts.cuda_loops`); words of an aggregate by its name and
+how many bytes they lie behind its beginning (``2+36``), or as members of a struct (``grid.size.x``,
+:mod:`ptxwcet.flow.facts.cuda_structs`). Every statement is checked against the kernel, and those of
+several sources against one another.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from dataclasses import field
 
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
 from ptxwcet.flow.launch import ArrayRange
+from ptxwcet.flow.values.accesses import parameters_of
 from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,12 @@ def parse_parameters(assignments: Sequence[str]) -> tuple[ParameterFact, ...]:
 
 
 def resolve_parameters(
-    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Sequence[str] | None
+    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Mapping[str, str] | None
 ) -> ResolvedParameters:
     """What all sources say about the kernel's parameters, checked against their types.
 
-    ``cuda_names`` are the parameter names of the CUDA source in order, or None when it is not at
-    hand. A value is taken if it lies in the ranges stated beside it, and ranges are intersected.
+    ``cuda_names`` are the names of the CUDA source by PTX name, or None when it is not at hand. A
+    value is taken if it lies in the ranges stated beside it, and ranges are intersected.
     Raises PtxwcetError (PW213 no such parameter, PW214 does not fit, PW215 two sources that
     contradict each other). Cost: linear.
     """
@@ -111,6 +115,17 @@ def resolve_parameters(
         {name: value.bytes for name, value in values if isinstance(value, Alignment)},
         {name: value.bytes for name, value in values if isinstance(value, ArraySize)},
     )
+
+
+def is_said(stated: ResolvedParameters, word: Parameter, data: bytes) -> bool:
+    """Whether a word of an aggregate whose bytes are given has its value, or one in its range."""
+    if word.type[0] == "f":
+        form = {"f16": "<e", "f32": "<f", "f64": "<d"}[word.type]
+        return data == struct.pack(form, stated.values[word.name])
+    value = stated.values.get(word.name, 0)
+    low, high = stated.ranges.get(word.name, (value, value))
+    readings = (int.from_bytes(data, "little", signed=signed) for signed in (False, True))
+    return any(low <= one <= high for one in readings)
 
 
 def _both(statement: Stated, other: Stated) -> Stated | None:
@@ -144,29 +159,39 @@ def _shown(stated: Stated) -> str:
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
+def parameter_named(
+    kernel: Kernel, name: str, cuda_names: Mapping[str, str] | None
+) -> Parameter | None:
+    """The parameter, or word of one, of an index, of a PTX name or of a name in the CUDA source."""
+    named = {one.name: one for one in parameters_of(kernel)}
+    whole, plus, offset = name.partition("+")
+    if re.fullmatch(r"[0-9]{1,9}", whole, re.ASCII) and int(whole) < len(kernel.parameters):
+        whole = kernel.parameters[int(whole)].name
+    elif whole not in named:
+        meant = {own: name for name, own in reversed(tuple((cuda_names or {}).items()))}
+        whole = meant.get(whole, whole)
+    return named.get(whole + plus + offset.strip())
+
+
 def find_parameter(
-    kernel: Kernel, fact: ParameterFact, cuda_names: Sequence[str] | None
+    kernel: Kernel, fact: ParameterFact, cuda_names: Mapping[str, str] | None
 ) -> Parameter:
-    """The parameter that a fact speaks of. Raises PtxwcetError (PW213) if there is none."""
-    parameters, name = kernel.parameters, fact.name
-    if re.fullmatch(r"[0-9]{1,9}", name, re.ASCII) and int(name) < len(parameters):
-        return parameters[int(name)]
-    for parameter in parameters:
-        if parameter.name == name:
-            return parameter
-    if cuda_names is not None and len(cuda_names) == len(parameters) and name in cuda_names:
-        return parameters[list(cuda_names).index(name)]
-    fits = cuda_names is not None and len(cuda_names) == len(parameters)
-    called = cuda_names if cuda_names is not None and fits else [None] * len(parameters)
-    described = [one.described(name) for one, name in zip(parameters, called, strict=True)]
+    """The parameter that a fact speaks of, or word of one. Raises PtxwcetError (PW213) if there is
+    none.
+    """
+    found = parameter_named(kernel, fact.name, cuda_names)
+    if found is not None:
+        return found
+    called = cuda_names or {}
+    described = [one.described(called.get(one.name)) for one in parameters_of(kernel)]
     raise PtxwcetError(
         Diagnostic(
             "PW213",
-            f"kernel {kernel.readable} has no parameter {name!r}",
+            f"kernel {kernel.readable} has no parameter {fact.name!r}",
             fact.source.span or kernel.span,
             notes=("its parameters: " + ("; ".join(described) or "none"),),
-            help="name a parameter by index or PTX name; by CUDA name when the .cu lies beside "
-            "the .ptx or is given by --source",
+            help=f"{nearest(fact.name, called.values())}name a parameter by index or PTX name; by "
+            "CUDA name when the .cu lies beside the .ptx or is given by --source",
         )
     )
 
@@ -180,7 +205,8 @@ def _parse(parameter: Parameter, fact: ParameterFact) -> Stated:
     kind = parameter.type
     if parameter.is_array:
         message = f"{fact.name} is an aggregate"
-        raise _refused(fact, message, "only scalar parameters can be given a value")
+        remedy = "give a member its value, for example size.width=64, or the word at an offset"
+        raise _refused(fact, message, f"{remedy} in bytes, {fact.name}+4=64")
     if not isinstance(fact.stated, str):
         return _number(parameter, fact, fact.stated)
     prefix, separator, number = fact.stated.partition(":")
@@ -286,7 +312,7 @@ _FORM = re.compile(r"([us](?:8|16|32|64))\s+(-?[0-9]{1,20})\s*\.\.\s*(-?[0-9]{1,
 
 
 def resolve_arrays(
-    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Sequence[str] | None
+    kernel: Kernel, facts: Sequence[ParameterFact], cuda_names: Mapping[str, str] | None
 ) -> Mapping[str, ArrayRange]:
     """What is said of the integers in arrays, by the PTX name of the pointer to them.
 

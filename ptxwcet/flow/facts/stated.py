@@ -157,7 +157,9 @@ class StatedFacts:
     """All that is said about the kernels of a file.
 
     ``marks`` are comments of the PTX itself; ``arrays`` say of pointers in which range the integers
-    lie that are loaded through them (``"s32 0..4096"``).
+    lie that are loaded through them (``"s32 0..4096"``). ``foreign`` are kernels with names of
+    parameters that others of the request have, and they have not: what no kernel is named with is
+    not said of them.
     """
 
     loops: tuple[LoopFact, ...] = ()
@@ -168,6 +170,7 @@ class StatedFacts:
     calls: tuple[CallFact, ...] = ()
     unread: tuple[UnreadFact, ...] = ()
     arrays: tuple[ParameterFact, ...] = ()
+    foreign: frozenset[tuple[str, str]] = frozenset()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """The facts that concern kernel ``name``. Cost: linear."""
@@ -175,11 +178,21 @@ class StatedFacts:
             tuple(fact for fact in self.loops if fact.kernel in (None, name)),
             tuple(fact for fact in self.branches if fact.kernel in (None, name)),
             tuple(fact for fact in self.exclusive if fact.kernel in (None, name)),
-            tuple(fact for fact in self.parameters if fact.kernel in (None, name)),
+            self._of_parameters(self.parameters, name),
             self.marks,
             tuple(fact for fact in self.calls if fact.kernel in (None, name)),
             self.unread,
-            tuple(fact for fact in self.arrays if fact.kernel in (None, name)),
+            self._of_parameters(self.arrays, name),
+        )
+
+    def _of_parameters(
+        self, facts: tuple[ParameterFact, ...], name: str
+    ) -> tuple[ParameterFact, ...]:
+        return tuple(
+            fact
+            for fact in facts
+            if fact.kernel == name
+            or (fact.kernel is None and (name, fact.name) not in self.foreign)
         )
 
 

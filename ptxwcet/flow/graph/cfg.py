@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import NamedTuple, NewType
 
 from ptxwcet.ir.kernel import Instruction, Kernel
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect
 from ptxwcet.support.records import dataclass
 
 BlockId = NewType("BlockId", int)
@@ -60,8 +60,8 @@ class ControlFlowGraph:
     Both are set for a guarded branch, and equal if it branches to the next instruction.
     ``aborts`` are the outcomes of branches, taken or not, after which the launch is aborted: there
     is no edge for them.
-    ``barriers`` are the indices of the instructions that wait at a barrier. ``reverse_postorder``
-    holds the reachable blocks of a depth-first search from the entry.
+    ``barriers`` are the indices of the instructions that arrive at a barrier, and wait or not.
+    ``reverse_postorder`` holds the reachable blocks of a depth-first search from the entry.
     """
 
     blocks: tuple[BasicBlock, ...]
@@ -132,7 +132,7 @@ def build_cfg(kernel: Kernel, *, with_aborts: bool = False) -> ControlFlowGraph:
         _transfer(last, targets, block.id, exit_block)
         for last, block in zip(lasts, blocks, strict=True)
     ]
-    barriers = tuple(i for i in control if instructions[i].form.control is ControlEffect.BARRIER)
+    barriers = tuple(i for i in control if instructions[i].form.control in AT_BARRIERS)
     if not with_aborts:
         transfers, aborts = _not_aborted(lasts, transfers)
         cfg = assemble_cfg(blocks, transfers, barriers)

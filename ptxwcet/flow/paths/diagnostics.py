@@ -174,7 +174,7 @@ def _waits(graph: FlowGraph, loop: Loop, causes: frozenset[Cause]) -> str:
     if polls:
         return (
             f"it waits until other threads or blocks have done something: {polls[0].mnemonic} in "
-            f"line {polls[0].span.shown_line} reads the same place again; how often at most is for "
+            f"{polls[0].span.shown_place} reads the same place again; how often at most is for "
             "you to say, and no execution of one block alone shows it"
         )
     if any("clock" in cause.name or "globaltimer" in cause.name for cause in causes):
@@ -194,7 +194,7 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
     block = graph.block_of(index)
     notes = [f"in kernel {kernel.readable}, block {cfg.name(block)}"]
     location = kernel.instructions[index].location if index < len(kernel.instructions) else None
-    if location is not None and location.line:
+    if location is not None and location.line and kernel.instructions[index].span.written is None:
         notes.append(f"source line: {location.place}")
     return tuple(notes)
 
@@ -210,7 +210,7 @@ def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> 
             text = f"it depends on parameter {name}, of which only {least}..{most} is stated"
         if cause.instruction >= 0:
             span = graph.kernel.instructions[cause.instruction].span
-            text += f" (line {span.shown_line}: {' '.join(span.text.split())})"
+            text += f" ({span.shown_place}: {' '.join(span.text.split())})"
         notes.append(text)
     shown = notes[:6]
     if len(notes) > len(shown):

@@ -31,7 +31,7 @@ from ptxwcet.flow.graph.divergence import (
 from ptxwcet.flow.graph.loops import Loop, LoopForest
 from ptxwcet.flow.paths.branch_kinds import BranchClass, BranchKind
 from ptxwcet.ir.kernel import Instruction, Kernel
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect
 from ptxwcet.support.diagnostics import Diagnostic, Severity
 from ptxwcet.support.records import dataclass
 
@@ -260,7 +260,7 @@ def _node(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId, summary: _Known
     cells += [
         f'<TR><TD BGCOLOR="{BARRIER_FILL}"><B>{escape(_barrier_text(instruction))}</B></TD></TR>'
         for instruction in instructions
-        if instruction.form.control in (ControlEffect.BARRIER, ControlEffect.ARRIVE)
+        if instruction.form.control in AT_BARRIERS
     ]
     if summary.branch is not None:
         fill, branch = BRANCH_FILLS[summary.branch.kind], summary.branch

@@ -17,11 +17,12 @@ from ptxwcet.flow.launch import ArrayRange, Launch, PlacedFacts
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import OpenDecision, UnsettledPath, launch_file_names
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
+from ptxwcet.flow.values.accesses import access_of, field_name, parameters_of
 from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.slicing import control_slice
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import BlockPaths, loop_entries
-from ptxwcet.ir.kernel import Address, Kernel, Parameter, Space, SymbolRef
+from ptxwcet.ir.kernel import Kernel, Parameter, Space, SymbolRef
 from ptxwcet.ir.operands import SpecialRegister, leaves
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -207,7 +208,7 @@ def scalars(kernel: Kernel, causes: frozenset[Cause]) -> tuple[str, ...]:
     named = {cause.name for cause in causes if cause.kind is CauseKind.PARAMETER}
     return tuple(
         parameter.name
-        for parameter in kernel.parameters
+        for parameter in parameters_of(kernel)
         if parameter.name in named and is_integer(parameter)
     )
 
@@ -371,7 +372,7 @@ def _questions(final: Search, first: Search, launch: Launch) -> Questions:
     """The questions of a search, and the loops of the first one that the final did not reach."""
     loops = {loop: row for loop, row in first.loops.items() if loop not in final.entered}
     loops |= final.loops
-    names = [parameter.name for parameter in final.kernel.parameters]
+    names = [parameter.name for parameter in parameters_of(final.kernel)]
     parameters = tuple(
         OpenParameter(name, tuple(final.parameters[name]))
         for name in sorted(final.parameters, key=names.index)
@@ -459,14 +460,15 @@ def _fewest_alike(
 def _deciding(kernel: Kernel, launch: Launch) -> Iterator[str]:
     """The integer parameters without a value that can influence which path is taken."""
     decisive = control_slice(kernel)
-    loaded = {
-        operand.base.name
-        for instruction in kernel.instructions
-        if instruction.space is Space.PARAM and decisive.intersection(instruction.writes)
-        for operand in instruction.operands
-        if isinstance(operand, Address) and isinstance(operand.base, SymbolRef)
-    }
-    for parameter in kernel.parameters:
+    loaded: set[str] = set()
+    for instruction in kernel.instructions:
+        if instruction.space is not Space.PARAM or decisive.isdisjoint(instruction.writes):
+            continue
+        access = access_of(instruction)
+        if access is not None and isinstance(access.base, SymbolRef):
+            name = access.base.name
+            loaded |= {name, *(field_name(name, offset) for offset, _ in access.places())}
+    for parameter in parameters_of(kernel):
         is_open = parameter.name in loaded and parameter.name not in launch.parameters
         if is_open and is_integer(parameter):
             yield parameter.name

@@ -32,7 +32,8 @@ The n-th barrier that a warp executes is the n-th of every other warp, whichever
 are. So what a barrier reduces is alike for all warps at one instruction only if they come to it
 after as many barriers, and so is what memory holds between two barriers. They do not where they
 part at a branch, wait at barriers before its sides meet, and come to a block from several sides.
-Warps that end, or never come to the block again, are not among those that come there.
+Warps that end, or never come to the block again, are not among those that come there. Where some
+barrier may be one of a part of the block none of this is claimed anywhere.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
 
@@ -214,6 +215,9 @@ def _settled(
     kernel, cfg = flow.kernel, flow.cfg
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
+    barriers = () if kernel.code is not None else cfg.barriers
+    if any(_may_be_partial(kernel.instructions[index], launch) for index in barriers):
+        shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     while True:
         shapes.settle()
@@ -240,6 +244,18 @@ def _settled(
                     changed |= shapes.disorder(cfg.blocks[apart].start, cfg.blocks[apart].end)
         if not changed:
             return agreements, shapes.parted
+
+
+def _may_be_partial(barrier: Instruction, launch: Launch) -> bool:
+    """Whether warps of the block may have nothing to do with a barrier of PTX."""
+    if barrier.control is ControlEffect.ARRIVE:
+        return True
+    reduces = bool(barrier.writes)
+    if barrier.op_class is not OpClass.BARRIER or len(barrier.operands) != (4 if reduces else 2):
+        return False
+    count = barrier.operands[2 if reduces else 1]
+    whole = (launch.threads, launch.warps * WARP_SIZE)
+    return not (isinstance(count, Immediate) and count.value in whole)
 
 
 class _Shapes:

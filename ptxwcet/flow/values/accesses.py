@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from ptxwcet.flow.values.integers import IntegerType, integer_type
 from ptxwcet.ir.kernel import (
     Address,
     Instruction,
+    Kernel,
     Operand,
+    Parameter,
     Register,
     Sink,
     Space,
@@ -20,6 +23,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.support.records import dataclass
 
 _TYPE = re.compile(r"[busf](8|16|32|64|128)")
+_MOST_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,39 @@ def access_of(instruction: Instruction) -> Access | None:
         return None
     kind = integer_type(words[-1])
     return Access(instruction.space, base, offset, int(words[-1][1:]), kind, elements)
+
+
+def field_name(aggregate: str, offset: int) -> str:
+    """The name of a word in an aggregate parameter: no name of PTX has a plus in it."""
+    return f"{aggregate}+{offset}"
+
+
+@lru_cache(maxsize=16)
+def fields_of(kernel: Kernel) -> Mapping[str, Parameter]:
+    """The words of aggregate parameters that a kernel loads by their offset, as parameters.
+
+    By name. The type is that of the first load; a load of another width is of another word, of
+    which none has a name. Cost: linear in the kernel if it has an aggregate.
+    """
+    aggregates = {one.name: one for one in kernel.parameters if one.is_array}
+    fields: dict[str, Parameter] = {}
+    for instruction in kernel.instructions if aggregates else ():
+        access = access_of(instruction) if instruction.space is Space.PARAM else None
+        if access is None or not instruction.form.write_slots or access.bits > _MOST_BITS:
+            continue
+        whole = aggregates.get(access.base.name)
+        if whole is None or not isinstance(access.base, SymbolRef):
+            continue
+        kind = [word for word in instruction.modifiers if _TYPE.fullmatch(word)][-1]
+        for offset, _ in access.places():
+            name, size = field_name(whole.name, offset), access.bits // 8
+            fields.setdefault(name, Parameter(name, kind, size, size, whole.index))
+    return fields
+
+
+def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
+    """The parameters of a kernel, and the words of aggregates among them: see fields_of."""
+    return *kernel.parameters, *fields_of(kernel).values()
 
 
 def _elements(data: Operand) -> tuple[Operand, ...]:

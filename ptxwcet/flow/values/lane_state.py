@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ptxwcet.flow.launch import WARP_SIZE, Launch
+from ptxwcet.flow.values.accesses import field_name, parameters_of
 from ptxwcet.flow.values.integers import IntegerType, per_lane_exact
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.ranges import bounded
@@ -47,7 +48,7 @@ class FixedMemory:
     def __init__(self, kernel: Kernel, launch: Launch) -> None:
         private = {p.name for p in kernel.parameters} | {v.name for v in kernel.variables}
         self._spaces: Mapping[Space, Mapping[str, bytes]] = {
-            Space.PARAM: _parameter_bytes(kernel.parameters, launch),
+            Space.PARAM: _parameter_bytes(parameters_of(kernel), launch),
             Space.CONST: {n: data for n, data in launch.constants.items() if n not in private},
         }
         self._addresses: dict[str, Symbol] = {}
@@ -66,7 +67,10 @@ class FixedMemory:
 
     def word(self, space: Space, name: str, offset: int, kind: IntegerType) -> Known | None:
         """What lies at ``offset`` bytes in a variable; None if it is not known."""
-        data = self._spaces.get(space, {}).get(name)
+        variables = self._spaces.get(space, {})
+        data, own = variables.get(name), variables.get(field_name(name, offset))
+        if data is None and own is not None and len(own) * 8 == kind.bits:
+            data, offset = own, 0
         if data is None or not 0 <= offset <= len(data) - kind.bits // 8:
             return None
         return Known(_number(data, offset, kind))
@@ -188,7 +192,7 @@ class LaneState:
         self._specials = self._special_values(threads.astype(np.int64))
         if not told_apart:
             self._specials = {n: self._in_any_lane(n, v) for n, v in self._specials.items()}
-        self._parameters = {p.name: p for p in kernel.parameters}
+        self._parameters = {p.name: p for p in parameters_of(kernel)}
         self._fixed = FixedMemory(kernel, launch)
 
     def _special_values(self, threads: np.ndarray) -> dict[str, Known]:
@@ -260,20 +264,24 @@ class LaneState:
     def parameter(self, name: str, offset: int, kind: IntegerType) -> Value | None:
         """What lies at ``offset`` bytes in a kernel parameter; None if there is none of the name.
 
-        If only a range of a parameter is known, it is that of the whole parameter.
+        If only a range of a parameter is known, it is that of the whole parameter, or of a word of
+        an aggregate.
         """
         parameter = self._parameters.get(name)
         if parameter is None:
             return None
-        unknown = Unknown(frozenset({Cause(CauseKind.PARAMETER, name)}))
-        if name in self._spans and offset == 0:
-            span, symbol = self._spans[name]
-            if kind.bits != 8 * parameter.size_bytes:
-                return unknown
-            terms = {symbol: span.step} if span.count > 1 else {}
-            return Known(wrap(span.first, kind.bits), terms)
         value = self._fixed.word(Space.PARAM, name, offset, kind)
-        return unknown if value is None else value
+        if value is not None:
+            return value
+        word = self._parameters.get(field_name(name, offset))
+        if word is not None:
+            parameter, offset = word, 0
+        if parameter.name in self._spans and offset == 0:
+            span, symbol = self._spans[parameter.name]
+            if kind.bits == 8 * parameter.size_bytes:
+                terms = {symbol: span.step} if span.count > 1 else {}
+                return Known(wrap(span.first, kind.bits), terms)
+        return Unknown(frozenset({Cause(CauseKind.PARAMETER, parameter.name)}))
 
     def address(self, name: str) -> Known | None:
         """The address of a variable whose bytes the launch gives, as a symbol; None of another."""

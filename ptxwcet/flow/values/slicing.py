@@ -100,6 +100,8 @@ def deciding(kernel: Kernel, registers: Iterable[str]) -> list[int]:
 def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...]:
     """Those of the variables or parameters that instructions of the control slice name, in order.
 
+    Of a word of an aggregate it is the aggregate that is named.
+
     Cost: linear in the kernel, constant without names.
     """
     if not names:
@@ -108,7 +110,8 @@ def decisive_variables(kernel: Kernel, names: Collection[str]) -> tuple[str, ...
     named: dict[str, None] = {}
     for instruction in kernel.instructions:
         if decisive.intersection(instruction.writes):
-            named.update(dict.fromkeys(name for name in instruction.names if name in names))
+            held = instruction.names
+            named.update(dict.fromkeys(one for one in names if one.partition("+")[0] in held))
     return tuple(named)
 
 

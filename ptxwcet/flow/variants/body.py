@@ -98,16 +98,16 @@ def traverse(
     kept: frozenset[str] = frozenset(),
     behind: Behind | None = None,
     *,
-    thorough: bool = False,
+    last: int = 0,
 ) -> Traversed:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. ``thorough``: the last
-    iteration of inner loops is walked, and cases are split by whether numbers wrap around. Raises
+    end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2), and if any
+    are, cases are split by whether numbers wrap around. Raises
     TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
-    how = region.stepping(signed=signed, splits=thorough)
+    how, thorough = region.stepping(signed=signed, splits=last > 0), last > 0
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
     leaving: list[Case] = []
@@ -119,7 +119,7 @@ def traverse(
         if block in region.around:
             cases = [_before_last(region, region.around[block], case, how) for case in cases]
         if inner is not None and thorough and not inner.children:
-            ways, count = _last_iteration(region, inner, cases, how)
+            ways, count = _last_iterations(region, inner, cases, how, last)
             steps += count
         elif inner is not None:
             ways = [
@@ -194,16 +194,28 @@ def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     ]
 
 
-def _last_iteration(
-    region: Region, inner: Loop, cases: list[Case], how: Stepping
+def _last_iterations(
+    region: Region, inner: Loop, cases: list[Case], how: Stepping, last: int
 ) -> tuple[list[tuple[int, Case]], int]:
     """Where cases go on behind an inner loop whose last iteration is walked, and the steps taken.
 
-    How many were before it is one number for all registers to which each adds a constant.
+    How many were before it is one number for all registers to which each adds a constant. If the
+    last two are walked, the last one is the first of all, or behind one that has gone back.
     """
-    waiting: dict[int, list[Case]] = {
-        inner.header: [_before_last(region, inner, case, how) for case in cases]
-    }
+    begun = [_before_last(region, inner, case, how) for case in cases]
+    steps = 0
+    if last > 1:
+        again, steps = _iteration(region, inner, begun, how)
+        begun = cases + [case for target, case in again if target == inner.header]
+    ways, count = _iteration(region, inner, begun, how)
+    return [way for way in ways if way[0] != inner.header], steps + count
+
+
+def _iteration(
+    region: Region, inner: Loop, begun: list[Case], how: Stepping
+) -> tuple[list[tuple[int, Case]], int]:
+    """Where an iteration of an inner loop leads: out of it or to its header; and the steps."""
+    waiting: dict[int, list[Case]] = {inner.header: begun}
     left: list[tuple[int, Case]] = []
     steps = 0
     for block in region.graph.cfg.reverse_postorder:
@@ -213,9 +225,9 @@ def _last_iteration(
         walked, count = _walked(region, block, reached, how, {})
         steps += count
         for target, case in [way for one in walked for way in _ways(region, block, one)]:
-            if target not in inner.body:
+            if target not in inner.body or target == inner.header:
                 left.append((target, case))
-            elif target != inner.header:
+            else:
                 waiting.setdefault(target, []).append(case)
     return left, steps
 

@@ -111,19 +111,19 @@ def entry_along(
     effort: Effort,
     *,
     signed: bool = True,
-    thorough: bool = False,
+    last: int = 0,
 ) -> Entry | None:
     """The entry of a loop by a region before it; None if that has too many ways.
 
     Numbers are read as ``signed`` ones, or as ones without sign, where nothing says how.
-    ``thorough``: see :func:`~ptxwcet.flow.variants.body.traverse`.
+    ``last``: see :func:`~ptxwcet.flow.variants.body.traverse`.
     """
     registers = {name: content_of(entry_values, region, name) for name in region.relevant}
     final = region.once.union(*region.settled.values()) & region.relevant
     behind = {name: known_content(entry_values, region, name) for name in final}
     try:
         start = _related(Case(registers, {}, effort=effort), entry_values, region)
-        cases = traverse(region, start, signed, behind=behind, thorough=thorough).arrived
+        cases = traverse(region, start, signed, behind=behind, last=last).arrived
     except TooMuchEffort:
         return None
     return Entry(entry_values, tuple(cases))

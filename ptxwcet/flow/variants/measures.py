@@ -214,7 +214,10 @@ def _linear(
     if name in body.carried or name not in body.written:
         return Measure(((name, 1),), 0, kind)
     makers = definitions[name]
-    if len(makers) != 1 or deepest == 0:
+    if len(makers) != 1 or makers[0].guard is not None:
+        passed = _passed_on(body, name, definitions)
+        return None if passed is None else Measure(((passed, 1),), 0, kind)
+    if deepest == 0:
         return None
     (maker,) = makers
     opcode = maker.opcode.name if maker.opcode is not None else ""
@@ -229,6 +232,19 @@ def _linear(
             signed_right = _small(right)
             return _sum(left, signed_right, 1 if opcode == "add" else -1)
     return None
+
+
+def _passed_on(body: Region, name: str, definitions: dict[str, list[Instruction]]) -> str | None:
+    """The register by which an iteration passes on what ``name`` holds, if one is a copy of it."""
+    for carried in sorted(body.carried):
+        maker, *others = definitions[carried]
+        if not others and _name(maker) == "mov" and name in maker.reads:
+            return carried
+    return None
+
+
+def _name(instruction: Instruction) -> str:
+    return "" if instruction.opcode is None else instruction.opcode.name
 
 
 def _small(measure: Measure) -> Measure:

@@ -100,8 +100,8 @@ def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:
                 "PW222",
                 walk.graph.last(source),
                 "a block-wide barrier is in a loop that the warps of the block, or lanes of a "
-                f"warp, may leave at different iterations: {branch.mnemonic} in line "
-                f"{branch.span.shown_line} is not decided",
+                f"warp, may leave at different iterations: {branch.mnemonic} in "
+                f"{branch.span.shown_place} is not decided",
                 "give the parameters that decide it, or, if all threads of the block leave the "
                 'loop together, say so: a [[branch]] fact with uniform = "block"',
             )

@@ -11,7 +11,7 @@ from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind
 from ptxwcet.flow.walk.path import Path, visited_blocks
 from ptxwcet.ir.kernel import Guard, Instruction
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect, OpClass
 from ptxwcet.support.records import dataclass
 
 
@@ -60,7 +60,7 @@ class Steps:
     def have_barrier(self, nodes: Path) -> bool:
         """Whether a path visits a block with a barrier. Cost: linear in the path."""
         return any(
-            step.instruction.control is ControlEffect.BARRIER
+            step.instruction.control in AT_BARRIERS
             for block in set(visited_blocks(nodes))
             for step in self.of(block)
         )

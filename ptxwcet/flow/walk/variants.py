@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
+from itertools import product
 from typing import Any
 
 from ptxwcet.flow.certificates.behind import Result, Span
@@ -197,8 +198,8 @@ class _Search:
         effort = self.graph.work.searching
         if not (way.inner or entry.has_wrapped):
             return None
-        for signed in (True, False):
-            other = entry_along(known, way, effort, signed=signed, thorough=True)
+        for last, signed in product((1, 2) if way.inner else (1,), (True, False)):
+            other = entry_along(known, way, effort, signed=signed, last=last)
             found = other and self._proven(known, other, BlockId(way.start))
             if found:
                 return found

@@ -26,7 +26,6 @@ import numpy as np
 from ptxwcet.flow.flow_graph import ENDINGS, FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import walk_branch
@@ -88,7 +87,7 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "PW222",
             step.index,
             "a block-wide barrier may be reached by only some of the running threads of a "
-            f"warp: {branch.mnemonic} in line {branch.span.shown_line} is not decided",
+            f"warp: {branch.mnemonic} in {branch.span.shown_place} is not decided",
             "move the barrier out of the branch",
         )
     if not bool((lanes == walk.state.alive).all()):
@@ -107,39 +106,23 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "of other blocks too, or lets them wait",
             "a block is bounded by itself: only barriers of the block are supported",
         )
-    if "arrive" in words:
-        raise Refused(
-            "PW223",
-            step.index,
-            f"{instruction.mnemonic} does not wait for all warps of the block",
-            "only barriers that all warps of the block wait at are supported",
-        )
     _check_participants(walk, step, words)
 
 
 def _check_participants(walk: WalkState, step: Step, words: list[str]) -> None:
-    operands = step.instruction.operands
-    first = 1 if "red" in words else 0
-    count_at = first + 1
-    if not isinstance(operands[first], Immediate):
-        raise Refused(
-            "PW223",
-            step.index,
-            "the barrier's number is not a literal",
-            "use __syncthreads() or a barrier with a constant number",
-        )
-    has_count = len(operands) > count_at + (1 if "red" in words else 0)
-    if not has_count:
-        return
-    value = read_operand(walk.state, operands[count_at], 32, step.index)
-    whole = walk.state.launch.warps * WARP_SIZE
-    if not isinstance(value, Known) or not value.is_uniform_constant or value.base != whole:
-        raise Refused(
-            "PW223",
-            step.index,
-            "the barrier waits for a part of the block only",
-            f"only barriers of the whole block ({whole} threads) are supported",
-        )
+    """How many take part in the barrier, and which one it is, must be one number for all lanes."""
+    operands = step.instruction.operands[1:-1] if "red" in words else step.instruction.operands
+    for operand, what in zip(operands, ("number", "number of threads"), strict=False):
+        if isinstance(operand, Immediate):
+            continue
+        value = read_operand(walk.state, operand, 32, step.index)
+        if not isinstance(value, Known) or not value.is_uniform_constant:
+            raise Refused(
+                "PW223",
+                step.index,
+                f"the barrier's {what} is not a constant",
+                "use __syncthreads() or a barrier with constant numbers",
+            )
 
 
 __all__ = ["FlowGraph", "Refused", "SplitWarps", "Undecided", "Walk"]

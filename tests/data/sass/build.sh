@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles what lies here with nvcc and ptxas, and lists it with nvdisasm (on the PATH). Run it after
-# changing control.cu, constants.cu or the random programs of tests/oracle/integer_programs.py. nvcc writes the folder of the source: only the file name is kept.
+# changing what lies here or the random programs of tests/oracle/integer_programs.py. nvcc writes the folder of the source: only the file name is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)
@@ -31,6 +31,8 @@ for arch in 86 90; do
 done
 nvcc -ptx -arch=sm_75 -lineinfo meeting.cu -o "$work/meeting.ptx"
 kept "$work/meeting.ptx" 86
+nvcc -ptx -arch=sm_75 divisions.cu -o "$work/divisions.ptx"
+for arch in 86 90; do kept "$work/divisions.ptx" "$arch"; done
 nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"
 for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do

@@ -28,7 +28,7 @@ def bound_lower(analysis: BlockAnalysis) -> Outcome:
     if not analysis.is_single_path:
         return Refusal("a lower bound is given for warps with a single known path only")
     if not analysis.is_nominal:
-        return Refusal(why_not_nominal(analysis.machine))
+        return Refusal(why_not_nominal(analysis))
     begin = 0
     best = max(warp.profile.isolated_cycles for warp in analysis.uncut)
     best = max(best, *(_total_demand(analysis, core) for core in analysis.cores))

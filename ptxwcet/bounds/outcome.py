@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.claims import Citation, Guarantee, Refusal, TimingClaim
+from ptxwcet.machine.assumptions import MACHINE_CODE_IS_EXECUTED
 from ptxwcet.machine.ledger import EXECUTION, claim_on
-from ptxwcet.machine.model import Machine, TimingMeaning
+from ptxwcet.machine.model import TimingMeaning
 from ptxwcet.support.records import dataclass
 
 
@@ -54,10 +55,16 @@ NEEDED = ("work-conserving", *EXECUTION)
 """Keys of the machine's assumptions that every block bound needs."""
 
 
-def why_not_nominal(machine: Machine) -> str:
+def why_not_nominal(analysis: BlockAnalysis) -> str:
     """Why runs may take less than what is charged."""
+    machine = analysis.machine
     if machine.timing_meaning is not TimingMeaning.EXACT:
         return f"the timings of machine {machine.name} are upper bounds, not nominal ones"
+    if any(one.key == MACHINE_CODE_IS_EXECUTED for one in analysis.assumptions):
+        return (
+            "what waits of machine code is charged the most: scoreboards of reads, fences and "
+            "copies, which the hardware may be through with earlier"
+        )
     return (
         "some instructions are charged the most that they may take: accesses whose transactions "
         "are counted, rows marked upper, or unknown opcodes"

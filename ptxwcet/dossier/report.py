@@ -18,7 +18,7 @@ from ptxwcet.claims import AssumptionState, Guarantee
 from ptxwcet.commands.bound.report import BoundedKernel, Report, merged_assumptions
 from ptxwcet.commands.certificates.report import Rechecked, recheck
 from ptxwcet.flow.certificates.checker import Verdict
-from ptxwcet.ir.kernel import Module
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import ReadFile
 from ptxwcet.report.head import MachineHead, Refused, as_people_know, launch_text
@@ -35,10 +35,17 @@ LIBRARIES = (
 )
 """The packages that ptxwcet may use: those of the base and those of extras."""
 
-LIMITS = (
+OF_PTX = (
     "What is bounded is the PTX that was given, on the machine as its file describes it. The code "
     "that a GPU runs is made from PTX by another compiler, which reorders, merges and splits "
-    "instructions: that the bound holds for it, too, is the assumption ptx-is-executed.",
+    "instructions: that the bound holds for it, too, is the assumption ptx-is-executed."
+)
+OF_CODE = (
+    "What is bounded is the machine code that was given, on the machine as its file describes it. "
+    "That the driver loads it as it is, compiling and patching nothing, and that the GPU waits as "
+    "its words say, are the assumptions machine-code-is-executed and waits-as-encoded."
+)
+LIMITS = (
     "The machine is a model: warps issue in order, a scheduler issues at most one instruction a "
     "cycle, each functional unit has a queue, an op class has one initiation and one latency, "
     "there are no caches. That silicon is so is not proved. Where the machine file doubts what a "
@@ -56,7 +63,7 @@ LIMITS = (
     "they find none proves nothing. Certificates of loops rest on the solver that confirms them.",
     "The tool has not been qualified by any standard for the safety of systems.",
 )
-"""What a bound does not say, whatever the kernel."""
+"""What a bound does not say, whatever the kernel; before it, what is said of what is bounded."""
 
 
 class Outcome(Enum):
@@ -236,8 +243,12 @@ def build_dossier(
         tuple(FileRow(one.what, one.name, one.sha256) for one in made.files),
         self_test,
         attack_rows(),
-        LIMITS,
+        (OF_CODE if any(map(_is_code, module.kernels)) else OF_PTX, *LIMITS),
     )
+
+
+def _is_code(kernel: Kernel) -> bool:
+    return not isinstance(kernel, UnreadKernel) and kernel.code is not None
 
 
 def _kernel(row: BoundedKernel, machine: Machine, checked: Iterable[Rechecked]) -> DossierKernel:

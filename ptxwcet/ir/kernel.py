@@ -521,6 +521,19 @@ def require_ptx(kernel: Kernel, what: str) -> None:
         raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
 
 
+def place(kernel: Kernel, index: int) -> str:
+    """``file:line`` of an instruction in the source, else where it is in the code."""
+    location = kernel.instructions[index].location
+    return code_place(kernel, index) if location is None else location.place
+
+
+def code_place(kernel: Kernel, index: int) -> str:
+    """The line of PTX of an instruction, of machine code its address."""
+    if kernel.code is not None:
+        return f"{kernel.code.encoded[index].address:#06x}"
+    return f"PTX line {kernel.instructions[index].span.shown_line}"
+
+
 def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
     """The instructions whose opcode has no row, in order. Cost: linear."""
     return tuple(i for i in kernel.instructions if i.form.opcode is None)

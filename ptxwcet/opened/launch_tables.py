@@ -28,6 +28,8 @@ MAKING = ("arch", "nvcc_options")
 """How plans say what CUDA source is compiled for, or which PTX of a binary is meant, and with which
 options, as a shell would part them.
 """
+MACHINE_CODE = "machine_code"
+"""How plans say that what is bounded is the machine code of their files: true or false."""
 LAUNCH_KEYS = (*SIZES, *PATHS, LINK, *NUMBERS, *TABLES)
 
 
@@ -38,6 +40,8 @@ def value_problem(key: str, value: object, numbers: Mapping[str, int] = NUMBERS)
     """
     if key in (*PATHS, *MAKING) and not is_text(value):
         return f"{key} is a text"
+    if key == MACHINE_CODE and type(value) is not bool:
+        return f"{key} is true or false"
     listed = value if key == LINK and isinstance(value, list) else [value]
     if key == LINK and not all(map(is_text, listed)):
         return f"{key} is a text or a list of texts"
@@ -63,17 +67,16 @@ def is_text(value: object) -> bool:
 
 
 def launch_request(
-    path: str,
+    made: Request,
     kernel: str | None,
     table: Mapping[str, Any],
     folder: str,
     machine: str,
     memory_latency_cycles: int | None = None,
     sms: int | None = None,
-    text: str | None = None,
 ) -> Request:
-    """The request of a table without problems, for a kernel of the file at ``path``, with the PTX
-    that was made of it, if it is none.
+    """The request of a table without problems, for a kernel of a file, ``made`` with what was made
+    of it.
     """
 
     def size(key: str) -> str | None:
@@ -84,7 +87,7 @@ def launch_request(
 
     links = table.get(LINK, ())
     return Request(
-        path,
+        made.path,
         () if kernel is None else (kernel,),
         size("block"),
         size("grid"),
@@ -95,7 +98,8 @@ def launch_request(
         memory_latency_cycles,
         launch_file=beside("launch"),
         facts_file=beside("facts"),
-        text=text,
+        text=made.text,
+        is_code=made.is_code,
         gpu=GridWishes(
             *(sms, table.get("resident_blocks"), table.get("registers")),
             dynamic_shared=table.get("dynamic_shared"),

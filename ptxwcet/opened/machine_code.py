@@ -58,7 +58,10 @@ def machine_code(
         data = _found(path, architecture, kernels)
     elif architecture is None:
         message = f"for which architecture '{path}' is to be machine code is not said"
-        remedy = "for example --arch sm_86; what is compiled for another one is other code"
+        remedy = (
+            'for example --arch sm_86, in a plan arch = "sm_86"; what is compiled for another one '
+            "is other code"
+        )
         raise not_compiled(message, remedy)
     elif text is None and needs_tool(path):
         options = (f"-arch={architecture}", *compilation.options)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ptxwcet.machine.loader import load_machine, machine_names
+from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.launch_tables import MAKING
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.demangling import readable_names
@@ -160,7 +161,7 @@ class PlanProblems:
     def made(
         self,
         path: str,
-        making: tuple[str | None, str],
+        making: tuple[str | None, str, bool],
         number: int,
         kernels: Sequence[str] = (),
         *,
@@ -168,16 +169,15 @@ class PlanProblems:
     ) -> Request:
         """A file as a request names it: with the PTX that a tool makes of it, if it is none.
 
-        ``making`` are the values of MAKING. What is wrong is reported. Cost: a run of the tool,
-        once for what is alike.
+        ``making`` are the values of MAKING, and whether it is machine code that is made. What is
+        wrong is reported. Cost: a run of the tool, once for what is alike.
         """
-        arch, options = making
-        asked = (path, arch, options, is_linked, *kernels)
+        asked = (path, *making, is_linked, *kernels)
         if asked not in self._made:
             self._made[asked] = None
             try:
-                if needs_tool(path):
-                    self._made[asked] = _made(path, arch, options, kernels, is_linked=is_linked)
+                if is_made(path, is_code=making[2]):
+                    self._made[asked] = _made(path, making, kernels, is_linked=is_linked)
             except PtxwcetError as error:
                 place = locate_key(self.file, self._table, "files", number)
                 place = place or locate_table(self.file, self._table, number)
@@ -186,13 +186,16 @@ class PlanProblems:
                     replace(one, message=whose + one.message, span=place)
                     for one in error.diagnostics
                 ]
-        return Request(path, text=self._made[asked])
+        is_code = making[2] and not is_no_ptx(path)
+        return Request(path, text=self._made[asked], is_code=is_code)
 
-    def require_use_of_making(self, paths: Iterable[str], number: int) -> None:
+    def require_use_of_making(self, paths: Iterable[str], number: int, *, is_code: bool) -> None:
         """PW572 for what a table says of making PTX, where all files are PTX."""
-        if any(map(needs_tool, paths)):
+        files = list(paths)
+        if any(map(needs_tool, files)):
             return
-        for key in MAKING:
+        assembles = any(is_made(path, is_code=is_code) for path in files)
+        for key in MAKING[1:] if assembles else MAKING:
             if locate_key(self.file, self._table, key, number) is not None:
                 message = f"{key} is for CUDA source and binaries: PTX is compiled already"
                 self.report("PW572", message, key, number, f"leave {key} out")
@@ -234,17 +237,25 @@ class PlanProblems:
         return self._machines[name]
 
 
+def is_made(path: str, *, is_code: bool) -> bool:
+    """Whether a tool makes PTX, or machine code, of a file before anything is read."""
+    return needs_tool(path) or (is_code and not is_no_ptx(path))
+
+
 def _made(
-    path: str, arch: str | None, options: str, kernels: Sequence[str], *, is_linked: bool
+    path: str, making: tuple[str | None, str, bool], kernels: Sequence[str], *, is_linked: bool
 ) -> str:
     # here: plans of PTX need neither compiler nor opener
+    from ptxwcet.opened.machine_code import machine_code
     from ptxwcet.opened.nvcc import Compilation, not_compiled, ptx_text
 
+    arch, options, is_code = making
     try:
         parted = tuple(shlex.split(options))
     except ValueError as error:
         raise not_compiled(f"nvcc_options: {error}", "quotes come in pairs") from None
-    return ptx_text(path, Compilation(arch, parted, is_linked), kernels)
+    make = machine_code if is_code else ptx_text
+    return make(path, Compilation(arch, parted, is_linked), kernels)
 
 
 def _normal(path: str) -> str:

@@ -11,15 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ptxwcet.ir.kernel import Kernel
-
-
-def place(kernel: Kernel, index: int) -> str:
-    """The source line of an instruction, else its PTX line."""
-    instruction = kernel.instructions[index]
-    location = instruction.location
-    if location is not None:
-        return location.place
-    return f"PTX line {instruction.span.shown_line}"
+from ptxwcet.ir.kernel import place as place
 
 
 def number_ranges(numbers: tuple[int, ...]) -> str:

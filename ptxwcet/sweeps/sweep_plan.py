@@ -249,7 +249,7 @@ class _Checker:
             self._places.report("PW811", str(error), "where")
             return 0
         if is_good:
-            self._problems.require_use_of_making(self._paths, self._number)
+            self._problems.require_use_of_making(self._paths, self._number, is_code=table.is_code)
         if not combinations:
             sizes = (len(table.axes[name]) for name in table.condition_names)
             message = f"where leaves out all of {prod(sizes):,} combinations"
@@ -307,7 +307,7 @@ class _Checker:
             if code not in sources.made:
                 path, making = code[0], code[1:]
                 made = self._problems.made(path, making, self._number, names, is_linked=is_linked)
-                sources.made[code] = made.text
+                sources.made[code] = made
         for name in names:
             if self._missing.get(name, True):
                 self._missing[name] = not any(sources.has_kernel(code, name) for code in codes)

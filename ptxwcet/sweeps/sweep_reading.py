@@ -18,6 +18,7 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
+    MACHINE_CODE,
     MAKING,
     NUMBERS,
     PATHS,
@@ -55,7 +56,7 @@ RESULT_COLUMNS = (
 )
 """The columns that all results have, in their order (tables.py): no axis has the name of one."""
 
-DEFAULTS = ("machines", "method", "policy", "memory_latency", *MAKING)
+DEFAULTS = ("machines", "method", "policy", "memory_latency", *MAKING, MACHINE_CODE)
 """What may stand at the top, for the tables that do not say it themselves."""
 TOP_KEYS = (*DEFAULTS, "limits", "sweep")
 TABLE_KEYS = ("files", "kernels", *DEFAULTS, "sms", *LAUNCH_KEYS, "where", "axes")
@@ -185,7 +186,7 @@ class TableReader:
         files = self._choice("files")
         launches, kernels = self._choice("launch"), self._choice("kernels")
         choices = {key: self._choice(key) for key in _CHOICES if key in self._own}
-        making = {key: self._choice(key) for key in MAKING}
+        making = {key: self._choice(key) for key in (*MAKING, MACHINE_CODE)}
         parameters, loop_bounds = self._named("params"), self._named("loop_bounds")
         latencies = self._choice("memory_latency")
         machines = self._choice("machines", [DEFAULT_MACHINE])
@@ -403,6 +404,8 @@ def _fitting(values: Sequence[Any], is_good: Callable[[Any], bool], expected: st
 
 
 def _fits(key: str, value: object) -> bool:
+    if key == MACHINE_CODE:
+        return type(value) is bool
     if key in TEXT_KEYS:
         return is_text(value)
     if key in SIZES:
@@ -429,6 +432,8 @@ def _expected(key: str) -> str:
         return f"{number_expected(key)}, a text {{...}} that gives one, a list or a range of them"
     if key in SIZES:
         return f"{key} is a text, a whole number, or a list of them"
+    if key == MACHINE_CODE:
+        return f"{key} is true or false, or both in a list"
     words = names_to_report() if key == "method" else _POLICIES
     return f"{key} is {', '.join(map(repr, words[:-1]))} or {words[-1]!r}, or a list of them"
 

@@ -15,9 +15,10 @@ from math import prod
 from typing import Any
 
 from ptxwcet.opened.cuda_text import cuda_parameter_names
-from ptxwcet.opened.launch_tables import LINK, MAKING, PATHS, SIZES, launch_request
+from ptxwcet.opened.launch_tables import LINK, MACHINE_CODE, MAKING, PATHS, SIZES, launch_request
 from ptxwcet.opened.opening import read_module
-from ptxwcet.opened.request import Request, needs_tool
+from ptxwcet.opened.plan_reading import is_made
+from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.records import dataclass
@@ -26,8 +27,9 @@ from ptxwcet.support.toml_places import NotToml, parse_toml
 from ptxwcet.sweeps.expressions import Condition, NoValueError, Template, Value, Values
 
 _LONGEST_SHOWN = 300
-Code = tuple[str, str | None, str]
-"""The path of a file, for which architecture and with which options PTX is made of it: of PTX none.
+Code = tuple[str, str | None, str, bool]
+"""The path of a file, for which architecture and with which options PTX is made of it, or machine
+code: of PTX none.
 """
 _Subject = tuple[Code, str | None, str | None]
 """The code, the launch file as the plan names it, the kernel."""
@@ -68,24 +70,23 @@ class Sources:
     """What a plan leads to: files by the text that names them, kernels by file, machines by name.
 
     ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
-    ``names`` of its parameters, and the PTX that was made of it: ``made``, None of a file that is
-    PTX.
+    ``names`` of its parameters, and the request with what was ``made`` of it.
     """
 
     folder: str
     files: dict[str, list[str]] = field(default_factory=dict)
-    made: dict[Code, str | None] = field(default_factory=dict)
+    made: dict[Code, Request] = field(default_factory=dict)
     kernels: dict[Code, tuple[str, ...] | None] = field(default_factory=dict)
     names: dict[tuple[Code, str], frozenset[str]] = field(default_factory=dict)
     launches: dict[str, str | None] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
-    needs_tool: dict[str, bool] = field(default_factory=dict)
+    are_made: dict[tuple[str, bool], bool] = field(default_factory=dict)
 
     def kernels_of(self, code: Code) -> tuple[str, ...] | None:
         """The names of a file's kernels, None if it cannot be read. It is parsed once."""
         if code not in self.kernels:
             try:
-                request = Request(code[0], text=self.made[code])
+                request = self.made[code]
                 kernels = [one for one in read_module(request).kernels if one.has_body]
                 self.kernels[code] = tuple(one.name for one in kernels)
                 for one in kernels:
@@ -109,11 +110,11 @@ class Sources:
         known = self.kernels_of(code)
         return known is None or bool(_meant(name, known))
 
-    def is_made(self, path: str) -> bool:
-        """Whether a file is CUDA source or a binary, of which PTX is made. It is opened once."""
-        if path not in self.needs_tool:
-            self.needs_tool[path] = needs_tool(path)
-        return self.needs_tool[path]
+    def is_made(self, path: str, *, is_code: bool) -> bool:
+        """Whether something is made of a file, before it is read. It is opened once."""
+        if (path, is_code) not in self.are_made:
+            self.are_made[path, is_code] = is_made(path, is_code=is_code)
+        return self.are_made[path, is_code]
 
     def launched(self, name_of_file: str) -> str | None:
         """The kernel that a launch file names; None if it names none, or cannot be read."""
@@ -132,9 +133,9 @@ class Sources:
 class SweepTable:
     """A table without mistakes; ``number`` is from 1.
 
-    ``making`` are the keys MAKING, ``choices`` those of a launch that stand alone, and ``sms``.
-    ``schedules`` are the pairs of a method and its policy. Each unit is linked with all of
-    ``link``.
+    ``making`` are the keys MAKING and MACHINE_CODE, ``choices`` those of a launch that stand alone,
+    and ``sms``. ``schedules`` are the pairs of a method and its policy. Each unit is linked with
+    all of ``link``.
     """
 
     number: int
@@ -151,6 +152,11 @@ class SweepTable:
     machines: Choice
     schedules: tuple[tuple[str, str | None], ...]
     link: tuple[str, ...] = ()
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the machine code of its files is bounded, at least beside their PTX."""
+        return True in self.making[MACHINE_CODE].elements
 
     @property
     def condition_names(self) -> frozenset[str]:
@@ -222,13 +228,16 @@ class SweepTable:
 
     def codes(self, values: Values, sources: Sources) -> list[Code]:
         """The files of a combination of axes, each as it is compiled, which has been checked."""
-        making: list[Sequence[Any]] = [one.texts(values) or [None] for one in self.making.values()]
+        making: list[Sequence[Any]] = [self.making[key].texts(values) or [None] for key in MAKING]
+        making.append(self.making[MACHINE_CODE].elements or [False])
         return list(
             dict.fromkeys(
-                (path, arch, options or "") if sources.is_made(path) else (path, None, "")
+                (path, arch, options or "", is_code)
+                if sources.is_made(path, is_code=is_code)
+                else (path, None, "", False)
                 for text in self.files.texts(values)
                 for path in sources.files[text]
-                for arch, options in _products(making)
+                for arch, options, is_code in _products(making)
             )
         )
 
@@ -252,7 +261,8 @@ class SweepTable:
     ) -> dict[str, int | str | None]:
         """The values of a unit under these names: what is no integer is a text."""
         held = {
-            **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:], strict=True)},
+            **{f"set.{key}": value or "" for key, value in zip(MAKING, code[1:3], strict=True)},
+            f"set.{MACHINE_CODE}": str(code[3]).lower(),
             **{f"param.{name}": value for name, value in keys["params"].items()},
             **{f"set.{key}": value for key, value in keys.items()},
             **{f"loop.{name}": value for name, value in keys["loop_bounds"].items()},
@@ -344,8 +354,8 @@ def _request(
 ) -> Request:
     code, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
-    of = (sources.folder, machine, latency, keys.get("sms"), sources.made[code])
-    return launch_request(code[0], kernel, table, *of)
+    of = (sources.folder, machine, latency, keys.get("sms"))
+    return launch_request(sources.made[code], kernel, table, *of)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:

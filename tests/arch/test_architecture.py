@@ -120,10 +120,10 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_892,
+    "bounds": 4_899,
     "cli": 1_835,
     "commands.annotate": 564,
-    "commands.bound": 3_009,
+    "commands.bound": 3_010,
     "commands.certificates": 154,
     "commands.cfg": 387,
     "commands.check": 849,
@@ -138,7 +138,7 @@ MOST_LINES = {
     "commands.simulate": 713,
     "commands.trace": 479,
     "commands.what_if": 302,
-    "dossier": 543,
+    "dossier": 554,
     "emulator": 7_719,
     "flow.certificates": 1_884,
     "flow.facts": 2_638,
@@ -148,7 +148,7 @@ MOST_LINES = {
     "flow.values": 4_212,
     "flow.variants": 2_927,
     "flow.walk": 4_143,
-    "ir": 4_638,
+    "ir": 4_651,
     "library": 2_083,
     "machine": 1_949,
     "memory": 2_954,

@@ -6,6 +6,8 @@ uniform, and where the launch decides a branch and lanes are said to part, they 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner, Result
 from executions import distinct_steps
@@ -44,8 +46,42 @@ def described(file: str, **options: object) -> DescribedKernel:
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_warps_part_where_the_class_says(name: str) -> None:
-    file = str(SAMPLES / f"{LAUNCHES[name]}.ptx")
-    launch_file = str(SAMPLES / "launches" / f"{name}.toml")
+    require_classes(
+        str(SAMPLES / f"{LAUNCHES[name]}.ptx"), str(SAMPLES / "launches" / f"{name}.toml")
+    )
+
+
+def test_lanes_that_leave_a_loop_one_after_the_other_under_an_open_branch_part(
+    tmp_path: Path,
+) -> None:
+    kernel, launch = tmp_path / "k.ptx", tmp_path / "launch.toml"
+    kernel.write_text(LEAVING)
+    launch.write_text(
+        'block = 64\ngrid = 1\n[arguments]\nd = { shape = 128, dtype = "int32", init = "ones" }\n'
+    )
+    found = require_classes(str(kernel), str(launch))
+    assert classes(found)["L"] == ("divergent", "decided: lanes part")
+
+
+LEAVING = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 d)
+{
+.reg .b32 %r<6>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ld.param.u64 %d1, [d]; cvta.to.global.u64 %d1, %d1;
+mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d3, %d1, %d2;
+ld.global.u32 %r2, [%d3]; setp.eq.u32 %p1, %r2, 0; @%p1 bra OUT;
+and.b32 %r4, %r1, 3; setp.lt.s32 %p2, %r4, 1; @%p2 bra OUT;
+mov.u32 %r3, 0;
+L: st.global.u32 [%d3+256], %r3; add.s32 %r3, %r3, 1; setp.lt.s32 %p3, %r3, %r4;
+@%p3 bra L;
+OUT: ret;
+}
+"""
+
+
+def require_classes(file: str, launch_file: str) -> DescribedKernel:
     request = Request(file, launch_file=launch_file)
     module = parse_file(file)
     launch = read_launch(launch_file, module, request)
@@ -65,6 +101,7 @@ def test_warps_part_where_the_class_says(name: str) -> None:
             assert block not in parted, (block, one)
         if one.kind is BranchClass.DIVERGENT and one.is_decided:
             assert block in parted, (block, one)
+    return found
 
 
 def classes(found: DescribedKernel) -> dict[str, tuple[str, str]]:

@@ -18,12 +18,14 @@ import numpy as np
 import pytest
 from places import PACKAGE, ROOT, SAMPLES
 from programs import run_program
+from sass_listings import listing
 
 from ptxwcet.claims import AssumptionState
 from ptxwcet.cli.output import json_text
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import Report
 from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.bound.text import render_text
 from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.dossier.page import render_dossier
 from ptxwcet.dossier.report import (
@@ -257,6 +259,26 @@ def test_a_bound_over_its_budget_fails(tmp_path: Path) -> None:
 def dossier_of(report: Report, request: Request) -> DossierReport:
     machine = load_machine(request.machine)
     return build_dossier(report, read_module(request), machine, NO_TEST, MADE, ())
+
+
+def test_of_machine_code_no_word_is_of_ptx() -> None:
+    sizes = tuple(f"{number}=32" for number in (3, 4, 5))
+    request = Request(
+        *("k.cu", (), "16x16", None, sizes), text=listing("sgemm_naive_86"), is_code=True
+    )
+    report = build_report(bound_file(request), explain=True)
+    found = dossier_of(report, request)
+    assert "the machine code that was given" in found.limits[0]
+    assert not any("PTX" in limit or "ptx" in limit for limit in found.limits)
+    (kernel,) = found.kernels
+    assert isinstance(kernel, DossierKernel)
+    lower = kernel.bound.bounds[-1]
+    assert lower.note.startswith("what waits of machine code is charged the most")
+    assert kernel.bound.explanation is not None
+    assert {row.place[:2] for row in kernel.bound.explanation.ptx_lines} == {"0x"}
+    shown = render_text(report).text
+    assert "instructions that pay most" in shown
+    assert "PTX line" not in shown
 
 
 def test_certificates_are_checked_again(tmp_path: Path) -> None:

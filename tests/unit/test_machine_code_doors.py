@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from ptxwcet.opened.machine_code import machine_code
 from ptxwcet.opened.nvcc import Compilation
 from ptxwcet.sass.containers import held_code
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.sweeps.sweep_plan import read_sweep_plan
 
 pytestmark = pytest.mark.fast
 
@@ -176,3 +178,74 @@ def test_files_that_are_linked(tools: Path) -> None:
     other = str(SAMPLES / "saxpy.ptx")
     shown = run_program(SAMPLES / "saxpy.cu", "--machine-code", "--link", other, "--block", "64")
     assert (shown.code, "PW120" in shown.err, "--link" in shown.err) == (1, True, True)
+
+
+PLAN = """machine_code = true
+arch = "sm_86"
+[[check]]
+files = ["k.cu", "k.ptx", "k.cubin"]
+block = "16x16"
+params = { 3 = 32, 4 = 32, 5 = 32 }
+[[check]]
+files = "k.ptx"
+machine_code = false
+block = "16x16"
+params = { 3 = 32, 4 = 32, 5 = 32 }
+"""
+
+
+def test_plans_of_machine_code(tools: Path, tmp_path: Path) -> None:
+    """It is made once of each file for each variant; PTX stands beside it where that is asked."""
+    for end in ("cu", "ptx"):
+        (tmp_path / f"k.{end}").write_text((SAMPLES / f"sgemm_naive.{end}").read_text())
+    (tmp_path / "k.cubin").write_bytes(CUBINS[86])
+    for name in ("nvcc", "ptxas"):  # which is called how often
+        text = COMPILER.replace(".called", ".times").replace(".write_text(", '.open("a").write(')
+        (tools / name).write_text(text)
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    shown = run_program("check", plan, "--format", "json")
+    assert shown.code == 0, shown.err
+    rows = json.loads(shown.out)["checks"]
+    cycles = [row["answer"]["bound_cycles"] for row in rows]
+    assert cycles[0] == cycles[1] == cycles[2] == 1_803 != cycles[3]
+    assert [row["launch"].endswith("sm_86 machine code") for row in rows] == [
+        True,
+        True,
+        *[False] * 2,
+    ]
+    plan.write_text(
+        'arch = "sm_86"\n[[sweep]]\nfiles = ["k.ptx", "k.cubin"]\nmachine_code = [false, true]\n'
+        'block = ["16x16", "32x8"]\nparams = { 3 = 32, 4 = 32, 5 = 32 }\n'
+    )
+    sweep = read_sweep_plan(str(plan))
+    units, column = list(sweep.units()), sweep.columns.index("set.machine_code")
+    held = [(unit.request.path[-5:], unit.request.is_code, unit.request.block) for unit in units]
+    assert held == [
+        *(("k.ptx", is_code, block) for is_code in (False, True) for block in ("16x16", "32x8")),
+        *(("cubin", False, block) for block in ("16x16", "32x8")),
+    ]
+    assert {unit.values[column] for unit in units} == {"false", "true"}
+    assert (tools / "ptxas.times").read_text().count("-lineinfo") == 2
+    assert (tools / "nvcc.times").read_text().count("-lineinfo") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("machine_code = 1", "machine_code is true or false"),
+        ("machine_code = true", "which architecture"),
+        ('machine_code = true\nlink = "k.ptx"\narch = "sm_86"', "is not linked here"),
+        ('machine_code = true\narch = "sm_86"\nnvcc_options = "-O1"', "nvcc_options is for CUDA"),
+        ('arch = "sm_86"', "arch is for CUDA source"),
+    ],
+)
+@pytest.mark.usefixtures("tools")
+def test_plans_that_are_wrong_about_machine_code(said: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text((SAMPLES / "sgemm_naive.ptx").read_text())
+    plan = tmp_path / "plan.toml"
+    for kind in ("check", "sweep"):
+        plan.write_text(f'[[{kind}]]\nfiles = "k.ptx"\nblock = "16x16"\n{said}\n')
+        shown = run_program(kind, plan, *(["-o", tmp_path / "out"] if kind == "sweep" else []))
+        assert shown.code, shown.out
+        assert why in shown.err

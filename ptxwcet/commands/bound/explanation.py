@@ -23,7 +23,7 @@ from ptxwcet.commands.bound.report import (
     PaidSectionRow,
     PathRow,
 )
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, code_place
 from ptxwcet.report.access_rows import access_rows
 from ptxwcet.report.source_lines import SourceLines, place, ptx_text
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -86,7 +86,7 @@ def explanation_row(
         return _paid_rows(
             PaidRow,
             part.paid,
-            lambda i: place(kernel, i),
+            partial(place, kernel),
             lambda i: sources.text(kernel, i),
             part.cycles,
         )
@@ -103,15 +103,14 @@ def explanation_row(
         counts = {one: f"{n} instruction{'s' * (n > 1)}" for one, n in number.items()}
         return _paid_rows(PaidRow, paid, name, lambda i: counts[name(i)], cycles)
 
-    def ptx_line(index: int) -> str:
-        return f"PTX line {kernel.instructions[index].span.shown_line}"
-
     return Explanation(
         "safe",
         cycles,
         by_line(explained),
         by_kind(opcode),
-        _paid_rows(PaidRow, paid, ptx_line, lambda i: ptx_text(kernel, i), cycles),
+        _paid_rows(
+            PaidRow, paid, partial(code_place, kernel), lambda i: ptx_text(kernel, i), cycles
+        ),
         tuple(_section_row(analysis, one, by_line(one)) for one in explained.sections),
         access_rows(
             kernel,

@@ -69,7 +69,9 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     lines += _columns(_LINE_HEAD, table, _LINE_LEFT)
     lines += _most("opcodes that pay most", ("opcode", ""), explanation.opcodes)
     if explanation.lines != explanation.ptx_lines:
-        lines += _most("PTX lines that pay most", ("line", "text"), explanation.ptx_lines)
+        is_ptx = all(row.place.startswith("PTX") for row in explanation.ptx_lines)
+        title = f"{'PTX lines' if is_ptx else 'instructions'} that pay most"
+        lines += _most(title, ("line", "text"), explanation.ptx_lines)
     if len(explanation.sections) > 1:
         lines += _sections(explanation)
     if explanation.accesses:

@@ -22,9 +22,9 @@ from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import OpenDecision
 from ptxwcet.flow.paths.dot import Drawing, LoopNote, Notes, draw_cfg
 from ptxwcet.flow.paths.extraction import extract_on, flow_graph
-from ptxwcet.flow.values.condition_text import ConditionReader, place_of
+from ptxwcet.flow.values.condition_text import ConditionReader
 from ptxwcet.flow.walk.path import BlockPaths, largest_bounds
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, place
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
@@ -137,10 +137,11 @@ def branch_rows(described: DescribedKernel) -> list[tuple[str, str, str, str, st
     reader = ConditionReader(described.kernel, described.names)
     rows = []
     for block, one in described.notes.branches.items():
-        instruction = described.kernel.instructions[described.cfg.blocks[block].end - 1]
+        last = described.cfg.blocks[block].end - 1
+        instruction = described.kernel.instructions[last]
         condition = ""
         if instruction.guard is not None:
             condition = reader.condition(instruction.guard, holds=True)[0]
-        name, place = described.cfg.name(BlockId(one.block)), place_of(instruction)
-        rows.append((name, place, one.kind.value, one.how, condition))
+        name, where = described.cfg.name(BlockId(one.block)), place(described.kernel, last)
+        rows.append((name, where, one.kind.value, one.how, condition))
     return rows

@@ -9,8 +9,7 @@ from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.divergence import DivergentSet, select_divergent_edges
 from ptxwcet.flow.paths.dot import source_lines
-from ptxwcet.flow.values.condition_text import place_of
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.kernel import Kernel, place
 from ptxwcet.support.printable import aligned
 
 
@@ -57,8 +56,8 @@ def _machine_code(flow: ControlFlow) -> Iterator[str]:
     ):
         if threads is not None:
             yield f"block      {keyword} {'x'.join(map(str, threads))}"
-    for parameter, place in zip(kernel.parameters, code.parameters_at, strict=True):
-        yield f"parameter  {parameter.index}: {parameter.size_bytes} bytes at c[0x0][{place:#x}]"
+    for parameter, at in zip(kernel.parameters, code.parameters_at, strict=True):
+        yield f"parameter  {parameter.index}: {parameter.size_bytes} bytes at c[0x0][{at:#x}]"
     yield ""
     yield from _table("blocks (name, where, leads to)", list(_blocks(flow)))
     yield ""
@@ -98,8 +97,7 @@ def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
         note = described.notes.loops[loop.id]
         start = described.cfg.blocks[loop.header].start
         name = "  " * (loop.depth - 1) + described.cfg.name(loop.header)
-        place = place_of(described.kernel.instructions[start])
-        rows.append((name, place, note.bound, note.reason))
+        rows.append((name, place(described.kernel, start), note.bound, note.reason))
     return rows
 
 

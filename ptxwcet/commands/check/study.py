@@ -21,6 +21,7 @@ from ptxwcet.opened.budgets import Budget, Checks, NotABudget, parse_budget
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
+    MACHINE_CODE,
     MAKING,
     NUMBERS,
     PATHS,
@@ -41,11 +42,11 @@ PLAN = "ptxwcet.toml"
 """The plan that is read unless another is named."""
 
 _TABLE = "check"
-_DEFAULTS = ("machines", "require", *MAKING)
+_DEFAULTS = ("machines", "require", *MAKING, MACHINE_CODE)
 _TOP = (*_DEFAULTS, _TABLE)
 _LISTS = ("files", "kernels", "machines")
 _NUMBERS = {**NUMBERS, "sms": 1024}
-_KNOWN = (*_LISTS, "budget", "require", "sms", *MAKING, *LAUNCH_KEYS)
+_KNOWN = (*_LISTS, "budget", "require", "sms", *MAKING, MACHINE_CODE, *LAUNCH_KEYS)
 _WORDS = {"require": (Guarantee.SAFE_BOUND.value, Guarantee.ESTIMATE.value)}
 _MOST_JOBS = 100_000
 _EXAMPLE = (
@@ -134,7 +135,8 @@ class _Reader:
 
     def _jobs_of(self, number: int, table: Mapping[str, Any]) -> Iterator[CheckJob]:
         files = self._files_of(number, table)
-        self._problems.require_use_of_making((one.path for one in files), number)
+        is_code, paths = table.get(MACHINE_CODE, False), (one.path for one in files)
+        self._problems.require_use_of_making(paths, number, is_code=is_code)
         names = self._kernels_of(number, table, files)
         params = table.get("params", {})
         self._require_beside(number, table)
@@ -153,24 +155,25 @@ class _Reader:
                         if (kernel, name) not in self._foreign[file]
                     }
                     request = launch_request(
-                        file.path,
+                        file,
                         kernel,
                         {**table, "params": own},
                         self._problems.folder,
                         machine or "",
                         None,
                         table.get("sms"),
-                        file.text,
                     )
                     making = [table.get(key, "") for key in MAKING if file.text is not None]
-                    yield CheckJob(request, checks, number + 1, line, " ".join(making).strip())
+                    making += ["machine code"] * file.is_code
+                    options = " ".join(filter(None, making))
+                    yield CheckJob(request, checks, number + 1, line, options)
 
     def _files_of(self, number: int, table: Mapping[str, Any]) -> list[Request]:
         """The files, each once; PW573 for a name or pattern without any."""
         paths: dict[str, None] = {}
         for pattern in texts(table["files"]):
             paths.update(dict.fromkeys(self._problems.files_of(pattern, number)))
-        making = table.get("arch"), table.get("nvcc_options", "")
+        making = table.get("arch"), table.get("nvcc_options", ""), table.get(MACHINE_CODE, False)
         named, is_linked = texts(table.get("kernels", [])), LINK in table
         return [
             self._problems.made(path, making, number, named, is_linked=is_linked) for path in paths

@@ -30,8 +30,8 @@ from ptxwcet.flow.paths.questions import (
     Questions,
     find_questions,
 )
-from ptxwcet.flow.values.condition_text import ConditionReader, place_of
-from ptxwcet.ir.kernel import Kernel
+from ptxwcet.flow.values.condition_text import ConditionReader
+from ptxwcet.ir.kernel import Kernel, place
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.cuda_text import cuda_source
 from ptxwcet.opened.opening import Opened, RefusedKernel, open_request, refuse
@@ -234,7 +234,7 @@ class _Page(OnFlow):
         return loop if leaves else None
 
     def _place(self, index: int) -> str:
-        return place_of(self.kernel.instructions[index])
+        return place(self.kernel, index)
 
     def _source_text(self, index: int) -> str:
         location = self.kernel.instructions[index].location

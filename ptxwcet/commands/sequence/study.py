@@ -208,7 +208,7 @@ class _Reader:
         if "file" not in table:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
         request = launch_request(
-            str(self._folder / table["file"]),
+            Request(str(self._folder / table["file"])),
             table.get("kernel"),
             table,
             str(self._folder),

@@ -22,6 +22,7 @@ from ptxwcet.ir.kernel import (
     Register,
     SpecialRegister,
     SymbolRef,
+    place,
 )
 from ptxwcet.ir.operation import NumberKind, Operation, operation_of
 from ptxwcet.support.records import dataclass
@@ -118,31 +119,32 @@ class ConditionReader:
         operation = operation_of(instruction.form)
         operands = instruction.operands
         if instruction.guard is not None or operands[0] != Register(name):
-            return self._opaque(instruction, name)
+            return self._opaque(index, name)
         if operation.name == "ld":
-            return self._load(instruction)
+            return self._load(index)
         if operation.name == "setp":
             return self._comparison(instruction, operation, depth)
         bits = _unsigned_bits(operation)
         parts = [self._operand(one, depth, bits) for one in operands[1:]]
         is_predicate = self._kernel.registers.get(name) == "pred"
         shown = _written(operation, parts, is_predicate=is_predicate)
-        return self._opaque(instruction, name) if shown is None else shown
+        return self._opaque(index, name) if shown is None else shown
 
-    def _opaque(self, instruction: Instruction, name: str) -> _Shown:
+    def _opaque(self, index: int, name: str) -> _Shown:
+        instruction = self._kernel.instructions[index]
         if instruction.guard is not None:
             self._counters[name] = None
             return _Shown(name)
         what = instruction.mnemonic.split(".")[0].replace("ld", "loaded")
-        return _Shown(f"{what}({place_of(instruction)})")
+        return _Shown(f"{what}({place(self._kernel, index)})")
 
-    def _load(self, instruction: Instruction) -> _Shown:
-        address = instruction.operands[-1]
+    def _load(self, index: int) -> _Shown:
+        address = self._kernel.instructions[index].operands[-1]
         if isinstance(address, Address) and isinstance(address.base, SymbolRef):
             name = self._names.get(address.base.name)
             if name is not None and address.offset == 0:
                 return _Shown(name)
-        return _Shown(f"loaded({place_of(instruction)})")
+        return _Shown(f"loaded({place(self._kernel, index)})")
 
     def _comparison(self, instruction: Instruction, operation: Operation, depth: int) -> _Shown:
         words, bits = operation.words, _unsigned_bits(operation)
@@ -219,11 +221,3 @@ def _narrowed(operation: Operation) -> str | None:
     target, origin = operation.types
     is_cut = target.is_integer and origin.is_integer and target.bits < origin.bits
     return f"{target.kind.value}{target.bits}" if is_cut else None
-
-
-def place_of(instruction: Instruction) -> str:
-    """``file:line`` of the source, else the line of the PTX."""
-    location = instruction.location
-    if location is None:
-        return f"PTX line {instruction.span.shown_line}"
-    return location.place

@@ -56,13 +56,13 @@ def walk_branch(
         walk.note_open(block, causes)
         walk.trail.add(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
+    if not unsure.any() and not walk.is_proving:  # lanes part, if they are here
+        walk.graph.work.parting.add(block)
     if is_decided:
         if block in walk.facts.uniform:
             walk.contradict(_parts(walk, block))
         # Lanes that branch straight to the join only wait there: the warp falls through.
         straight = taken == walk.graph.meeting(block)
-        if not walk.is_proving:
-            walk.graph.work.parting.add(block)
         way_out = walk.graph.way_out(taken, fallthrough)
         if way_out is not None:
             ends = way_out == taken

@@ -105,8 +105,9 @@ def test_the_product_says_what_the_definitions_say(family: Family) -> None:
         kind = block_kind(analysis, 2)
         assert (kind.slack_cycles, kind.work_cycles) == (said.slack, said.work)
         assert kind.serial_cycles == (said.serial if private else None)
-        both = (said.slack + said.work, said.serial) if private else (said.slack + said.work,)
-        assert bound_safe(analysis).cycles == min(both)
+        assert section.joined.apart_cycles == (said.apart if private else None)
+        groups = (said.serial, said.apart) if private else ()
+        assert bound_safe(analysis).cycles == min((said.slack + said.work, *groups))
     assert known > 10
 
 
@@ -205,6 +206,7 @@ def test_loops_are_what_they_are_without_loops(nested: bool) -> None:
         assert b.joined is not None
         assert a.joined.slack_cycles == b.joined.slack_cycles
         assert a.joined.serial_cycles == b.joined.serial_cycles
+        assert a.joined.apart_cycles == b.joined.apart_cycles
         assert bound_safe(one).cycles == bound_safe(other).cycles
         run = Simulator(looped, SmConfiguration(cores)).run(Policy.RANDOM, seed=seed)
         assert run.cycles <= bound_safe(one).cycles

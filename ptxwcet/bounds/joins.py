@@ -5,7 +5,8 @@ run once without times, each loop until what follows repeats: this tells which a
 which phase, or why that is not known. Two bounds come of it. Along the event graph, a section ends
 by the heaviest way of slack through its stretches and all initiations of all its warps. Group after
 group, it ends by the sum over all phases of the largest slack and of the initiations on the
-busiest sub-core of the stretches that the phase opens. The smaller one counts.
+busiest sub-core of the stretches that the phase opens; warps that have nothing to do with one
+another may stand beside each other's groups as they are. The smallest one counts.
 
 Example: two producers wait for "empty" and arrive at "full", two consumers the other way round, n
 times: the graph has n times the slack of both, one after the other, as have the 2 n groups.
@@ -48,18 +49,21 @@ class JoinedSection:
     """What is proved of a section: its slack along the graph, all its work, its groups in a row.
 
     ``slack_cycles`` is None where the differences of times do not repeat; ``serial_cycles`` where
-    sub-cores share units.
+    sub-cores share units, and ``apart_cycles``: the groups of warps that meet somehow, beside the
+    others. It is of a block alone.
     """
 
     slack_cycles: int | None
     work_cycles: int
     serial_cycles: int | None
+    apart_cycles: int | None
 
     @property
     def cycles(self) -> int:
         """The bound of the section."""
         along = None if self.slack_cycles is None else self.slack_cycles + self.work_cycles
-        return min(cycles for cycles in (along, self.serial_cycles) if cycles is not None)
+        bounds = along, self.serial_cycles, self.apart_cycles
+        return min(cycles for cycles in bounds if cycles is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,14 @@ def joined_section(
             known[id(stretch)] = measured(stretch.body)
         return known[id(stretch)]
 
-    along = _Run(classes, rows, of_stretch)
-    if along.is_over():
-        return JoinedSection(along.most, work, along.serial if private_units else None)
-    phases = _Run(classes, rows, of_stretch, is_timed=False)
-    if not private_units or not phases.is_over():
-        raise PtxwcetError(_too_complex())
-    return JoinedSection(None, work, phases.serial)
+    run = _Run(classes, rows, of_stretch)
+    slack = run.most if run.is_over() else None
+    if slack is None:
+        run = _Run(classes, rows, of_stretch, is_timed=False)
+        if not private_units or not run.is_over():
+            raise PtxwcetError(_too_complex())
+    serial, apart = (run.serial, run.apart) if private_units else (None, None)
+    return JoinedSection(slack, work, serial, apart)
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
@@ -197,11 +202,11 @@ class _Saved:
 
     loops: tuple[tuple[tuple[int, int], ...], ...]
     bases: dict[int, int]
-    serial: int
+    serial: dict[int, int]
 
 
 class _Run:
-    """The classes run to their ends, one at a time until it waits. ``most``: P + lambda at most."""
+    """The classes run to their ends, one at a time until it waits."""
 
     def __init__(
         self,
@@ -223,8 +228,36 @@ class _Run:
         self._seen: dict[object, _Saved] = {}
         self._groups: dict[tuple[tuple[int, int], ...], int] = {}
         self._stretches = 0
-        self.most = 0
-        self.serial = self._group(range(len(classes)))
+        self._most = [0] * len(classes)
+        self._begin = self._group(range(len(classes)))
+        self._begins = {one: self._group(self._members(one)) for one in components}
+        self._serial = dict.fromkeys(components, 0)  # of the groups that phases open
+
+    def _members(self, component: int) -> list[int]:
+        return [n for n, one in enumerate(self._warps) if one.component == component]
+
+    @property
+    def most(self) -> int:
+        """The largest P + lambda."""
+        return max(self._most)
+
+    @property
+    def serial(self) -> int:
+        """The sum over all groups."""
+        return self._begin + sum(self._serial.values())
+
+    @property
+    def apart(self) -> int:
+        """The largest sum over the groups of warps that meet somehow, and over the others, each as
+        they are or group after group.
+        """
+        own, least = [], []
+        for component, cycles in self._serial.items():
+            own.append(self._begins[component] + cycles)
+            members = (self._classes[n] for n in self._members(component))
+            work = sum(one.count * one.work for one in members)
+            least.append(min(own[-1], work))
+        return max(one + sum(least) - less for one, less in zip(own, least, strict=True))
 
     def is_over(self) -> bool:
         """Runs; False where the limit ends it. Raises NotStaticError."""
@@ -262,7 +295,7 @@ class _Run:
             repeats |= self._arrive(number, join, done)
         if stretch.barrier is None:
             warps.is_over = True
-            self.most = max(self.most, done)
+            self._most[number] = done
         return repeats
 
     def _arrive(self, number: int, join: PartialBarrier, done: int) -> bool:
@@ -297,7 +330,8 @@ class _Run:
             warps = self._warps[number]
             warps.knows, warps.start, warps.is_blocked = set(known), start, False
             repeats |= warps.cursor.advance(self._stretches)
-        self.serial += self._group(waiting)
+        if waiting:
+            self._serial[self._warps[waiting[0]].component] += self._group(waiting)
         return repeats
 
     def _group(self, numbers: Sequence[int]) -> int:
@@ -333,9 +367,10 @@ class _Run:
         before = self._seen.get(key)
         periods = 0 if before is None else _periods(before.loops, loops)
         if before is None or not periods:
-            self._seen[key] = _Saved(loops, bases, self.serial)
+            self._seen[key] = _Saved(loops, bases, dict(self._serial))
             return
-        self.serial += periods * (self.serial - before.serial)
+        for component, cycles in self._serial.items():
+            self._serial[component] += periods * (cycles - before.serial[component])
         moved = {one: periods * (base - before.bases[one]) for one, base in bases.items()}
         for warps, now, then in zip(self._warps, loops, before.loops, strict=True):
             warps.start += moved.get(warps.component, 0)

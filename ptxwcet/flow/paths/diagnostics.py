@@ -208,11 +208,13 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
 
 
 def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> list[str]:
-    notes = []
+    notes, parameters = [], {one.name for one in graph.kernel.parameters}
     for cause in sorted(causes, key=lambda c: (c.kind.value, c.instruction, c.name)):
         is_parameter = cause.kind is CauseKind.PARAMETER
         name = launch.name_of(cause.name) if is_parameter else cause.name
         text = _CAUSE_TEXTS[cause.kind].format(name=name)
+        if is_parameter and cause.name.partition("+")[0] not in parameters:
+            text = text.replace("parameter", "the constant", 1)
         if is_parameter and cause.name in launch.ranges:
             least, most = launch.ranges[cause.name]
             text = f"it depends on parameter {name}, of which only {least}..{most} is stated"

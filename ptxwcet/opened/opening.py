@@ -24,6 +24,7 @@ from ptxwcet.flow.facts.stated import (
 )
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.values.accesses import parameters_of
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_names, cuda_source
@@ -173,8 +174,7 @@ class Opened:
     def names_of(self, kernel: Kernel) -> dict[str, str]:
         """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
         called = cuda_names(kernel, self.request)
-        names = {one.name: called.get(one.name, one.name) for one in kernel.parameters}
-        return names | called
+        return {one.name: called.get(one.name, one.name) for one in parameters_of(kernel)}
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""

@@ -216,6 +216,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("sweep", "--cache"): ("kernel.ptx", {}),
     ("sweep report", "--best"): ("1", {}),
     ("sweep report", "--only"): ("machine=titan-v", {}),
+    ("sweep report", "--per"): ("block", {}),
     ("sweep report", "--map"): ("threads", {"--format": "json"}),
     ("sweep report", "--format"): ("html", {}),
     ("sweep report", "--picture"): ("plots/p.png", {}),

@@ -13,6 +13,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ptxwcet.machine.loader import load_machine, machine_names
@@ -58,14 +59,18 @@ class PlanProblems:
     """Collects the problems of one plan, and reads the values that all kinds of plans have.
 
     ``table`` is what the tables of the plan are called: a table ``[[check]]`` is a check. Tables
-    are numbered from 0. ``example`` helps with whatever is malformed.
+    are numbered from 0. ``example`` helps with whatever is malformed. ``kept`` is a folder of kept
+    answers, where what is compiled is found again.
     """
 
-    def __init__(self, file: SourceFile, table: str, example: str) -> None:
+    def __init__(
+        self, file: SourceFile, table: str, example: str, kept: Path | None = None
+    ) -> None:
         self.file = file
         self.folder = os.path.dirname(file.name)
         self._table = table
         self._example = example
+        self._kept = kept
         self._problems: list[Diagnostic] = []
         self._machines: dict[str, str | None] = {}
         self._made: dict[tuple[object, ...], str | None] = {}
@@ -171,13 +176,17 @@ class PlanProblems:
         ``making`` are the values of MAKING. What is wrong is reported. Cost: a run of the tool,
         once for what is alike.
         """
+        # here: plans of PTX need neither compiler nor opener
+        from ptxwcet.opened.nvcc import Compilation, ptx_text
+
         arch, options = making
         asked = (path, arch, options, is_linked, *kernels)
         if asked not in self._made:
             self._made[asked] = None
             try:
                 if needs_tool(path):
-                    self._made[asked] = _made(path, arch, options, kernels, is_linked=is_linked)
+                    compilation = Compilation(arch, _parted(options), is_linked, self._kept)
+                    self._made[asked] = ptx_text(path, compilation, kernels)
             except PtxwcetError as error:
                 place = locate_key(self.file, self._table, "files", number)
                 place = place or locate_table(self.file, self._table, number)
@@ -234,17 +243,14 @@ class PlanProblems:
         return self._machines[name]
 
 
-def _made(
-    path: str, arch: str | None, options: str, kernels: Sequence[str], *, is_linked: bool
-) -> str:
-    # here: plans of PTX need neither compiler nor opener
-    from ptxwcet.opened.nvcc import Compilation, not_compiled, ptx_text
+def _parted(options: str) -> tuple[str, ...]:
+    """Options as a shell would part them. Raises PtxwcetError (PW120)."""
+    from ptxwcet.opened.nvcc import not_compiled
 
     try:
-        parted = tuple(shlex.split(options))
+        return tuple(shlex.split(options))
     except ValueError as error:
         raise not_compiled(f"nvcc_options: {error}", "quotes come in pairs") from None
-    return ptx_text(path, Compilation(arch, parted, is_linked), kernels)
 
 
 def _normal(path: str) -> str:

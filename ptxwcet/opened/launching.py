@@ -15,7 +15,7 @@ from ptxwcet.flow.facts.parameters import (
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
 from ptxwcet.flow.values.accesses import OF_CONSTANT, fields_of
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.opened.cuda_text import cuda_names, cuda_parameter_names
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -163,6 +163,7 @@ def foreign_names(
     own = {
         kernel.name: {name for name in names if parameter_named(kernel, name, called)}
         for kernel in kernels
+        if not isinstance(kernel, UnreadKernel)
         for called in (cuda_names(kernel, request),)
     }
     known = set[str]().union(*own.values())

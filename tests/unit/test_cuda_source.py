@@ -59,11 +59,14 @@ while [ $# -gt 0 ]; do
   case "$1" in
     -DTILE=0) echo "kernel.cu(2): error: TILE" >&2; exit 2 ;;
     -DTILE=*) tile=${1#-DTILE=} ;;
+    -E) is_text=1 ;;
+    --version) echo "nvcc 1.0"; exit ;;
     -o) out=$2; shift ;;
   esac
   last=$1
   shift
 done
+if [ "$is_text" ]; then cat "$last" "$folder/header" > "$out" 2> /dev/null; exit 0; fi
 sed "s|TILE|$tile|; s|SOURCE|$(realpath "$last")|" "$folder/kernel.ptx" > "$out"
 """
 
@@ -228,3 +231,24 @@ def test_plans_of_sweeps(calls: Path, tmp_path: Path) -> None:
     assert cycles[2, 1, "sm_86"] < cycles[2, 2, "sm_86"] < cycles[3, 2, "sm_86"]
     assert len(keys) == 4  # one PTX for both architectures is one question
     assert len(calls.read_text().splitlines()) == 4
+
+
+def test_what_was_compiled_is_kept_by_its_content(calls: Path, tmp_path: Path) -> None:
+    """Under the text behind the preprocessor, the options and the compiler; damage is noticed."""
+    (tmp_path / "p.toml").write_text(PLAN.replace("[[32]]", "64"))
+    kept = tmp_path / "kept"
+
+    def compilations() -> int:
+        before = calls.read_text() if calls.exists() else ""
+        jobs = read_plan("p.toml", kept).jobs
+        assert all("setp.lt.s32 %p1" in (job.request.text or "") for job in jobs)
+        assert "%r1, 8;" in (jobs[0].request.text or "")
+        new = calls.read_text().removeprefix(before).splitlines()
+        return sum(" -ptx " in f" {one} " for one in new)
+
+    assert [compilations(), compilations()] == [2, 0]
+    (calls.parent / "header").write_text("int more;")  # that is included
+    assert [compilations(), compilations()] == [2, 0]
+    for path in (kept / "compiled").iterdir():
+        path.write_bytes(path.read_bytes().replace(b", 8;", b", 9;"))
+    assert [compilations(), compilations()] == [1, 0]

@@ -29,6 +29,7 @@ for arch in 86 90; do
   python3 ../../oracle/integer_programs.py "$arch" >"integers_$arch.ptx"
   kept "integers_$arch.ptx" "$arch"
 done
+kept minima_90.ptx 90
 nvcc -ptx -arch=sm_75 -lineinfo meeting.cu -o "$work/meeting.ptx"
 kept "$work/meeting.ptx" 86
 nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"

@@ -206,7 +206,7 @@ class Beside(Protocol):
 # --- the run --------------------------------------------------------------------------------------
 
 
-_NUMBERED = re.compile(r"(U?[RP])\d+")
+_NUMBERED = re.compile(r"(U?R)\d+")  # P2R puts predicates at the bits of their numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -436,3 +436,11 @@ def _float_words(seed: int) -> NDArray[np.uint32]:
     singles = rows[:, :16]
     singles[np.isnan(singles.view(np.float32))] = 0x7FFFFFFF
     return rows.reshape(-1)
+
+
+KEPT = (("switches", 5), ("switches", 65), ("exchanges", 95), ("floats", 12), ("floats", 81))
+"""Programs that tests/data/sass keeps, made by ptxas for sm_80 and sm_90."""
+
+if __name__ == "__main__":  # what tests/data/sass/build.sh keeps
+    texts = [made(kind, range(seed, seed + 1)).text.removeprefix(HEAD) for kind, seed in KEPT]
+    print(end=HEAD + "".join(texts))

@@ -835,7 +835,7 @@ class _Block:
     def do_atomic(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         name = instruction.mnemonic.split(".")[0]
         at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
-        if words & {"F16x2", "BF16x2", "F16", "BF16", "CAST", "SPIN", "ARRIVE"}:
+        if words & {"F16x2", "BF16x2", "F16", "BF16", "ARRIVE"}:
             raise UncoveredError(instruction.mnemonic)
         size = 8 if words & {"64", "U64", "S64", "F64"} else 4
         targets = [one for one in operands[:at] if isinstance(one, (Register, Vector, Sink))]
@@ -848,7 +848,8 @@ class _Block:
                 before = int(memory[a])
                 after = _changed(words, before, [int(one[lane]) for one in given], 8 * size)
                 memory[a] = after & ((1 << 8 * size) - 1)
-                old[lane] = before
+                is_cast = "CAST" in words  # which tells whether it has stored
+                old[lane] = before == int(given[0][lane]) if is_cast else before
         if targets:
             self.write(targets[-1], old, lanes)
 
@@ -1118,7 +1119,7 @@ def _changed(words: frozenset[str], old: int, numbers: list[int], bits: int) -> 
     """What an atomic leaves."""
     if "POPC" in words:
         return old + 1
-    if "CAS" in words:
+    if words & {"CAS", "CAST"}:
         return numbers[1] if old == numbers[0] else old
     name = next(one for one in (*_ATOMICS, "INC", "DEC") if one in words)
     if words & {"F32", "F64"} and name == "ADD":

@@ -30,6 +30,11 @@ for arch in 86 90; do
   kept "integers_$arch.ptx" "$arch"
 done
 kept minima_90.ptx 90
+python3 ../../../benchmarks/translation_programs.py >random.ptx
+for arch in 80 90; do
+  kept random.ptx "$arch"
+  python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >"random_$arch.tables"
+done
 nvcc -ptx -arch=sm_75 -lineinfo meeting.cu -o "$work/meeting.ptx"
 kept "$work/meeting.ptx" 86
 nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_934,
+    "bounds": 4_942,
     "cli": 1_841,
     "commands.annotate": 591,
     "commands.bound": 3_014,
@@ -146,7 +146,7 @@ MOST_LINES = {
     "flow.paths": 1_956,
     "flow.shapes": 1_062,
     "flow.values": 4_227,
-    "flow.variants": 2_927,
+    "flow.variants": 2_949,
     "flow.walk": 4_143,
     "ir": 4_651,
     "library": 2_084,
@@ -159,7 +159,7 @@ MOST_LINES = {
     "opened": 2_540,
     "ptx": 4_101,
     "report": 941,
-    "sass": 5_287,
+    "sass": 5_295,
     "simulator": 4_611,
     "support": 3_481,
     "sweeps.results": 1_740,

@@ -167,7 +167,7 @@ MOST_LINES = {
     "timing": 3_386,
     "trace": 1_133,
     "validate": 3_966,
-    "warp": 899,
+    "warp": 915,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -347,9 +347,10 @@ def analyse_block(
         return prepared_sections.setdefault((barrier, *structures.body(body)), new)
 
     def measured(body: tuple[Node, ...]) -> tuple[int, int]:
-        last = body[-1] if body else None
-        waits = isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits)
-        own = known(body, last if waits else None)
+        last, ends = body[-1] if body else None, None
+        if isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits):
+            ends = last
+        own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
     def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:

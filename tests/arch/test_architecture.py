@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_815,
+    "bounds": 4_841,
     "cli": 1_831,
     "commands.annotate": 564,
     "commands.bound": 2_943,

@@ -394,11 +394,10 @@ def analyse_block(
         return prepared_sections.setdefault((barrier, *structures.body(body)), new)
 
     def measured(body: tuple[Node, ...]) -> tuple[int, int]:
-        last = body[-1] if body else None
-        barrier = last if isinstance(last, Barrier | PartialBarrier) else None
-        if isinstance(barrier, PartialBarrier) and not barrier.waits:
-            barrier = None
-        own = known(body, barrier)
+        last, ends = body[-1] if body else None, None
+        if isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits):
+            ends = last
+        own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
     def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -38,12 +39,12 @@ _MOST_STRETCHES = 50_000
 class JoinedSection:
     """What is proved of a section: its slack along the graph, all its work, its groups in a row.
 
-    ``slack_cycles`` is None where the differences of times do not repeat; ``serial_cycles`` where
-    sub-cores share units, and ``apart_cycles``: the groups of warps that meet somehow, beside the
-    others. It is of a block alone.
+    ``slack_cycles`` is that of all groups where the differences of times do not repeat.
+    ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
+    warps that meet somehow, beside the others. It is of a block alone.
     """
 
-    slack_cycles: int | None
+    slack_cycles: int
     work_cycles: int
     serial_cycles: int | None
     apart_cycles: int | None
@@ -51,8 +52,7 @@ class JoinedSection:
     @property
     def cycles(self) -> int:
         """The bound of the section."""
-        along = None if self.slack_cycles is None else self.slack_cycles + self.work_cycles
-        bounds = along, self.serial_cycles, self.apart_cycles
+        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
         return min(cycles for cycles in bounds if cycles is not None)
 
 
@@ -89,10 +89,11 @@ def joined_section(
 
     run = _Run(classes, rows, of_stretch)
     slack = run.most if run.is_over() else None
-    if slack is None:
+    if slack is None:  # a way through the graph has at most one stretch of each group
         run = _Run(classes, rows, of_stretch, is_timed=False)
-        if not private_units or not run.is_over():
+        if not run.is_over():
             raise PtxwcetError(_too_complex())
+        slack = run.slack
     serial, apart = (run.serial, run.apart) if private_units else (None, None)
     return JoinedSection(slack, work, serial, apart)
 
@@ -186,13 +187,23 @@ class _Object:
     arrived: list[_Arrived] = field(default_factory=list)
 
 
+class _Sums(NamedTuple):
+    """The slack and the work of groups, added up."""
+
+    slack: int = 0
+    work: int = 0
+
+    def plus(self, other: _Sums, times: int = 1) -> _Sums:
+        return _Sums(self.slack + times * other.slack, self.work + times * other.work)
+
+
 @dataclass(frozen=True, slots=True)
 class _Saved:
     """What is moved when periods are skipped: loops, P of each component, the sum of groups."""
 
     loops: tuple[tuple[tuple[int, int], ...], ...]
     bases: dict[int, int]
-    serial: dict[int, int]
+    groups: dict[int, _Sums]
 
 
 class _Run:
@@ -216,12 +227,12 @@ class _Run:
             for one, row, component in zip(classes, rows, components, strict=True)
         ]
         self._seen: dict[object, _Saved] = {}
-        self._groups: dict[tuple[tuple[int, int], ...], int] = {}
+        self._known: dict[tuple[tuple[int, int], ...], _Sums] = {}
         self._stretches = 0
         self._most = [0] * len(classes)
         self._begin = self._group(range(len(classes)))
         self._begins = {one: self._group(self._members(one)) for one in components}
-        self._serial = dict.fromkeys(components, 0)  # of the groups that phases open
+        self._groups = dict.fromkeys(components, _Sums())  # those that phases open
 
     def _members(self, component: int) -> list[int]:
         return [n for n, one in enumerate(self._warps) if one.component == component]
@@ -232,9 +243,14 @@ class _Run:
         return max(self._most)
 
     @property
+    def slack(self) -> int:
+        """The slack of all groups together."""
+        return self._begin.slack + sum(one.slack for one in self._groups.values())
+
+    @property
     def serial(self) -> int:
-        """The sum over all groups."""
-        return self._begin + sum(self._serial.values())
+        """The slack and the work of all groups together."""
+        return sum(self._begin) + sum(map(sum, self._groups.values()))
 
     @property
     def apart(self) -> int:
@@ -242,8 +258,8 @@ class _Run:
         they are or group after group.
         """
         own, least = [], []
-        for component, cycles in self._serial.items():
-            own.append(self._begins[component] + cycles)
+        for component, opened in self._groups.items():
+            own.append(sum(self._begins[component].plus(opened)))
             members = (self._classes[n] for n in self._members(component))
             work = sum(one.count * one.work for one in members)
             least.append(min(own[-1], work))
@@ -321,21 +337,22 @@ class _Run:
             warps.knows, warps.start, warps.is_blocked = set(known), start, False
             repeats |= warps.cursor.advance(self._stretches)
         if waiting:
-            self._serial[self._warps[waiting[0]].component] += self._group(waiting)
+            component = self._warps[waiting[0]].component
+            self._groups[component] = self._groups[component].plus(self._group(waiting))
         return repeats
 
-    def _group(self, numbers: Sequence[int]) -> int:
+    def _group(self, numbers: Sequence[int]) -> _Sums:
         """The largest slack of the stretches that a phase opens, and their work on the sub-core
         on which it is most.
         """
         stretches = [(number, self._warps[number].cursor.stretch) for number in numbers]
         key = tuple((number, id(stretch)) for number, stretch in stretches)
-        if key not in self._groups:
+        if key not in self._known:
             found = [(self._classes[n].on_cores, *self._measured(one)) for n, one in stretches]
             works = [[warps * work for warps in cores] for cores, _, work in found]
             busiest = max(map(sum, zip(*works, strict=True)), default=0)
-            self._groups[key] = busiest + max((slack for _, slack, _ in found), default=0)
-        return self._groups[key]
+            self._known[key] = _Sums(max((slack for _, slack, _ in found), default=0), busiest)
+        return self._known[key]
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -357,10 +374,11 @@ class _Run:
         before = self._seen.get(key)
         periods = 0 if before is None else _periods(before.loops, loops)
         if before is None or not periods:
-            self._seen[key] = _Saved(loops, bases, dict(self._serial))
+            self._seen[key] = _Saved(loops, bases, dict(self._groups))
             return
-        for component, cycles in self._serial.items():
-            self._serial[component] += periods * (cycles - before.serial[component])
+        for component, sums in self._groups.items():
+            period = sums.plus(before.groups[component], -1)
+            self._groups[component] = sums.plus(period, periods)
         moved = {one: periods * (base - before.bases[one]) for one, base in bases.items()}
         for warps, now, then in zip(self._warps, loops, before.loops, strict=True):
             warps.start += moved.get(warps.component, 0)

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_942,
+    "bounds": 4_956,
     "cli": 1_841,
     "commands.annotate": 591,
     "commands.bound": 3_014,

@@ -247,6 +247,40 @@ def test_trip_counts_cost_nothing() -> None:
     assert few / 1000 == pytest.approx(many / 10**12, rel=0.01)
 
 
+def test_times_that_do_not_repeat_in_time_leave_the_slack_of_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The faster of two rows of warps is three stages ahead after 20 rounds only."""
+
+    def join(name: str, *, waits: bool) -> Node:
+        return PartialBarrier(TimedInstruction("A", 1, 0), name, 2, waits)
+
+    def warp(latency: int, *, makes: bool) -> tuple[Node, ...]:
+        body: list[Node] = []
+        for stage in "123":
+            body += [join(f"e{stage}" if makes else f"f{stage}", waits=True)]
+            body += [TimedInstruction("A", 1, latency, (), ("x",))]
+            body += [TimedInstruction("A", 1, 0, ("x",), ())]
+            body += [join(f"f{stage}" if makes else f"e{stage}", waits=False)]
+        first = () if makes else tuple(join(f"e{stage}", waits=False) for stage in "123")
+        last = tuple(join(f"e{stage}", waits=True) for stage in "123") if makes else ()
+        return (*first, Repeat(10**6, tuple(body)), *last)
+
+    rows = warp(100, makes=True), warp(101, makes=False)
+    classes = tuple(WarpClass(WarpProgram(row), (n,)) for n, row in enumerate(rows))
+    case = Case("", BlockWorkload(classes, Scoreboard.RAW), schedulers=2)
+    (whole,) = case.analyse().sections
+    monkeypatch.setattr("ptxwcet.bounds.joins._MOST_STRETCHES", 60)
+    (few,) = case.analyse().sections
+    assert whole.joined is not None
+    assert few.joined is not None
+    assert whole.joined.slack_cycles < few.joined.slack_cycles
+    assert whole.joined.serial_cycles == few.joined.serial_cycles
+    monkeypatch.setattr("ptxwcet.bounds.joins._MOST_STRETCHES", 5)
+    with pytest.raises(PtxwcetError, match="do not repeat"):
+        case.analyse()
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 

@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_405,
     "sweeps.results": 1_617,
     "sweeps": 3_725,
-    "timing": 3_297,
+    "timing": 3_303,
     "trace": 1_133,
     "validate": 3_966,
     "warp": 863,

@@ -429,7 +429,8 @@ class InstructionCosts:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
-            worst = charge_unknown(instruction, self.machine, origin=index)
+            unknown = charge_unknown(instruction, self.machine, origin=index)
+            worst = [self._waiting(one, instruction) for one in unknown]
             return tuple(charge_transactions(one, _ANY_ACCESS, self.machine) for one in worst)
         cost = cost_instruction(
             instruction,
@@ -446,17 +447,22 @@ class InstructionCosts:
         self.waits_for_launches |= _name(instruction) == _GRID_WAIT
         if is_charged(instruction, self.machine):
             self.is_nominal = False
-        waits = self._products.waits(instruction)
-        if isinstance(cost, TimedInstruction):
+        if isinstance(cost, Barrier):
+            cost = replace(cost, instruction=self._waiting(cost.instruction, instruction))
+        elif cost is not None:
             self.joins |= cost.joins
             self.is_nominal &= not cost.joins
-            cost = replace(cost, reads=(*cost.reads, *waits)) if waits else cost
+            cost = self._waiting(cost, instruction)
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
             asked = self._taken(index, instruction)
             charged = charge_transactions(cost, asked, self.machine, self.most_at_path)
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)
+
+    def _waiting(self, timed: TimedInstruction, instruction: Instruction) -> TimedInstruction:
+        waits = self._products.waits(instruction)
+        return replace(timed, reads=(*timed.reads, *waits)) if waits else timed
 
     def _taken(self, index: int, instruction: Instruction) -> Transactions:
         found = None if self._accesses is None else self._accesses.get(index)

@@ -211,6 +211,15 @@ def test_each_piece_is_needed(name: str) -> None:
     pytest.fail("no run exceeds it")
 
 
+def test_a_warp_that_runs_ahead_of_its_warpgroup_takes_longer() -> None:
+    """What it issues then comes to the tensor unit before the product that stands first."""
+    warp = (Op("A", 5), product(4, 1, 0), product(8, 1, 0), Op("T", 5))
+    block = (warp,) * CORES
+    assert safe(block) == 22
+    assert worst_of((block,), Rules(holds=False), Random(1), 40) > 22
+    assert worst_of((block,), Rules(), Random(1), 40) == 22
+
+
 def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
     """Theorem M charges a sub-core at a time; a product leads from one to another."""
     for seed in range(400):

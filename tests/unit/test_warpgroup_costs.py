@@ -16,7 +16,7 @@ from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.timing.cost import PENDING, InstructionCosts, Products, cost_instruction
-from ptxwcet.warp.program import TimedInstruction
+from ptxwcet.warp.program import Barrier, TimedInstruction
 
 ROOT = Path(__file__).parents[2]
 H100 = load_machine("h100")
@@ -137,6 +137,14 @@ def test_who_waits_for_products() -> None:
     waits = [isinstance(each, TimedInstruction) and PENDING[1] in each.reads for each in found]
     assert waits == [True, True, True, True, False, True, True]
     assert not costs.is_nominal
+    # a barrier that reads one; an opcode of which nothing is known
+    one = kernel(product(), "bar.red.popc.u32 %r50, 0, %p1;", "nonsense.u32 %r2;")
+    costs = InstructionCosts(H100, unknown_at_worst=True, products=Products(one.instructions))
+    barrier, unknown = [costs.nodes(n, one.instructions[n])[0] for n in (1, 2)]
+    assert isinstance(barrier, Barrier)
+    assert PENDING[0] not in barrier.instruction.reads  # of no accumulator
+    assert isinstance(unknown, TimedInstruction)
+    assert PENDING[0] in unknown.reads
     # all alike: the second goes on at once
     one = kernel(product(), product(), WAIT)
     costs = InstructionCosts(H100, products=Products(one.instructions))

@@ -156,7 +156,10 @@ def test_plans_of_checks(calls: Path, tmp_path: Path) -> None:
     read = read_plan("p.toml")
     options = [one.partition(" -arch=")[2].partition(" -o ")[0] for one in calls.open()]
     assert options == ["sm_86 -DTILE=8", "sm_86 -DTILE=16"]  # each once
-    over, within, _ = run_plan(read, 1).checks
+    report = run_plan(read, 1)
+    kept = tmp_path / "kept"
+    assert [run_plan(read, 1, cache=kept) for _ in range(2)] == [report, report]
+    over, within, _ = report.checks
     assert over.name == "tiled [block 32, n=100, sm_86 -DTILE=8] on orin-ecrts2025-memory"
     assert within.outcome == "passed"
     (told,) = over.problems

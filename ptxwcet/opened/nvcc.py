@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -38,6 +37,8 @@ COMPILED = "compiled"
 """The folder of what was compiled, in one of kept answers."""
 MOST_SECONDS = 600
 _MOST_LISTED = 8
+_PASSING = re.compile(r"tmpxft_[0-9a-f]+_[0-9a-f]+-")
+"""How names of files begin that nvcc makes on the way."""
 _HARMLESS = re.compile(r"[\w./][\w .,/+=:~-]*")
 _MACROS = {"-D", "--define-macro"}
 _FOLDERS = {"-I", "--include-path"}
@@ -74,7 +75,7 @@ def compiled(
     """What nvcc makes of a file with these options, which name no output: PTX, or ``cubin``.
 
     The file is that of the user; what lies beside it can be included. ``kept`` is a folder where
-    what was made is found again for the same text behind the preprocessor, options and compiler.
+    what was made is found again for the same text behind the preprocessor, and the same steps.
     Raises PtxwcetError: PW120 (no nvcc on the PATH, an option that is not permitted, source that
     cannot be read or does not compile), PW825 (a folder that cannot be used). Cost: a run of nvcc,
     at most ten minutes.
@@ -89,10 +90,11 @@ def compiled(
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
         source = [path] if is_harmless(path) else _copied(path, folder)
         target = Path(folder, f"kernel.{form}")
-        place = None if kept is None else _place_of(kept, tool, form, options, source)
+        command = [f"-{form}", "-lineinfo", *options, "-o", str(target), *source]
+        place = None if kept is None else _place_of(kept, tool, command, [*options, *source])
         if place is not None and (found := _found(place)) is not None:
             return found
-        done = tool_run([tool, f"-{form}", "-lineinfo", *options, "-o", str(target), *source])
+        done = tool_run([tool, *command])
         if done.returncode or not target.is_file():
             said = (done.stderr or done.stdout).replace(source[-1], path)
             raise not_compiled(
@@ -111,22 +113,23 @@ def compiled(
 
 
 def _place_of(
-    kept: Path, tool: str, form: str, options: Sequence[str], source: Sequence[str]
+    kept: Path, tool: str, command: Sequence[str], compiles: Sequence[str]
 ) -> Path | None:
-    """Where in a folder of kept answers that is which is made; None if it is not preprocessed.
+    """Where in a folder of kept answers that is which a command makes; None if nothing is.
 
     The compiler proper reads nothing but the text that the preprocessor leaves, with all that is
-    included and the names of its files.
+    included; what nvcc calls it with, whatever its environment says, nvcc tells.
     """
-    with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
-        text = Path(folder, "kernel.ii")
-        done = tool_run([tool, "-E", *options, "-o", str(text), *source])
-        if done.returncode or not text.is_file():
-            return None
-        whole = hashlib.sha256(read_bytes(text, MOST_DATA_BYTES))
-    told = [tool_run([tool, "--version"]).stdout, os.path.realpath(tool), form, *options, *source]
-    whole.update(json.dumps(told).encode())
-    return kept / COMPILED / f"{whole.hexdigest()}.{form}"
+    target = Path(command[command.index("-o") + 1])
+    text = target.with_suffix(".ii")
+    done = tool_run([tool, "-E", *compiles, "-o", str(text)])
+    steps = tool_run([tool, "--dryrun", *command])
+    if done.returncode or steps.returncode or not text.is_file():
+        return None
+    whole = hashlib.sha256(read_bytes(text, MOST_DATA_BYTES))
+    said = _PASSING.sub("", steps.stderr).replace(str(target.parent), "")
+    whole.update(f"{tool_run([tool, '--version']).stdout}{said}".encode())
+    return kept / COMPILED / f"{whole.hexdigest()}{target.suffix}"
 
 
 def _found(place: Path) -> bytes | None:

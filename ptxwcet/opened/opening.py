@@ -40,7 +40,6 @@ from ptxwcet.support.input_files import (
     MOST_TEXT_BYTES,
     open_input,
     read_bytes,
-    read_text,
 )
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
@@ -242,10 +241,11 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
         main = read_source(request.path)
     else:
         what = "machine code of " if request.is_code else "PTX of "
-        is_made = Path(request.path).is_file()  # lines are those of the text, not of the file
-        written = None
-        if is_made and Path(request.path).suffix.lower() == SOURCE:
-            written = SourceFile(request.path, read_text(request.path, MOST_TEXT_BYTES, "replace"))
+        is_cuda = Path(request.path).suffix.lower() == SOURCE
+        source = cuda_source(replace(request, source=None)) if is_cuda else None
+        written = None if source is None else SourceFile(request.path, source.text)
+        # lines are those of the text, not of the file
+        is_made = is_cuda or Path(request.path).is_file()
         name = f"{what if is_made else ''}{request.path}"
         main = SourceFile(name, request.text, made_of=written)
     return main, *map(read_source, request.links)

@@ -361,6 +361,9 @@ class _Block:
         self.address = np.full(count, next(iter(program.at)), np.int64)
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
+        self.votes: Lanes = np.zeros(count, bool)
+        self.joined: frozenset[str] = frozenset()
+        self.reduced = {"BR": 0, "BP": 0}
         self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
 
@@ -402,6 +405,7 @@ class _Block:
         if not released.any():
             at_barrier = self.alive & (self.needed == 0)
             assert (at_barrier == self.alive).all(), "a deadlock"
+            self.reduce()
             released = self.alive
         self.waits &= ~released
         self.address[released] += 16
@@ -600,9 +604,29 @@ class _Block:
         self.wait(lanes, mask | self.bit)
 
     def do_bar(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        if "SYNC" not in words or len(operands) != 1:
+        if len(operands) != 1 + ("RED" in words) or "ARV" in words:
             raise UncoveredError(instruction.mnemonic)
+        self.joined = words & {"OR", "AND", "POPC"}
+        if "RED" in words:
+            self.votes = np.where(lanes, self.truth(operands[1]), self.votes)
         self.wait(lanes, self.zero)
+
+    def reduce(self) -> None:
+        """What a barrier that all have come to leaves for B2R: how many are true, and whether any
+        is, or all are.
+        """
+        if not self.joined:
+            return  # it only waits
+        truths = self.votes & self.alive
+        is_true = truths.any() if "OR" in self.joined else (truths == self.alive).all()
+        self.reduced = {"BR": int(truths.sum()), "BP": int(is_true)}
+
+    def do_b2r(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        match operands:
+            case (target,):
+                self.write(target, self.zero + np.uint64(self.reduced["BR"]), lanes)
+            case (_, target):
+                self.write(target, self.zero + np.uint64(self.reduced["BP"]), lanes)
 
     # --- memory
 

@@ -275,9 +275,6 @@ class Translated:
         key = kernel.name, index
         if key not in self._compiled:
             found = meaning_of(kernel.instructions[index], kernel.registers)
-            if kernel.code is not None and index not in kernel.code.added:
-                opcode = kernel.instructions[index].opcode
-                found = found if opcode is not None and opcode.meaning is not None else None
             if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
                 self._compiled[key] = None
             else:
@@ -292,6 +289,8 @@ class Translated:
 
     def _read(self, block: _Block, operand: Operand) -> Words:
         match operand:
+            case Register(name) if name.partition("@")[0] in block.reduced:
+                return block.zero + np.uint64(block.reduced[name.partition("@")[0]])
             case Register(name):
                 return self.words.get(name, block.zero)
             case _:
@@ -304,7 +303,7 @@ class Translated:
     def _there(self, block: _Block, name: str) -> Words | None:
         """What the register holds of which this one is a part, or the pair; None of one of ours."""
         plain = name.partition("@")[0]
-        if " of " in plain or plain[0] == "[":
+        if " of " in plain or plain[0] in "[%":  # a decision of several predicates
             return None
         if bank := _BANK.fullmatch(plain):
             size = 8 if bank[3] else 4

@@ -442,7 +442,8 @@ class _Block:
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
         self.votes: Lanes = np.zeros(count, bool)  # of a barrier that combines them
-        self.reduction, self.combined = "", 0
+        self.reduction = ""
+        self.reduced = {"BR": 0, "BP": 0}  # what a barrier leaves for B2R: how many, and a truth
         self.waits_at = np.full(count, "", dtype="<U8")  # the register of those at a BSYNC
         self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
@@ -486,8 +487,9 @@ class _Block:
             at_barrier = self.alive & (self.needed == 0)
             assert (at_barrier == self.alive).all(), "a deadlock"
             votes = int((self.votes & self.alive).sum())
-            everyone = votes == int(self.alive.sum())
-            self.combined = {"POPC": votes, "AND": int(everyone)}.get(self.reduction, votes > 0)
+            if self.reduction:
+                is_true = votes == int(self.alive.sum()) if self.reduction == "AND" else votes > 0
+                self.reduced = {"BR": votes, "BP": int(is_true)}
             released = self.alive
         self.waits &= ~released
         self.waits_at[released] = ""
@@ -735,9 +737,9 @@ class _Block:
     def do_b2r(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         if words != {"RESULT"}:
             raise UncoveredError(instruction.mnemonic)
-        self.write(operands[0], self.zero + np.uint64(self.combined), lanes)
+        self.write(operands[0], self.zero + np.uint64(self.reduced["BR"]), lanes)
         for one in operands[1:]:
-            self.write(one, self.zero + np.uint64(self.combined != 0), lanes)
+            self.write(one, self.zero + np.uint64(self.reduced["BP"]), lanes)
 
     # --- memory
 

@@ -21,7 +21,7 @@ import sass_floats as floats
 from numpy.typing import NDArray
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.ir.kernel import Instruction, InstructionForm, Kernel, Module
+from ptxwcet.ir.kernel import Instruction, InstructionForm, Kernel, Module, Variable
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import (
     Address,
@@ -51,6 +51,10 @@ _SHARED_WINDOW, _LOCAL_WINDOW = 0x7F01, 0x7F02
 OPEN = np.random.default_rng(1)  # bits that terms leave open: others each time
 MOST_STEPS = 200_000
 _LOW = np.uint64(0xFFFFFFFF)
+_PARTS = {
+    **{f".B{number}": (8 * number, 8) for number in range(4)},
+    **{f".H{number}": (16 * number, 16) for number in range(2)},
+}
 _OFFSET = re.compile(r"(-?0x[0-9a-f]+)")
 
 
@@ -367,6 +371,19 @@ def run_machine_code(
     return found
 
 
+def constants_of(kernel: Kernel, module: Module, launch: EmulatedLaunch) -> bytes:
+    """Constant bank 3: what the launch gives its variables, else what the file does."""
+    assert kernel.code is not None
+    given = dict(launch.variables)
+    variables = {one.name: one for one in module.items if isinstance(one, Variable)}
+    found = bytearray(max((end for _, end, _ in kernel.code.constants_at), default=0))
+    for first, end, name in kernel.code.constants_at:
+        initial = variables[name].initial if name in variables else None
+        content = given.get(name, b"" if initial is None else initial(variables[name]))
+        found[first:end] = content.ljust(end - first, b"\0")
+    return bytes(found)
+
+
 def _laid_out(
     kernel: Kernel, launch: EmulatedLaunch
 ) -> tuple[NDArray[np.uint8], bytearray, list[int]]:
@@ -385,7 +402,7 @@ def _laid_out(
         elif isinstance(argument, bytes):
             content = argument
         elif isinstance(argument, float):
-            content = struct.pack("<f", argument)
+            content = struct.pack("<d" if parameter.size_bytes == 8 else "<f", argument)
         else:
             size = parameter.size_bytes
             content = (int(argument) % (1 << 8 * size)).to_bytes(size, "little")
@@ -521,6 +538,11 @@ class _Block:
                 return self.read(low) | self.read(high) << np.uint64(32)
             case Negated(inner):
                 return np.uint64(1) - self.read(inner)
+            case Decorated(inner, "~", ""):
+                return ~self.read(inner) & _LOW
+            case Decorated(inner, "", after) if after in _PARTS:
+                low, width = _PARTS[after]
+                return _cut(self.read(inner) >> np.uint64(low), width)
             case Element(SymbolRef(bank), Address(base, offset)):
                 return self.constant(bank, self.read(base) + _word(offset), 4)
         raise UncoveredError(f"operand {operand}")

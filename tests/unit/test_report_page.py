@@ -317,7 +317,7 @@ def test_a_refusal_is_on_the_page(tmp_path: Path) -> None:
     assert "PW203" in html
     assert "Not bounded." in html
     assert "application/json" in html  # its graph
-    assert 'class="pane own"' in html
+    assert 'class="pane own ptx"' in html
     checked(html)
 
 

@@ -19,6 +19,7 @@ from ptxwcet.commands.bound.report import BoundedKernel, Report, merged_assumpti
 from ptxwcet.commands.certificates.report import Rechecked, recheck
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
+from ptxwcet.machine.ledger import made_true
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import ReadFile
 from ptxwcet.report.head import MachineHead, Refused, as_people_know, launch_text
@@ -225,7 +226,7 @@ def build_dossier(
         ),
         Outcome.BOUNDED,
     )
-    made_true = AssumptionState.BY_DEFINITION
+    is_code = any(map(_is_code, module.kernels))
     return DossierReport(
         *(report.schema, report.tool, report.version, report.file, report.sha256, report.machine),
         made.at.isoformat(timespec="seconds"),
@@ -235,15 +236,14 @@ def build_dossier(
         kernels,
         tuple(
             LedgerRow(one.key, one.text, one.state.value, one.source, "machine")
-            for one in machine.satisfies
-            if one.state is made_true
+            for one in made_true(machine, is_code=is_code)
         ),
         tuple(_versions()),
         describe_sources(),
         tuple(FileRow(one.what, one.name, one.sha256) for one in made.files),
         self_test,
         attack_rows(),
-        (OF_CODE if any(map(_is_code, module.kernels)) else OF_PTX, *LIMITS),
+        (OF_CODE if is_code else OF_PTX, *LIMITS),
     )
 
 

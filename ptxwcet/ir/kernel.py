@@ -515,8 +515,8 @@ def require_ptx(kernel: Kernel, what: str) -> None:
     if kernel.code is not None:
         message = f"kernel {kernel.readable} is machine code, and {what} PTX alone"
         help_text = (
-            "give it the PTX of the kernel: 'nvcc -ptx -lineinfo kernel.cu'; an executable, object "
-            "or library may hold both, and gives its PTX without --machine-code"
+            "give it the PTX of the kernel, without --machine-code: 'nvcc -ptx -lineinfo "
+            "kernel.cu', or 'cuobjdump -xptx all' of a binary that holds it, too"
         )
         raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
 

@@ -37,6 +37,17 @@ EXECUTION = (
 )
 """Keys that everything needs that is computed from the timings of a machine file."""
 
+
+def made_true(machine: Machine, *, is_code: bool) -> list[Assumption]:
+    """What the machine makes true by definition; of machine code nothing that is of PTX alone."""
+    return [
+        one
+        for one in machine.satisfies
+        if one.state is AssumptionState.BY_DEFINITION
+        and not (is_code and one.key == PTX_IS_EXECUTED)
+    ]
+
+
 _WHERE: Mapping[str, Callable[[Machine], bool]] = {
     NO_BANK_CONFLICTS: lambda machine: machine.memory is None,
     DEALT: lambda machine: machine.schedulers_per_sm > 1,

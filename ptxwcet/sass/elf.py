@@ -29,6 +29,7 @@ _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
 _CODE = ".text."
+_SECOND_FORM = ".nv.merc."  # from sm_100 on, on the bytes of others; never read
 PTX = ".nv_debug_ptx_txt"
 """How the names of sections with PTX begin, each of a file that was linked."""
 
@@ -191,12 +192,13 @@ class _Reader:
         rows = [_SECTION.unpack_from(self.data, begin + n * size) for n in range(count)]
         left = len(self.data)
         for row in rows:
-            left -= 0 if row[1] == _NO_BITS else row[5]
+            name = self.text(rows[names][4], row[0])
+            left -= 0 if row[1] == _NO_BITS or name.startswith(_SECOND_FORM) else row[5]
             if row[1] != _NO_BITS and row[4] + row[5] > len(self.data):
                 raise damaged(self.name, "a section ends behind the file: it is cut short")
             if left < 0:
                 raise damaged(self.name, "its sections overlap")
-            yield _Section(self.text(rows[names][4], row[0]), row[1], *row[4:8])
+            yield _Section(name, row[1], *row[4:8])
 
     def text(self, table: int, at: int) -> str:
         """A name in a table of names, empty for one that is too long or holds anything odd."""

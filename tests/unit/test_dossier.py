@@ -270,6 +270,7 @@ def test_of_machine_code_no_word_is_of_ptx() -> None:
     found = dossier_of(report, request)
     assert "the machine code that was given" in found.limits[0]
     assert not any("PTX" in limit or "ptx" in limit for limit in found.limits)
+    assert "ptx-is-executed" not in {row.key for row in found.by_definition}
     (kernel,) = found.kernels
     assert isinstance(kernel, DossierKernel)
     lower = kernel.bound.bounds[-1]

@@ -94,6 +94,29 @@ def test_a_file_that_is_cut_short_or_changed_is_one_diagnostic() -> None:
                 read_cubin("c", changed)
 
 
+def test_a_second_form_of_the_code_may_lie_on_the_bytes_of_others() -> None:
+    """As in files from sm_100 on, which are refused for their architecture."""
+    whole = bytearray((SASS / "sgemm_naive_86.cubin").read_bytes())
+    headers = struct.unpack_from("<Q", whole, 40)[0]
+    count = struct.unpack_from("<H", whole, 60)[0]
+    at = whole.index(b".note.nv.tkinfo\0")
+    names = struct.unpack_from("<Q", whole, headers + 64 + 24)[0]
+    for name in (b".nv.merc.other\0\0", b".nv.mere.other\0\0"):
+        whole[at : at + 16] = name
+        (row,) = (
+            headers + 64 * n
+            for n in range(count)
+            if names + struct.unpack_from("<I", whole, headers + 64 * n)[0] == at
+        )
+        struct.pack_into("<QQ", whole, row + 24, 0, len(whole))
+        if name.startswith(b".nv.merc."):
+            assert read_cubin("c", bytes(whole)).architecture == 86
+            continue
+        with pytest.raises(PtxwcetError) as error:
+            read_cubin("c", bytes(whole))
+        assert "overlap" in only(error).message
+
+
 def test_other_files_are_told_apart() -> None:
     whole = bytearray((SASS / "sgemm_naive_86.cubin").read_bytes())
     for place, value, why in ((0, 0, "ELF"), (18, 62, "another machine"), (16, 1, "not linked")):

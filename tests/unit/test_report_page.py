@@ -20,9 +20,10 @@ from sass_listings import listing
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.commands.bound.report import RooflineRow
 from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.page.charts import phases_svg
 from ptxwcet.commands.page.graph import GraphData, Region, lay_out
 from ptxwcet.commands.page.render import render_page
-from ptxwcet.commands.page.report import KernelPage, Page, build_page
+from ptxwcet.commands.page.report import KernelPage, Page, PhaseBar, WarpPhases, build_page
 from ptxwcet.commands.page.study import study_kernels
 from ptxwcet.opened.files_read import files_of
 from ptxwcet.opened.request import Request
@@ -317,7 +318,7 @@ def test_a_refusal_is_on_the_page(tmp_path: Path) -> None:
     assert "PW203" in html
     assert "Not bounded." in html
     assert "application/json" in html  # its graph
-    assert 'class="pane own"' in html
+    assert 'class="pane own ptx"' in html
     checked(html)
 
 
@@ -336,6 +337,15 @@ def test_certificates_are_on_the_page(tmp_path: Path) -> None:
     assert "ones(%r1) is 32 or less at first" in html
     assert "certificate: at most 32" in html
     assert any(one.text.startswith("L:") for one in only(page).listing.code[0].lines)
+
+
+@pytest.mark.parametrize("end", [1, 7, 950, 12_345, 10_000_000, 1_200_000_000, 3 * 10**14])
+def test_numbers_below_a_strip_of_phases_do_not_meet(end: int) -> None:
+    drawn = phases_svg(WarpPhases(0, end, "", end, (PhaseBar(0, end, is_busy=True),), True))
+    ticks = [(float(x), text) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*)<', drawn)]
+    assert ticks[0][1] == "0"
+    assert all(x + 6.6 * len(text) < after for (x, text), (after, _) in pairwise(ticks))
+    assert end < 2 or len(ticks) > 2
 
 
 def test_machine_code_stands_beside_the_ptx_and_the_source_that_it_was_made_of() -> None:
@@ -368,7 +378,7 @@ def test_machine_code_stands_beside_the_ptx_and_the_source_that_it_was_made_of()
     assert [(kind, title) for kind, title, _ in heads] == [
         *(("source", "Source"), ("ptx", "PTX"), ("own", "Machine code"))
     ]
-    assert "for reading: charged is the machine code" in heads[1][2]
+    assert "for reading, not what is charged" in heads[1][2]
     assert "<td>machine code</td>" in html
 
 

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from places import SAMPLES
 from programs import run_program
+from sass_listings import listing
+
+from ptxwcet.commands.page.render import render_page
+from ptxwcet.commands.page.report import build_page
+from ptxwcet.commands.page.study import study_kernels
+from ptxwcet.opened.request import Request
+from ptxwcet.report.page.parts import Made
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api")
@@ -90,6 +98,40 @@ def test_loops_are_folded_and_the_graph_is_moved(page: Any) -> None:
     page.locator("button[data-do=in]").click()
     assert page.evaluate(view) != before
     assert page.complaints == []
+
+
+def test_three_forms_of_the_code_are_linked(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "code.html"
+    request = Request(
+        str(SAMPLES / "sgemm_naive.cu"),
+        block="16x16",
+        parameters=tuple(f"{number}=64" for number in (3, 4, 5)),
+        text=listing("sgemm_naive_86"),
+        is_code=True,
+    )
+    made = Made("ptxwcet report", datetime(2026, 1, 2, tzinfo=UTC), ())
+    answer = study_kernels(request, draws_runs=False)
+    path.write_text(render_page(build_page(answer, None, made)))
+    code = opened(page.context.browser, path)
+    pane = "[...document.querySelectorAll('.pane')].map((one) => one.getBoundingClientRect().top)"
+    for width, rows in ((1900, 1), (1400, 2), (360, 4)):
+        code.set_viewport_size({"width": width, "height": 900})
+        assert len(set(code.evaluate(pane))) == rows
+        assert code.evaluate("document.body.scrollWidth <= innerWidth")
+    row(code, "own", "LDG.E R19, [R34.64]").click()
+    own = code.locator("tr.on td:last-child").all_text_contents()
+    assert [text.split()[0] for text in own[1:]] == ["ld.global.f32", "01d0"]
+    assert lit(code, ".source") == ["15"]
+    assert lit(code, ".graph") == ["2"]
+    row(code, "source", "sum += tileA").hover()
+    near = {one: code.locator(f".{one} tr.near").count() for one in ("source", "ptx", "own")}
+    assert near["source"] == 1
+    assert near["ptx"] > 30 < near["own"]
+    hot = "getComputedStyle(document.querySelector('.graph .folded > rect')).fill"
+    code.locator("button[data-do=fold]").click()
+    assert code.evaluate("document.querySelector('.graph .folded').style.cssText") == "--w: 1;"
+    assert "none" not in code.evaluate(hot)
+    assert code.complaints == []
 
 
 def test_a_narrow_page_does_not_scroll_sideways(page: Any) -> None:

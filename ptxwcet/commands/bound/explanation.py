@@ -57,12 +57,18 @@ def path_rows(analysis: KernelAnalysis, explained: BoundExplanation) -> tuple[Pa
 
 
 def source_range(kernel: Kernel, indices: range) -> str:
-    """The source lines of a block in the file where most of it comes from, first to last."""
+    """The source lines of a block in the file where most of it comes from, first to last.
+
+    Those of PTX where there are none, and the addresses of machine code.
+    """
     located: dict[str, list[int]] = {}
     for index in indices:
         location = kernel.instructions[index].location
         if location is not None and location.line:
             located.setdefault(location.place.rpartition(":")[0], []).append(location.line)
+    if not located and kernel.code is not None:
+        ends = dict.fromkeys(code_place(kernel, index) for index in (indices[0], indices[-1]))
+        return "-".join(ends)
     if located:
         name, lines = max(located.items(), key=lambda item: len(item[1]))
         prefix = f"{name}:"

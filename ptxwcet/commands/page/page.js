@@ -303,7 +303,7 @@ class Kernel {
     }
     const bar = event.target.closest("[data-line]");
     const row = event.target.closest("tr[data-i]") || bar && this.section.querySelector(
-      `tr[data-l="${CSS.escape(bar.dataset.line)}"]`);
+      `.own tr[data-l="${CSS.escape(bar.dataset.line)}"]`);
     if (row) this.show(instructions(row), row);
   }
 

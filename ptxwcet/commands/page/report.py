@@ -7,7 +7,6 @@ from itertools import islice
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation
-from ptxwcet.claims import AssumptionState
 from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, PaidSectionRow
 from ptxwcet.commands.cfg.study import DescribedKernel
@@ -17,6 +16,7 @@ from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
 from ptxwcet.commands.page.study import KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.flow.graph.divergence import StandingEdges
+from ptxwcet.machine.ledger import made_true
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.report.access_rows import AccessRow, access_rows
 from ptxwcet.report.head import MachineHead, Refused, as_people_know, internal_errors
@@ -127,17 +127,14 @@ def build_page(answer: Answer[KernelStudy], source: str | None, made: Made) -> P
     analyses = Answer(answer.path, answer.sha256, answer.machine, bounded)
     report = build_report(analyses, explain=True, source=source)
     lines = SourceLines(answer.path, source)
-    made_true = tuple(
-        (assumption.key, assumption.text, assumption.source)
-        for assumption in answer.machine.satisfies
-        if assumption.state is AssumptionState.BY_DEFINITION
-    )
+    is_code = any(study.kernel.code is not None for study in answer.answered)
+    held = [(one.key, one.text, one.source) for one in made_true(answer.machine, is_code=is_code)]
     kernels = tuple(
         _kernel(f"k{number}", study, as_people_know(kernel), lines)
         for number, (study, kernel) in enumerate(zip(answer.answered, report.kernels, strict=True))
     )
     failures = internal_errors(analyses, report.kernels)
-    return Page(report, kernels, made_true, made, tuple(failures))
+    return Page(report, kernels, tuple(held), made, tuple(failures))
 
 
 def _kernel(

@@ -77,6 +77,8 @@ def _replace(walk: WalkState, symbol: Symbol, offset: int, by: Symbol) -> None:
 _LEAST_BITS = 16
 _MOST_TERMS = 4
 _WIDEST = 1 << 20
+_REGISTERS_IN_A_STEP = 256
+"""Registers that meet in the time of an instruction: some kernels have thousands."""
 
 
 def walk_side(
@@ -140,6 +142,7 @@ def both_sides(
     """
     state = walk.state
     registers, alive = dict(state.registers), state.alive.copy()
+    walk.spend(len(registers) // _REGISTERS_IN_A_STEP, walk.graph.last(sides.block))
     standing = walk.standing.reached(reach)
     walked_sides: dict[bool, Side] = {}
     for taken in order:

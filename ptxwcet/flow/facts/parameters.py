@@ -166,7 +166,7 @@ def find_parameter(
     """
     called = cuda_names or {}
     named = {one.name: one for one in parameters_of(kernel)}
-    meant = {own: name for name, own in reversed(called.items())}
+    meant = {own: name for name, own in reversed(tuple(called.items()))}
     meant |= {one.partition("+")[0]: one for one in named if one.endswith("+0")} | meant
     whole, plus, offset = fact.name.partition("+")
     if re.fullmatch(r"[0-9]{1,9}", whole, re.ASCII) and int(whole) < len(kernel.parameters):

@@ -10,6 +10,7 @@ from containment_runs import contained
 
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.facts.cuda_structs import members_of_parameters
+from ptxwcet.flow.facts.parameters import parse_parameters, resolve_arrays, resolve_parameters
 from ptxwcet.flow.launch import Launch
 from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
@@ -184,3 +185,13 @@ def test_names_of_words(tmp_path: Path, named: str) -> None:
     with pytest.raises(PtxwcetError, match="0x5 there") as contradiction:
         cycles(f"{named}=7", launch_file=given)
     assert contradiction.value.diagnostics[0].code == "PW426"
+
+
+@pytest.mark.parametrize("said", ["align:16", "bytes:64"])
+def test_of_pointers_in_structs_nothing_is_said(said: str) -> None:
+    kernel = parse_module(SourceFile("k.ptx", HEAD + "ld.param.u64 %rd2, [k_s+8]; ret;\n}\n"))
+    fact = parse_parameters([f"k_s+8={said}"])
+    with pytest.raises(PtxwcetError, match="no parameter of its own"):
+        resolve_parameters(kernel.kernels[0], fact, None)
+    with pytest.raises(PtxwcetError, match=r"k_s\+8 is no pointer"):
+        resolve_arrays(kernel.kernels[0], fact, None)

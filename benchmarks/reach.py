@@ -13,8 +13,9 @@ arrays settle ([arrays] of a facts file), as ``ptxwcet facts`` finds by trying s
 a processor and more, of which the corpus takes most.
 
 ``plain`` are the kernels of benchmarks/kernels/plain, on their machine with textures: as they are,
-with their launch files, and with the facts beside these, if there are some; what stays refused is
-listed. Some minutes of a processor.
+with their launch files, with facts beside these that are ranges of integers in arrays, and with all
+facts that ``ptxwcet facts`` asks for; what stays refused is listed, and what takes longest. Some
+minutes of a processor.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from time import process_time
 
 from kernel_suite import (
     Entry,
@@ -73,7 +76,9 @@ def shares(folder: str) -> str:
 
 
 def plain_launches() -> Iterator[tuple[str, list[Request]]]:
-    """The kernels of plain code: each alone, with its launch, and with facts of the data."""
+    """The kernels of plain code: each alone, with its launch, with ranges of what arrays hold, and
+    with bounds of loops, too.
+    """
     for path in sorted(PLAIN.glob("*.ptx")):
         for kernel in re.findall(r"\.entry\s+(\w+)", path.read_text(encoding="utf-8")):
             files = PLAIN / "launches" / f"{kernel}.toml", PLAIN / "facts" / f"{kernel}.toml"
@@ -82,7 +87,9 @@ def plain_launches() -> Iterator[tuple[str, list[Request]]]:
             assert launch is not None
             alone = Request(str(path), (kernel,), THREADS, machine=machine)
             given = Request(str(path), launch_file=launch, machine=machine)
-            yield kernel, [alone, given, replace(given, facts_file=facts)]
+            full = replace(given, facts_file=facts)
+            has_bounds = facts is not None and "[[loop]]" in Path(facts).read_text("utf-8")
+            yield kernel, [alone, given, given if has_bounds else full, full]
 
 
 def refusal(request: Request) -> str:
@@ -97,13 +104,25 @@ def refusal(request: Request) -> str:
 
 def plain() -> str:
     """The table of plain code, and a line for each kernel that its facts leave refused."""
-    kinds = [("alone", 0), ("with a launch", 1), ("and facts of the data", 2)]
-    rows = {kernel: [refusal(one) for one in asked] for kernel, asked in plain_launches()}
-    lines = ["| plain code | bounded | of |", "|---|--:|--:|"]
-    for kind, place in kinds:
-        lines.append(f"| {kind} | {sum(not row[place] for row in rows.values())} | {len(rows)} |")
+    rows: dict[str, list[str]] = {}
+    seconds: dict[str, float] = {}
+    for kernel, asked in plain_launches():
+        found: dict[Request, str] = {}
+        for one in dict.fromkeys(asked):
+            begin = process_time()
+            found[one] = refusal(one)
+            seconds[kernel] = max(seconds.get(kernel, 0.0), process_time() - begin)
+        rows[kernel] = [found[one] for one in asked]
+    lines = ["| plain code | bounded | of | |", "|---|--:|--:|--:|"]
+    for place, kind in enumerate(("alone", "with a launch", "and ranges of arrays", "and bounds")):
+        count = sum(not row[place] for row in rows.values())
+        lines.append(f"| {kind} | {count} | {len(rows)} | {count / len(rows):.1%} |")
+    needed = [f"* {kernel}: {row[1]}" for kernel, row in rows.items() if row[1]]
     refused = [f"* {kernel}: {row[-1]}" for kernel, row in rows.items() if row[-1]]
-    return "\n".join([*lines, "", *refused])
+    longest = sorted(seconds, key=lambda kernel: -seconds[kernel])[:5]
+    times = ", ".join(f"{kernel} {seconds[kernel]:.1f} s" for kernel in longest)
+    said = "refused with a launch:", *needed, "refused with all facts:", *refused
+    return "\n".join([*lines, "", *said, f"longest, of a processor: {times}"])
 
 
 def loops() -> str:

@@ -212,6 +212,8 @@ class Machine:
             low, high = self.given.ranges.get(name, (0, 0))
             value = self.given.parameters.get(name, self.random.choice((low, high)))
             found[name] = int(value) & ones(WORD)
+            if aggregate not in found:
+                continue  # a variable
             place = 8 * int(offset)
             found[aggregate] &= ~(ones(WORD) << place)
             found[aggregate] |= found[name] << place
@@ -224,6 +226,13 @@ class Machine:
             if variable.space in base:
                 found[variable.name] = base[variable.space]
                 base[variable.space] += -(-max(variable.size_bytes, 16) // 256) * 256
+        for name in (*self.given.parameters, *self.given.ranges):
+            variable, plus, offset = name.partition("+")
+            if plus and variable not in self.parameters:
+                if variable not in found:
+                    found[variable] = base["const"]
+                    base["const"] += 256
+                self.memory.write(found[variable] + int(offset), 4, self.parameters[name])
         for name, data in self.given.constants.items():
             found[name] = base["const"]
             base["const"] += -(-max(len(data), 1) // 256) * 256

@@ -10,6 +10,7 @@ from containment_runs import contained
 
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.flow.facts.cuda_structs import members_of_parameters
+from ptxwcet.flow.facts.parameters import parse_parameters, resolve_arrays, resolve_parameters
 from ptxwcet.flow.launch import Launch
 from ptxwcet.opened.request import Request
 from ptxwcet.ptx.parser import parse_module
@@ -19,6 +20,7 @@ from ptxwcet.support.source import SourceFile
 HEAD = """.version 8.0
 .target sm_86
 .address_size 64
+.const .align 8 .b8 c_s[16];
 .visible .entry k(.param .u64 k_p, .param .align 8 .b8 k_s[24])
 {
 .reg .pred %p<4>; .reg .b16 %h<2>; .reg .b32 %r<20>; .reg .b64 %rd<6>;
@@ -33,6 +35,10 @@ LOADS = (
     "ld.param.u16 %h1, [k_s+12]; cvt.u32.u16 {a}, %h1;",
     "mov.u64 %rd3, k_s; ld.param.u32 {a}, [%rd3+12];",
     "ld.param.u32 {a}, [k_s+6];",
+    "ld.const.u32 {a}, [c_s];",
+    "ld.const.v2.u32 {{{a}, {b}}}, [c_s+8];",
+    "ld.const.u64 %rd4, [c_s+8]; cvt.u32.u64 {a}, %rd4;",
+    "mov.u64 %rd5, c_s; ld.const.u32 {a}, [%rd5+4];",
 )
 LOOP = """mov.u32 {i}, 0;
 L{n}: add.s32 {i}, {i}, 1; setp.{compare} %p1, {i}, {a}; @%p1 bra L{n};
@@ -62,13 +68,16 @@ def test_words_contain_executions(part: int) -> None:
         kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
         values: dict[str, int | float] = {}
         ranges: dict[str, tuple[int, int]] = {}
-        others = ["8"] * (".u64 %rd2" in text) + ["12"] * (".u16" in text)  # words of other widths
-        for offset in sorted({"4", "8", "12", "16", "20"}.difference(others)):
+        words = {f"k_s+{offset}" for offset in (4, 8, 12, 16, 20)} | {"c_s+0", "c_s+8", "c_s+12"}
+        words -= {"k_s+8"} if ".u64 %rd2" in text else set()  # words of other widths
+        words -= {"k_s+12"} if ".u16" in text else set()
+        words -= {"c_s+8"} if ".u64 %rd4" in text else set()
+        for word in sorted(words):
             low = chance.randint(-2, 9)
             if chance.random() < 0.5:
-                values[f"k_s+{offset}"] = low
+                values[word] = low
             else:
-                ranges[f"k_s+{offset}"] = low, low + chance.randint(1, 4)
+                ranges[word] = low, low + chance.randint(1, 4)
         launch = Launch((32, 1, 1), parameters=values, ranges=ranges)
         result = contained(kernel, launch, seed=number, executions=4, steps=60)
         assert result.wrong == "", text
@@ -176,3 +185,13 @@ def test_names_of_words(tmp_path: Path, named: str) -> None:
     with pytest.raises(PtxwcetError, match="0x5 there") as contradiction:
         cycles(f"{named}=7", launch_file=given)
     assert contradiction.value.diagnostics[0].code == "PW426"
+
+
+@pytest.mark.parametrize("said", ["align:16", "bytes:64"])
+def test_of_pointers_in_structs_nothing_is_said(said: str) -> None:
+    kernel = parse_module(SourceFile("k.ptx", HEAD + "ld.param.u64 %rd2, [k_s+8]; ret;\n}\n"))
+    fact = parse_parameters([f"k_s+8={said}"])
+    with pytest.raises(PtxwcetError, match="no parameter of its own"):
+        resolve_parameters(kernel.kernels[0], fact, None)
+    with pytest.raises(PtxwcetError, match=r"k_s\+8 is no pointer"):
+        resolve_arrays(kernel.kernels[0], fact, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from answers import only_refusal, with_steps
 from places import ROOT
@@ -83,3 +85,25 @@ def test_a_budget_ends_what_it_was_given_for() -> None:
     with pytest.raises(TooMuchEffort):
         effort.spend(1)
     assert effort.spent == 11
+
+
+def test_registers_that_meet_count(tmp_path: Path) -> None:
+    branches = "".join(
+        f"setp.gt.f32 %p1, %f1, {number}.0; @%p1 bra L{number}; add.s32 %r0, %r0, 1; L{number}:\n"
+        for number in range(20)
+    )
+    walked = []
+    for registers in (1, 1_000):
+        names = [f"%r{1 + number % registers}" for number in range(1_000)]
+        moves = "".join(f"mov.u32 {name}, 1;\n" for name in names)
+        sums = "".join(f"add.s32 %r0, %r0, {name};\n" for name in names)
+        path = tmp_path / f"k{registers}.ptx"
+        path.write_text(
+            ".version 8.0\n.target sm_86\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
+            ".reg .pred %p<2>; .reg .b32 %r<1001>; .reg .f32 %f<2>; .reg .b64 %rd<2>;\n"
+            "ld.param.u64 %rd1, [p]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 4;\n"
+            "add.s64 %rd1, %rd1, %rd0; ld.global.f32 %f1, [%rd1]; mov.u32 %r0, 0;\n"
+            f"{moves}{branches}{sums}setp.lt.s32 %p1, %r0, 0; @%p1 bra E; E: ret;\n}}\n"
+        )
+        walked.append(with_steps(Request(str(path), block="32"))[1])
+    assert walked[1] - walked[0] == 20 * (1_000 // 256)

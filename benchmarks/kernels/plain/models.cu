@@ -257,10 +257,11 @@ extern "C" __global__ void __launch_bounds__(128)
   __shared__ float mass;
   const float* row = probabilities + (size_t)blockIdx.x * vocabulary;
   float pivot = 0.0f;
-  int round = 0;
+  int round = 0, left;
+  if (threadIdx.x == 0) mass = 1.0f;
   do {
     if (threadIdx.x == 0) {
-      float sum = 0.0f, u = uniform[blockIdx.x * rounds + round] * (round ? mass : 1.0f);
+      float sum = 0.0f, u = uniform[blockIdx.x * rounds + round] * mass;
       chosen = vocabulary - 1;
       for (int i = 0; i < vocabulary; ++i) {
         if (row[i] > pivot) sum += row[i];
@@ -277,7 +278,9 @@ extern "C" __global__ void __launch_bounds__(128)
     for (int i = threadIdx.x; i < vocabulary; i += 128)
       if (row[i] > pivot) atomicAdd(&above, 1), atomicAdd(&mass, row[i]);
     __syncthreads();
-  } while (above >= k && ++round < rounds);
+    left = above;
+    __syncthreads();
+  } while (left >= k && ++round < rounds);
   if (threadIdx.x == 0) tokens[blockIdx.x] = chosen;
 }
 

@@ -19,7 +19,7 @@ extern "C" __global__ void small_network(const float* weights, const float* in, 
                                          int rows) {
   int row = blockIdx.x * blockDim.x + threadIdx.x;
   if (row >= rows) return;
-  float a[32], b[32];
+  float a[32], b[32] = {};
   for (int i = 0; i < layers[0].inputs && i < 32; ++i) a[i] = in[row * 32 + i];
   for (int l = 0; l < layer_count; ++l) {
     for (int o = 0; o < layers[l].outputs; ++o) {

@@ -257,6 +257,9 @@ def _array_size(parameter: Parameter, fact: ParameterFact, text: str) -> ArraySi
 
 
 def _require_pointer(parameter: Parameter, fact: ParameterFact) -> None:
+    if "+" in parameter.name:  # accesses through it are not followed
+        message = f"{fact.name} is no parameter of its own"
+        raise _refused(fact, message, "a member of a struct has values and ranges alone")
     if parameter.size_bytes != _POINTER_BYTES or parameter.type[0] == "f":
         message = f"{fact.name} is no pointer"
         raise _refused(fact, message, f"its type is .{parameter.type}")
@@ -324,7 +327,8 @@ def resolve_arrays(
     ranges: dict[str, tuple[ArrayRange, FactSource]] = {}
     for fact in facts:
         parameter = find_parameter(kernel, fact, cuda_names)
-        if parameter.is_array or parameter.size_bytes != _POINTER_BYTES:
+        is_own = not parameter.is_array and "+" not in parameter.name
+        if not is_own or parameter.size_bytes != _POINTER_BYTES:
             message = f"{fact.name} is no pointer"
             raise _refused_array(fact, message, "only pointers of 64 bits lead to arrays")
         array_range = _parsed(fact)

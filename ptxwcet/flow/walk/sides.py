@@ -77,6 +77,8 @@ def _replace(walk: WalkState, symbol: Symbol, offset: int, by: Symbol) -> None:
 _LEAST_BITS = 16
 _MOST_TERMS = 4
 _WIDEST = 1 << 20
+_REGISTERS_IN_A_STEP = 256
+"""Registers that meet in the time of an instruction: some kernels have thousands."""
 
 
 def walk_side(
@@ -140,6 +142,7 @@ def both_sides(
     """
     state = walk.state
     registers, alive = dict(state.registers), state.alive.copy()
+    walk.spend(len(registers) // _REGISTERS_IN_A_STEP, walk.graph.last(sides.block))
     standing = walk.standing.reached(reach)
     walked_sides: dict[bool, Side] = {}
     for taken in order:
@@ -185,11 +188,14 @@ def meet_registers(walk: WalkState, left: Side, right: Side, causes: frozenset[C
     """Registers behind two sides: known where a lane's sides agree, else between the two."""
     unknown = Unknown(causes)
     masks = left.mask, right.mask
-    met: dict[str, Value] = {}
-    for name in left.registers.keys() | right.registers.keys():
-        first, second = left.registers.get(name, unknown), right.registers.get(name, unknown)
+    met = dict(left.registers)  # most are what they were: of a large kernel, hundreds
+    missing = left.registers.keys() - right.registers.keys()
+    for name, second in (*right.registers.items(), *dict.fromkeys(missing, unknown).items()):
+        first = met.get(name, unknown)
+        if first is second:
+            continue
         value = meet(first, second, masks, causes)
-        if isinstance(value, Known) and value.valid is not None and first is not second:
+        if isinstance(value, Known) and value.valid is not None:
             value = _between(value, first, second, masks, walk.graph.width(name))
         met[name] = value
     walk.state.registers = met

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from places import SAMPLES
 from programs import run_program
+from sass_listings import SASS, raw, stand_in
 
 from ptxwcet.bounds.explanation import PaidCycles
 from ptxwcet.commands.annotate.report import (
@@ -192,3 +193,75 @@ def test_the_command(tmp_path: Path) -> None:
     shown = run_program("annotate", SAMPLES / "loops.ptx", "--block", "64", "-k", "loop_nested")
     assert shown.code == 1
     assert "REFUSED" in shown.out
+
+
+# --- ports ----------------------------------------------------------------------------------------
+
+SAXPY = (str(SAMPLES / "saxpy.ptx"), "--block", "256", "--grid", "4", "--param", "n=4000")
+
+
+def test_ports_of_a_loop_by_instruction() -> None:
+    code, text, _ = run_program("annotate", "ports", *SAXPY)
+    assert code == 0
+    (head,) = (line for line in text.splitlines() if line.startswith("line "))
+    assert head.split() == ["line", "issue", "GMEM", "INT", "SP", "chain"]
+    assert "loop $L__BB0_2  saxpy.cu:4  3 iterations" in text
+    assert "all            11     3   10   1    204" in text
+    # the first load of an iteration waits to overwrite what that of the iteration before writes
+    assert "saxpy.cu:4      1     1               *  ld.global.f32 %f2, [%rd6];" in text
+    assert text.rstrip().endswith("busiest issue 11, chain 204; a warp alone takes 253")
+
+
+def test_ports_as_data_add_up() -> None:
+    code, text, _ = run_program("annotate", "ports", *SAXPY, "--format", "json")
+    report = json.loads(text)
+    assert code == 0
+    jsonschema.validate(report, schema_of("ports"))
+    (loop,) = report["kernels"][0]["loops"]
+    for port, cycles in loop["ports"].items():
+        assert cycles == sum(row["ports"].get(port, 0) for row in loop["instructions"])
+    assert loop["exact"]
+    assert loop["alone_cycles"] >= max(loop["chain_cycles"], *loop["ports"].values())
+
+
+def test_ports_of_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch).write_text(f"print({raw('sgemm_naive_86')!r})")
+    sizes = [word for place in "345" for word in ("--param", f"{place}=1024")]
+    file = str(SASS / "sgemm_naive_86.cubin")
+    words = ("annotate", "ports", file, "--block", "32x32", "--machine", "rtx-4070", *sizes)
+    code, text, _ = run_program(*words)
+    assert code == 0
+    assert "loop .L_x_1  sgemm_naive.cu:14  31 iterations" in text
+    assert [line for line in text.splitlines() if "FFMA" in line and "*" in line]
+    assert "busiest LSU 176, chain" in text
+
+
+def test_a_loop_whose_iterations_differ_has_the_most_that_each_port_takes(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.ptx"
+    kernel.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+  .reg .pred %q<3>; .reg .b32 %r<9>; .reg .b64 %d<3>;
+  ld.param.u64 %d1, [p];
+  mov.u32 %r1, 0;
+LOOP:
+  ld.global.u32 %r2, [%d1];
+  setp.eq.u32 %q1, %r2, 0;
+  @%q1 bra SKIP;
+  mul.lo.u32 %r3, %r2, %r2;
+SKIP:
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %q2, %r1, 64;
+  @%q2 bra LOOP;
+  ret;
+}
+"""
+    )
+    code, text, _ = run_program("annotate", "ports", str(kernel), "--block", "32")
+    assert code == 0
+    assert "at most" in text
+    assert "mul.lo.u32 %r3, %r2, %r2;" in text
+    assert text.rstrip().endswith("iterations differ or are too long: no chain is given")

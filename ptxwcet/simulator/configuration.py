@@ -97,15 +97,15 @@ class SmConfiguration:
 def require_no_servers(instruction: TimedInstruction) -> None:
     """Raises PtxwcetError (PW547) for one that goes on to a server behind its unit.
 
-    Grids and the exhaustive search do not simulate whether it waits there.
+    The exhaustive search does not look at whether it waits there.
     """
     if instruction.path_cycles or instruction.sectors:
         raise PtxwcetError(
             Diagnostic(
                 "PW547",
                 "servers behind the units (the memory path of an SM, the memory of the GPU) are "
-                "simulated for one block alone: not for grids, nor in the exhaustive search",
-                help="simulate a block (ptxwcet simulate), or on a machine without them, for "
-                "example orin-ecrts2025-memory",
+                "not in the exhaustive search",
+                help="run it under policies (ptxwcet simulate), or search on a machine without "
+                "them, for example orin-ecrts2025-memory",
             )
         )

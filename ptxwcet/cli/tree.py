@@ -19,6 +19,7 @@ HEADINGS = {
         "bound": ("commands.bound.command", "Bound kernels: a block, and the launch."),
         "annotate": ("commands.annotate.command", "Their code, with what each line costs."),
         "annotate phases": ("commands.annotate.phases", "When one warp works, and when it idles."),
+        "annotate ports": ("commands.annotate.ports", "What an iteration takes of the units."),
         "report": ("commands.page.command", "A page about a bound: source, graph, pictures."),
         "report dossier": ("dossier.command", "All that an argument about a kernel rests on."),
         "what-if": ("commands.what_if.command", "The bounds on machines with other figures."),

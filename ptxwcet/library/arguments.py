@@ -252,7 +252,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a mapping of labels or lines to whole numbers is wanted",
     ),
     **dict.fromkeys(("arch", "co_runner", "policy", "scheduler", "symbolic"), _TEXT),
-    **dict.fromkeys(("kernel", "nvcc_options"), _TEXTS),
+    **dict.fromkeys(("at", "kernel", "nvcc_options"), _TEXTS),
     **dict.fromkeys(("source", "launch", "facts", "cuda_source", "ptxas_info", "machine"), _FILE),
     **dict.fromkeys(("plan", "cache", "output"), _FILE),
     "link": (_are_files, "the path of a file, or a list of them, is wanted"),

@@ -128,13 +128,18 @@ def memory(source: object, **given: Unpack[MachineArguments]) -> Shown[MemoryRep
 
 @checked
 def annotate(
-    source: object, *, ptx: bool = False, **given: Unpack[GridArguments]
+    source: object,
+    *,
+    ptx: bool = False,
+    at: str | Sequence[str] = (),
+    **given: Unpack[GridArguments],
 ) -> Shown[AnnotationReport]:
     """The code of kernels with what each line pays of their bounds, and why.
 
     The report of ``ptxwcet annotate``: the code is CUDA source where that is at hand and ``ptx`` is
-    not asked for. Other arguments as of ``bound``. Raises PtxwcetError for input that concerns no
-    single kernel. Cost: that of the bounds, and an attribution.
+    not asked for. ``at``: only these parts, ``"kernel.cu:20-35"`` or a region that is marked, with
+    their sums in ``regions``. Other arguments as of ``bound``. Raises PtxwcetError for input that
+    concerns no single kernel. Cost: that of the bounds, and an attribution.
 
     Examples:
         >>> import ptxwcet
@@ -143,8 +148,8 @@ def annotate(
         [32, 83, 539, 8]
     """
     request = request_of(source, **given)
-    answer = explain_file(request)
-    report = build_annotation(answer, source=request.source, wants_ptx=ptx)
+    answer = explain_file(request, (at,) if isinstance(at, str) else tuple(at))
+    report = build_annotation(answer, source=request.source, wants_ptx=ptx, only=bool(at))
     refused = refusals(answer, report.kernels)
     title = f"code of {request.path} with its cycles"
     return shown(report, title, render_annotation_text, annotation_tables, refused)

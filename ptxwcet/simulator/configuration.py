@@ -98,7 +98,7 @@ def require_simple(instruction: TimedInstruction) -> None:
     """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), or that waits
     for its warpgroup (PW548).
 
-    Grids and the exhaustive search do not simulate whether it waits there.
+    The exhaustive search does not look at whether it waits there.
     """
     if instruction.joins:
         raise PtxwcetError(
@@ -114,8 +114,8 @@ def require_simple(instruction: TimedInstruction) -> None:
             Diagnostic(
                 "PW547",
                 "servers behind the units (the memory path of an SM, the memory of the GPU) are "
-                "simulated for one block alone: not for grids, nor in the exhaustive search",
-                help="simulate a block (ptxwcet simulate), or on a machine without them, for "
-                "example orin-ecrts2025-memory",
+                "not in the exhaustive search",
+                help="run it under policies (ptxwcet simulate), or search on a machine without "
+                "them, for example orin-ecrts2025-memory",
             )
         )

@@ -9,7 +9,19 @@ import numpy as np
 
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.image import Image, build_image
-from ptxwcet.simulator.parts import ENDED, LAST_END, PHASE, RUNNING, SINCE, UNIT, Integers
+from ptxwcet.simulator.parts import (
+    ENDED,
+    ITEM_COLUMNS,
+    LAST_END,
+    MEMORY_PARTS,
+    PATH_PARTS,
+    PHASE,
+    RUNNING,
+    SINCE,
+    STAGE_COLUMNS,
+    UNIT,
+    Integers,
+)
 from ptxwcet.simulator.policies import NO_JITTER, SCRIPTED, Jitter, Policy
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.simulator.stepping import (
@@ -18,13 +30,9 @@ from ptxwcet.simulator.stepping import (
     EVENT_COLUMNS,
     FIXED,
     FULL,
-    ITEM_COLUMNS,
-    MEMORY_PARTS,
     NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
-    PATH_PARTS,
-    STAGE_COLUMNS,
     STAGES,
     STALLS,
     Layout,
@@ -196,7 +204,7 @@ class Simulator:
             if outcome.status != FULL:
                 break
             if self._room >= _MOST_ROOM:
-                raise PtxwcetError(_too_many_wait())
+                raise PtxwcetError(too_many_wait(_MOST_ROOM))
             self._room, self._saved = 4 * self._room, None
         if outcome.status == DEADLOCK:
             raise PtxwcetError(_deadlock(self._image, state, self._name_origin))
@@ -292,10 +300,11 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
     )
 
 
-def _too_many_wait() -> Diagnostic:
+def too_many_wait(most: int) -> Diagnostic:
+    """PW533: servers behind the units are asked for more than there is room for."""
     return Diagnostic(
         "PW533",
-        f"the run was given up: more than {_MOST_ROOM:,} accesses wait for the memory at once",
+        f"the run was given up: more than {most:,} accesses wait for the memory at once",
         notes=("warps issue accesses faster than they are served, and wait for none of them",),
         help="simulate smaller trip counts",
     )

@@ -18,6 +18,7 @@ from ptxwcet.simulator.grid_stepping import (
     FINISHED,
     FIXED,
     FREE,
+    FULL,
     IN_SLOT,
     ISSUED,
     NEXT_BLOCK,
@@ -35,11 +36,22 @@ from ptxwcet.simulator.grid_stepping import (
     run_grid,
 )
 from ptxwcet.simulator.image import GridImage, build_grid_image
-from ptxwcet.simulator.parts import ENDED, NEVER, PHASE, RUNNING
+from ptxwcet.simulator.parts import (
+    ENDED,
+    ITEM_COLUMNS,
+    MEMORY_PARTS,
+    NEVER,
+    PATH_PARTS,
+    PHASE,
+    RUNNING,
+    STAGE_COLUMNS,
+)
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _PIECE = 2_000_000
 """Instructions between two looks at the progress: about a tenth of a second."""
+_ROOM, _MOST_ROOM = 1 << 10, 1 << 20
+"""Accesses that may wait at one server behind the units: at first, and before a run is given up."""
 
 
 def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions) -> GridRun:
@@ -53,7 +65,6 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     require_room(image.events, options.most_events)
     # blocks are dealt out in turn while no SM is full: more slots would stay empty
     slots = min(shape.resident_blocks, -(-workload.block_count // shape.sms))
-    state = _fresh(image, shape, slots, workload.warps_per_block)
     layout = _lay_out(image, shape, options, workload)
     columns = Columns(
         np.empty(image.events, np.int32),
@@ -61,11 +72,16 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
         np.empty(image.events, np.int64),
         np.empty(image.events, np.int64),
     )
-    while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
-        if options.progress is not None:
-            resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
-            ended = int(state.run[NEXT_BLOCK]) - resident
-            options.progress(ended, workload.block_count, int(state.run[ISSUED]))
+    room = _ROOM if layout.served else 1
+    state, status = _run(image, shape, options, layout, columns, slots, room)
+    while status == FULL:
+        room *= 4
+        if room > _MOST_ROOM:
+            # here: few runs come to that
+            from ptxwcet.simulator.engine import too_many_wait
+
+            raise PtxwcetError(too_many_wait(_MOST_ROOM))
+        state, status = _run(image, shape, options, layout, columns, slots, room)
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"
@@ -84,7 +100,31 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     )
 
 
-def _fresh(image: GridImage, shape: GridShape, slots: int, warps: int) -> GridState:
+def _run(
+    image: GridImage,
+    shape: GridShape,
+    options: GridOptions,
+    layout: GridLayout,
+    columns: Columns,
+    slots: int,
+    room: int,
+) -> tuple[GridState, int]:
+    """A run from the beginning, with ``room`` for what waits at each server behind the units."""
+    state = _fresh(image, shape, layout, slots, room)
+    while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
+        if options.progress is not None:
+            resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
+            ended = int(state.run[NEXT_BLOCK]) - resident
+            blocks = len(image.program.chosen)
+            options.progress(ended, blocks, int(state.run[ISSUED]))
+    return state, status
+
+
+def _fresh(
+    image: GridImage, shape: GridShape, layout: GridLayout, slots: int, room: int
+) -> GridState:
+    warps = layout.warps
+    registers = (3 if layout.served else 1) * image.register_count
     cores, queues = shape.sm.schedulers, len(image.program.servers)
     most_servers = int(image.program.servers.max())
     sms = np.zeros((shape.sms, SM_FIXED + 2 * cores + queues * most_servers), np.int64)
@@ -92,12 +132,14 @@ def _fresh(image: GridImage, shape: GridShape, slots: int, warps: int) -> GridSt
     sms[:, SM_FIXED : SM_FIXED + 2 * cores] = -1
     state = GridState(
         np.full((shape.sms, slots * warps), NEVER, np.int64),
-        np.zeros((shape.sms, slots * warps, FIXED + image.depth + image.register_count), np.int64),
+        np.zeros((shape.sms, slots * warps, FIXED + image.depth + registers), np.int64),
         np.full((shape.sms, slots, SLOT_COLUMNS), NEVER, np.int64),
         np.zeros((shape.sms, slots), np.int64),
         sms,
         np.zeros(RUN_CELLS, np.int64),
         np.zeros((len(image.program.chosen), RECORD_COLUMNS), np.int64),
+        np.zeros((shape.sms + 1, STAGE_COLUMNS), np.int64),
+        np.zeros((shape.sms + 2, room, ITEM_COLUMNS), np.int64),
     )
     state.slots[:, :, BLOCK] = EMPTY
     return state
@@ -117,6 +159,9 @@ def _lay_out(
         seed=options.seed,
         jitter_percent=options.jitter.percent,
         jitter_seed=options.jitter.seed,
+        served=bool(np.any(image.program.code[:, [PATH_PARTS, MEMORY_PARTS]])),
+        open=FIXED + image.depth + image.register_count,
+        since=FIXED + image.depth + 2 * image.register_count,
     )
 
 

@@ -4,7 +4,8 @@ The machine is that of :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when
 the previous one has been issued). SMs meet only where blocks are dispatched: an SM without a free
 slot is run alone until one of its blocks ends; the earliest free slot of all takes the next block;
-only then anybody's future can change.
+only then anybody's future can change. Where accesses go on to servers behind the units they meet at
+the memory of the GPU, too: then all SMs are run together, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -15,19 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.simulator.parts import (
+    ALONE,
     ARGUMENT,
+    AT,
     BARRIER,
     BUBBLE,
+    CONDITIONAL,
     COUNT,
+    COUNT_OF,
     END,
     ENDED,
+    EVENT,
+    FIRST,
     INITIATION,
     INSTRUCTION,
     KIND,
     LAST_END,
     LATENCY,
+    LATENCY_LEFT,
+    MEMORY_PARTS,
     NEVER,
     NOT_ALL,
+    NUMBER,
+    OF_ROW,
+    OF_WARP,
+    PATH_PARTS,
     PHASE,
     ROW,
     ROW_COLUMNS,
@@ -35,11 +48,16 @@ from ptxwcet.simulator.parts import (
     SINCE,
     UNIT,
     WARP_COLUMNS,
+    WRITES_BEGIN,
+    WRITES_END,
     Integers,
     awaited,
+    awaits_server,
     dispatch,
     first_eligible,
+    join,
     met_by_all,
+    occupy,
     pass_loop,
     shortened,
     write,
@@ -61,13 +79,17 @@ Shorts: TypeAlias = NDArray[np.int32]
 ENTRY_COLUMNS = 4
 VISIT = INSTRUCTION
 
-# Further columns of a warp slot. Loop counters follow, then the ready cycle of each register.
+# Further columns of a warp slot. Loop counters follow, then the ready cycle of each register. With
+# servers behind the units there follow for each how many producers of it have no known end yet, and
+# the number of its last unconditional one.
 (
-    AT,  # entry of the program
+    ENTRY,  # of the program
     DONE,  # instructions issued so far
     IDENTITY,  # the warp's number in the grid
+    UNDERWAY,  # of its instructions, those that have not reached their last server
+    EARLIEST,  # of the next one, if it waits for one of them
     FIXED,
-) = range(WARP_COLUMNS, WARP_COLUMNS + 4)
+) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
 OVER = -1  # ROW: there is no next instruction
 
 # Columns of a block slot.
@@ -93,14 +115,15 @@ EMPTY = -1
     TURN,  # SM that is asked first
     WRITTEN,  # events
     ISSUED,  # instructions
+    NOW,  # the cycle that is looked at, where all SMs are run together
     RUN_CELLS,
-) = range(6)
+) = range(7)
 
 # Columns of a block's record.
 ON_SM, IN_SLOT, STARTED, FINISHED = range(4)
 RECORD_COLUMNS = 4
 
-COMPLETE, DEADLOCK, PAUSED = range(3)
+COMPLETE, DEADLOCK, PAUSED, FULL = range(4)
 
 
 class GridProgram(NamedTuple):
@@ -125,6 +148,8 @@ class GridState(NamedTuple):
     sms: Integers  # [sm, column]
     run: Integers  # [cell]
     records: Integers  # [block, column]
+    behind: Integers  # [path of each SM, then the memory; column]
+    waiting: Integers  # [the same, then what is put into one of them; place, column]
 
 
 class Columns(NamedTuple):
@@ -149,6 +174,9 @@ class GridLayout(NamedTuple):
     seed: int
     jitter_percent: int
     jitter_seed: int
+    served: bool  # some instructions go on to servers behind their units
+    open: int  # columns of a warp, if so
+    since: int
 
 
 # --- warps and blocks -----------------------------------------------------------------------------
@@ -171,7 +199,7 @@ def _go_on(
 
     What it passes on the way without issuing is written with ``cycle``. Returns the events so far.
     """
-    at = warps[w, AT] + 1
+    at = warps[w, ENTRY] + 1
     while True:
         kind = entries[at, KIND]
         if kind == END:
@@ -185,7 +213,7 @@ def _go_on(
             break
         written = _write(columns, written, entries[at, COUNT], sm, warps[w, IDENTITY], cycle)
         at += 1
-    warps[w, AT] = at
+    warps[w, ENTRY] = at
     return written
 
 
@@ -193,9 +221,28 @@ def _go_on(
 def _finish(
     layout: GridLayout, columns: Columns, warps: Integers, w: int, sm: int, written: int
 ) -> int:
-    """A warp has issued its last instruction, and waits for no barrier."""
+    """A warp has issued its last instruction, and waits for no barrier.
+
+    While some of its instructions have no known end, nor has the warp.
+    """
     warps[w, PHASE] = ENDED
+    if warps[w, UNDERWAY] > 0:
+        return written
     return _write(columns, written, layout.end_point, sm, warps[w, IDENTITY], warps[w, LAST_END])
+
+
+@compiled
+def _expect(
+    program: GridProgram, state: GridState, layout: GridLayout, sm: int, w: int, earliest: int
+) -> None:
+    """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
+    code, operands, warps = program.code, program.registers, state.warps[sm]
+    if layout.served and awaits_server(code, operands, warps, w, warps[w, ROW], layout.open):
+        warps[w, EARLIEST] = earliest
+        state.next_cycle[sm, w] = NEVER
+        return
+    ready = FIXED + layout.depths
+    state.next_cycle[sm, w], _ = awaited(code, operands, warps, w, ready, earliest)
 
 
 @compiled
@@ -214,6 +261,10 @@ def _settle(
     """
     first = slot * layout.warps
     warps = state.warps[sm]
+    if layout.served:  # looked at again when it is known when those end that have ended
+        for w in range(first, first + layout.warps):
+            if warps[w, PHASE] == ENDED and warps[w, UNDERWAY] > 0:
+                return written
     barrier, opens = met_by_all(warps, first, layout.warps, cycle + 1)
     if barrier == NOT_ALL:
         return written
@@ -225,13 +276,11 @@ def _settle(
             continue
         if warps[w, ROW] == OVER:
             written = _finish(layout, columns, warps, w, sm, written)
+            left += int(warps[w, UNDERWAY] > 0)
             continue
         left += 1
         warps[w, PHASE] = RUNNING
-        earliest = max(opens, warps[w, SINCE])
-        ready = FIXED + layout.depths
-        eligible, _ = awaited(program.code, program.registers, warps, w, ready, earliest)
-        state.next_cycle[sm, w] = eligible
+        _expect(program, state, layout, sm, w, max(opens, warps[w, SINCE]))
     if left == 0:
         state.slots[sm, slot, ENDS] = end
     return written
@@ -271,7 +320,7 @@ def _start(
         warps[w, LAST_END] = cycle
         warps[w, PHASE] = RUNNING
         warps[w, IDENTITY] = block * layout.warps + w - first
-        warps[w, AT] = program.starts[program.chosen[block, w - first]] - 1
+        warps[w, ENTRY] = program.starts[program.chosen[block, w - first]] - 1
         written = _go_on(program.entries, columns, warps, w, sm, cycle, written)
         if warps[w, ROW] == OVER:
             written = _finish(layout, columns, warps, w, sm, written)
@@ -306,6 +355,100 @@ def _next_end(slots: Integers) -> int:
         if slots[slot, BLOCK] != EMPTY and slots[slot, ENDS] < earliest:
             earliest = slots[slot, ENDS]
     return earliest
+
+
+# --- servers behind the units ---------------------------------------------------------------------
+
+
+@compiled
+def _produce(
+    program: GridProgram, warps: Integers, layout: GridLayout, w: int, pc: int, sent: bool
+) -> None:
+    """Notes of what the instruction at ``pc`` writes that it does, with an end that is not known
+    where it is ``sent`` to a server.
+    """
+    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
+        register = program.registers[k]
+        if program.code[pc, CONDITIONAL] == 0:
+            warps[w, layout.since + register] = warps[w, DONE]
+            warps[w, layout.open + register] = 0
+            if sent:
+                warps[w, FIXED + layout.depths + register] = 0
+    if sent:
+        for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
+            warps[w, layout.open + program.registers[k]] += 1
+
+
+@compiled
+def _send(
+    program: GridProgram, state: GridState, sm: int, w: int, pc: int, freed: int, latency: int
+) -> bool:
+    """An instruction goes on to a server behind its unit at ``freed``; False if it has no room."""
+    memory = state.sms.shape[0]
+    item = state.waiting[memory + 1, 0]
+    warps = state.warps[sm]
+    item[AT], item[OF_WARP], item[OF_ROW] = freed, warps[w, IDENTITY], pc
+    item[NUMBER], item[LATENCY_LEFT] = warps[w, DONE], latency
+    item[ALONE], item[EVENT] = sm, w
+    warps[w, UNDERWAY] += 1
+    stage = sm if program.code[pc, PATH_PARTS] > 0 else memory
+    return join(state.behind[stage], state.waiting[stage], item)
+
+
+@compiled
+def _serve(
+    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, cycle: int
+) -> bool:
+    """All that gets to a server behind the units in ``cycle``; False if there is no room."""
+    code = program.code
+    memory = state.sms.shape[0]
+    for stage in range(memory + 1):
+        server, ring = state.behind[stage], state.waiting[stage]
+        part = MEMORY_PARTS if stage == memory else PATH_PARTS
+        while server[COUNT_OF] > 0:
+            item = ring[server[FIRST]]
+            if item[AT] > cycle:
+                break
+            server[FIRST] = (server[FIRST] + 1) % len(ring)
+            server[COUNT_OF] -= 1
+            done = occupy(server, cycle, code[item[OF_ROW], part])
+            if stage < memory and code[item[OF_ROW], MEMORY_PARTS] > 0:
+                item[AT] = done
+                if not join(state.behind[memory], state.waiting[memory], item):
+                    return False
+            else:
+                _conclude(program, state, layout, columns, item, done + item[LATENCY_LEFT], cycle)
+    return True
+
+
+@compiled
+def _conclude(
+    program: GridProgram,
+    state: GridState,
+    layout: GridLayout,
+    columns: Columns,
+    item: Integers,
+    end: int,
+    cycle: int,
+) -> None:
+    """The end of an instruction is known: its last server has been found free."""
+    sm, w, number, pc = item[ALONE], item[EVENT], item[NUMBER], item[OF_ROW]
+    warps = state.warps[sm]
+    warps[w, LAST_END] = max(warps[w, LAST_END], end)
+    warps[w, UNDERWAY] -= 1
+    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
+        register = program.registers[k]
+        if number < warps[w, layout.since + register]:
+            continue  # another one writes it by now
+        warps[w, layout.open + register] -= 1
+        column = FIXED + layout.depths + register
+        warps[w, column] = max(warps[w, column], end)
+    if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
+        _expect(program, state, layout, sm, w, warps[w, EARLIEST])
+    elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
+        slot = w // layout.warps
+        written = _finish(layout, columns, warps, w, sm, state.run[WRITTEN])
+        state.run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle, written)
 
 
 # --- one SM alone ---------------------------------------------------------------------------------
@@ -382,15 +525,22 @@ def _advance(
                     initiation,
                     latency,
                 )
-                warps[w, DONE] += 1
             queue = queue_of[core, code[pc, UNIT]]
             alike = program.servers[queue] if most_servers > 1 else 1
             first = free + queue * most_servers
             freed = dispatch(shared, first, alike, cycle, initiation) + initiation
             end = freed + latency
-            if end > warps[w, LAST_END]:
-                warps[w, LAST_END] = end
-            write(code, registers, pc, warps, w, ready, end)
+            sent = layout.served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
+            if layout.served:
+                _produce(program, warps, layout, w, pc, sent)
+            if sent:
+                if not _send(program, state, sm, w, pc, freed, latency):
+                    status = FULL
+            else:
+                if end > warps[w, LAST_END]:
+                    warps[w, LAST_END] = end
+                write(code, registers, pc, warps, w, ready, end)
+            warps[w, DONE] += 1
             if code[pc, POINT] >= 0:
                 points[written] = code[pc, POINT]
                 event_sms[written] = sm
@@ -399,10 +549,10 @@ def _advance(
                 written += 1
             following = pc + 1
             if code[pc, LAST] != 0:
-                at = warps[w, AT] + 1
+                at = warps[w, ENTRY] + 1
                 if entries[at, KIND] == VISIT and entries[at, ARGUMENT] >= 0:
                     following = entries[at, ARGUMENT]
-                    warps[w, AT] = at
+                    warps[w, ENTRY] = at
                 else:
                     written = _go_on(entries, columns, warps, w, sm, cycle + 1, written)
                     following = warps[w, ROW]
@@ -410,7 +560,10 @@ def _advance(
             earliest = cycle + 1 + code[pc, BUBBLE]
             is_barrier = code[pc, KIND] == BARRIER
             if following != OVER and not is_barrier:
-                upcoming[w], _ = awaited(code, registers, warps, w, ready, earliest)
+                if layout.served:
+                    _expect(program, state, layout, sm, w, earliest)
+                else:
+                    upcoming[w], _ = awaited(code, registers, warps, w, ready, earliest)
                 continue
             upcoming[w] = NEVER
             if is_barrier:
@@ -422,6 +575,8 @@ def _advance(
             written = _settle(program, state, layout, columns, sm, slot, cycle, written)
             ends = min(ends, slots[slot, ENDS])
         issued_all += issued
+        if status == FULL:
+            break
         if issued == 0:
             cycle = min(first_eligible(upcoming), ends, until)
             if cycle == NEVER:
@@ -446,10 +601,14 @@ def run_grid(
     """Runs a grid from its state on, for about ``budget`` instructions or to its end.
 
     Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED it goes on where it stopped when it is called
-    again. Cost: about a scan over the warps of an SM for each issued instruction.
+    again. FULL: there was no room for all that waits for a server, and nothing else is said. Cost:
+    about a scan over the warps of an SM for each issued instruction; with servers behind the units
+    over those of all SMs for each cycle in which anything happens.
     """
     run, sms = state.run, state.sms
     stop = run[ISSUED] + budget
+    if layout.served:
+        return _run_together(program, state, layout, columns, stop)
     count = sms.shape[0]
     blocks = program.chosen.shape[0]
     while run[NEXT_BLOCK] < blocks:
@@ -481,3 +640,61 @@ def run_grid(
             if status != COMPLETE:
                 return status
     return COMPLETE
+
+
+@compiled
+def _run_together(
+    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, stop: int
+) -> int:
+    """As :func:`run_grid`, all SMs cycle by cycle, for they wait for one memory."""
+    run, sms = state.run, state.sms
+    blocks = program.chosen.shape[0]
+    while run[ISSUED] < stop:
+        now = run[NOW]
+        for sm in range(sms.shape[0]):
+            sms[sm, CLOCK] = now
+            _retire(state, sm, now)
+        if not _serve(program, state, layout, columns, now):
+            return FULL
+        _start_blocks(program, state, layout, columns, now)
+        for sm in range(sms.shape[0]):
+            if _advance(program, state, layout, columns, sm, now + 1, NEVER) == FULL:
+                return FULL
+        following = NEVER
+        busy = run[NEXT_BLOCK] < blocks
+        for stage in range(sms.shape[0] + 1):
+            if state.behind[stage, COUNT_OF] > 0:
+                arrival = state.waiting[stage, state.behind[stage, FIRST], AT]
+                following = min(following, arrival)
+        for sm in range(sms.shape[0]):
+            busy = busy or sms[sm, FREE] < state.slots.shape[1]
+            following = min(following, first_eligible(state.next_cycle[sm]))
+            following = min(following, _next_end(state.slots[sm]))
+            if run[NEXT_BLOCK] < blocks and sms[sm, FREE] > 0:
+                following = min(following, run[GATE])
+        if not busy:
+            return COMPLETE
+        if following == NEVER:
+            return DEADLOCK
+        run[NOW] = max(now + 1, following)
+    return PAUSED
+
+
+@compiled
+def _start_blocks(
+    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, now: int
+) -> None:
+    """Starts the blocks for which there are slots in a cycle."""
+    run, sms = state.run, state.sms
+    count, blocks = sms.shape[0], program.chosen.shape[0]
+    k = 0
+    while run[NEXT_BLOCK] < blocks and run[GATE] <= now and k < count:
+        sm = (run[TURN] + k) % count
+        k += 1
+        if sms[sm, FREE] > 0:
+            _start(program, state, layout, columns, sm, run[NEXT_BLOCK], now)
+            _retire(state, sm, now)  # a block that issues nothing
+            run[NEXT_BLOCK] += 1
+            run[GATE] = now + layout.gap
+            run[TURN] = (sm + 1) % count
+            k = 0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import PARTS, SmConfiguration, require_simple
+from ptxwcet.simulator.configuration import PARTS, SmConfiguration, Way, require_simple
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
     ENTRY_COLUMNS,
@@ -40,7 +40,9 @@ from ptxwcet.simulator.parts import (
     LATENCY,
     LOOP_BEGIN,
     LOOP_END,
+    MEMORY_PARTS,
     PARTIAL,
+    PATH_PARTS,
     TARGET,
     UNIT,
     WAITS_BEGIN,
@@ -49,7 +51,7 @@ from ptxwcet.simulator.parts import (
     WRITES_END,
     Integers,
 )
-from ptxwcet.simulator.stepping import COLUMNS, DEPTH, MEMORY_PARTS, ORIGIN, PATH_PARTS
+from ptxwcet.simulator.stepping import COLUMNS, DEPTH, ORIGIN
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
@@ -144,11 +146,12 @@ class Rows:
         self.rows.append(row)
         return row
 
-    def instruction(self, kind: int, instruction: TimedInstruction, latency: int) -> list[int]:
-        """Appends an instruction, of so much latency behind its last server."""
+    def instruction(self, kind: int, instruction: TimedInstruction, way: Way) -> list[int]:
+        """Appends an instruction with its way to the last server behind its unit."""
         encoded = self.row(kind)
         encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
-        encoded[INITIATION], encoded[LATENCY] = instruction.initiation_cycles, latency
+        encoded[INITIATION], encoded[LATENCY] = instruction.initiation_cycles, way.latency
+        encoded[PATH_PARTS], encoded[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
         encoded[BUBBLE] = instruction.bubble_cycles
         encoded[CONDITIONAL] = int(instruction.conditional)
         waits = instruction.reads
@@ -264,9 +267,7 @@ class _Builder(Rows):
         return self.barriers[label]
 
     def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
-        way = self._configuration.way_of(instruction)
-        encoded = self.instruction(kind, instruction, way.latency)
-        encoded[PATH_PARTS], encoded[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
+        encoded = self.instruction(kind, instruction, self._configuration.way_of(instruction))
         encoded[ORIGIN], encoded[DEPTH] = instruction.origin, depth
         return encoded
 
@@ -288,7 +289,7 @@ class GridImage:
 
 def build_grid_image(workload: GridWorkload, configuration: SmConfiguration) -> GridImage:
     """The image of a workload. Cost: linear in the programs' trees and in the warps."""
-    builder = _GridBuilder(workload.scoreboard)
+    builder = _GridBuilder(workload.scoreboard, configuration)
     starts = np.zeros(len(workload.programs), np.int64)
     events = []
     for number, body in enumerate(workload.programs):
@@ -313,8 +314,9 @@ def build_grid_image(workload: GridWorkload, configuration: SmConfiguration) -> 
 
 
 class _GridBuilder(Rows):
-    def __init__(self, scoreboard: Scoreboard) -> None:
+    def __init__(self, scoreboard: Scoreboard, configuration: SmConfiguration) -> None:
         super().__init__(STEP_COLUMNS, scoreboard)
+        self._configuration = configuration
         self.entries: list[tuple[int, int, int, int]] = []
         self._visits: dict[int, tuple[int, int, int, int]] = {}
         self._kept: list[TracedVisit] = []  # identities stay taken
@@ -362,5 +364,5 @@ class _GridBuilder(Rows):
             kind, barrier = BARRIER, self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
         require_simple(step)
-        encoded = self.instruction(kind, step, step.latency_cycles)
+        encoded = self.instruction(kind, step, self._configuration.way_of(step))
         encoded[ARGUMENT], encoded[POINT] = barrier, -1

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.simulator.policies import drawn
-from ptxwcet.support.jit import inlined
+from ptxwcet.support.jit import compiled, inlined
 
 Integers: TypeAlias = NDArray[np.int64]
 WarpTable: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
@@ -34,8 +34,10 @@ INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, LOOP_BEGIN, LOOP_END, END = range(8
     WAITS_END,
     WRITES_BEGIN,
     WRITES_END,
+    PATH_PARTS,  # parts of a cycle at the memory path
+    MEMORY_PARTS,  # and of the memory
     ROW_COLUMNS,
-) = range(14)
+) = range(16)
 
 # Columns of a warp.
 (
@@ -48,6 +50,21 @@ INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, LOOP_BEGIN, LOOP_END, END = range(8
 RUNNING, ENDED = -1, 1 << 20
 NOBODY, NOT_ALL = -1, -2  # who is met at a barrier, if none is to be opened
 NEVER = 1 << 62
+
+
+# Servers behind the units. What is on its way to one, and what each is doing.
+ITEM_COLUMNS = 7
+(
+    AT,  # the cycle in which it gets there
+    OF_WARP,
+    NUMBER,  # of the instruction in the warp's execution
+    OF_ROW,
+    ALONE,  # of a block: the cycle in which it ends if it waits nowhere; of a grid: its SM
+    LATENCY_LEFT,
+    EVENT,  # of a block: -1, not recorded; of a grid: its warp slot
+) = range(ITEM_COLUMNS)
+FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)  # the first in its ring, how many
+PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
 
 
 @inlined
@@ -155,3 +172,63 @@ def first_eligible(upcoming: Integers) -> int:
         if upcoming[warp] < earliest:
             earliest = upcoming[warp]
     return earliest
+
+
+# --- servers behind the units ---------------------------------------------------------------------
+
+
+@compiled
+def join(server: Integers, ring: Integers, item: Integers) -> bool:
+    """Puts an item in its place on the way to a server; False if there is no room.
+
+    What arrives in the same cycle is ordered by warp and by the warp's program.
+    """
+    room = len(ring)
+    if server[COUNT_OF] == room:
+        return False
+    place = (server[FIRST] + server[COUNT_OF]) % room
+    for _ in range(server[COUNT_OF]):
+        before = (place - 1) % room
+        if (ring[before, AT], ring[before, OF_WARP], ring[before, NUMBER]) <= (
+            item[AT],
+            item[OF_WARP],
+            item[NUMBER],
+        ):
+            break
+        copy_item(ring[place], ring[before])
+        place = before
+    copy_item(ring[place], item)
+    server[COUNT_OF] += 1
+    return True
+
+
+@compiled
+def copy_item(place: Integers, item: Integers) -> None:
+    """Writes an item to its place."""
+    for column in range(ITEM_COLUMNS):
+        place[column] = item[column]
+
+
+@compiled
+def occupy(server: Integers, at: int, parts: int) -> int:
+    """A server serves what arrives in cycle ``at``, after all that came before; when it is done."""
+    if server[FREE] < at:
+        server[FREE], server[FREE_PART] = at, 0
+    total = server[FREE_PART] + parts
+    server[FREE] += total >> PART_BITS
+    server[FREE_PART] = total & ((1 << PART_BITS) - 1)
+    return int(server[FREE] + (server[FREE_PART] > 0))
+
+
+@compiled
+def awaits_server(
+    code: Integers, operands: Integers, warps: Integers, warp: int, pc: int, opened: int
+) -> bool:
+    """Whether the instruction at ``pc`` waits for a register whose ready cycle is not known yet.
+
+    ``opened``: first column of how many writers of each register have no known end.
+    """
+    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
+        if warps[warp, opened + operands[k]] > 0:
+            return True
+    return False

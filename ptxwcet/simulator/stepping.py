@@ -17,41 +17,58 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ptxwcet.simulator.parts import (
+    ALONE,
     ARGUMENT,
     ARRIVE,
+    AT,
     BARRIER,
     BUBBLE,
     CONDITIONAL,
     COUNT,
+    COUNT_OF,
     END,
     ENDED,
+    EVENT,
+    FIRST,
+    FREE,
+    FREE_PART,
     INITIATION,
     INSTRUCTION,
     JOIN,
     KIND,
     LAST_END,
     LATENCY,
+    LATENCY_LEFT,
     LOOP_BEGIN,
+    MEMORY_PARTS,
     NEVER,
+    NUMBER,
+    OF_ROW,
+    OF_WARP,
+    PART_BITS,
     PARTIAL,
+    PATH_PARTS,
     PHASE,
     ROW,
     ROW_COLUMNS,
     RUNNING,
     SINCE,
+    STAGE_COLUMNS,
     TARGET,
     UNIT,
-    WAITS_BEGIN,
-    WAITS_END,
     WARP_COLUMNS,
     WRITES_BEGIN,
     WRITES_END,
     Integers,
     arrive,
     awaited,
+    awaits_server,
+    copy_item,
     dispatch,
     first_eligible,
+    join,
     met_by_all,
+    occupy,
     pass_loop,
     shortened,
 )
@@ -60,8 +77,7 @@ from ptxwcet.support.jit import compiled
 from ptxwcet.warp.program import WARPGROUP
 
 # Further columns of a row. TARGET of a barrier is the section that follows it.
-DEPTH, ORIGIN, PATH_PARTS, MEMORY_PARTS, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 5)
-# DEPTH: loops around the row; parts of a cycle at the memory path, and of the memory
+DEPTH, ORIGIN, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 3)  # DEPTH: loops around the row
 
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
@@ -79,22 +95,9 @@ NO_CHECKPOINTS = (-1, 0, 1)
     FIXED,
 ) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
 
-# Servers behind the units: the path of the SM, the memory. What is on its way to one, and what each
-# is doing.
+# Servers behind the units: the path of the SM, the memory.
 PATH, MEMORY = range(2)
 STAGES = 2
-ITEM_COLUMNS = 7
-(
-    AT,  # the cycle in which it gets there
-    OF_WARP,
-    NUMBER,  # of the instruction in the warp's execution
-    OF_ROW,
-    ALONE,  # the cycle in which it ends if it waits nowhere
-    LATENCY_LEFT,
-    EVENT,  # -1: not recorded
-) = range(ITEM_COLUMNS)
-FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)  # the first in its ring, how many
-PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
 
 
 class Layout(NamedTuple):
@@ -208,21 +211,14 @@ def _advance(
 
 
 @compiled
-def _waits_for_servers(program: Program, state: State, layout: Layout, warp: int, pc: int) -> bool:
-    """Whether the instruction at ``pc`` waits for a register whose ready cycle is not known yet."""
-    for k in range(program.code[pc, WAITS_BEGIN], program.code[pc, WAITS_END]):
-        if state.warps[warp, layout.open + program.registers[k]] > 0:
-            return True
-    return False
-
-
-@compiled
 def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
     warps = state.warps
     pc = warps[warp, ROW]
     warps[warp, PHASE] = RUNNING
-    if layout.served and _waits_for_servers(program, state, layout, warp, pc):
+    if layout.served and awaits_server(
+        program.code, program.registers, warps, warp, pc, layout.open
+    ):
         warps[warp, EARLIEST] = earliest
         state.next_cycle[warp] = NEVER
         return
@@ -387,49 +383,6 @@ def _enter_together(
 
 
 @compiled
-def _copy(place: Integers, item: Integers) -> None:
-    for column in range(ITEM_COLUMNS):
-        place[column] = item[column]
-
-
-@compiled
-def _join(state: State, stage: int, item: Integers) -> bool:
-    """Puts an item in its place on the way to a server; False if there is no room.
-
-    What arrives in the same cycle is ordered by warp and by the warp's program.
-    """
-    ring, server = state.waiting[stage], state.behind[stage]
-    room = len(ring)
-    if server[COUNT_OF] == room:
-        return False
-    place = (server[FIRST] + server[COUNT_OF]) % room
-    for _ in range(server[COUNT_OF]):
-        before = (place - 1) % room
-        if (ring[before, AT], ring[before, OF_WARP], ring[before, NUMBER]) <= (
-            item[AT],
-            item[OF_WARP],
-            item[NUMBER],
-        ):
-            break
-        _copy(ring[place], ring[before])
-        place = before
-    _copy(ring[place], item)
-    server[COUNT_OF] += 1
-    return True
-
-
-@compiled
-def _occupy(server: Integers, at: int, parts: int) -> int:
-    """A server serves what arrives in cycle ``at``, after all that came before; when it is done."""
-    if server[FREE] < at:
-        server[FREE], server[FREE_PART] = at, 0
-    total = server[FREE_PART] + parts
-    server[FREE] += total >> PART_BITS
-    server[FREE_PART] = total & ((1 << PART_BITS) - 1)
-    return int(server[FREE] + (server[FREE_PART] > 0))
-
-
-@compiled
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
     """All that gets to a server behind the units in ``cycle``; False if there is no room.
 
@@ -444,10 +397,10 @@ def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool
                 break
             server[FIRST] = (server[FIRST] + 1) % len(ring)
             server[COUNT_OF] -= 1
-            done = _occupy(server, cycle, code[item[OF_ROW], PATH_PARTS + stage])
+            done = occupy(server, cycle, code[item[OF_ROW], PATH_PARTS + stage])
             if stage == PATH and code[item[OF_ROW], MEMORY_PARTS] > 0:
                 item[AT] = done
-                if not _join(state, MEMORY, item):
+                if not join(state.behind[MEMORY], state.waiting[MEMORY], item):
                     return False
             else:
                 _conclude(program, state, item, done + item[LATENCY_LEFT], events, cycle)
@@ -506,7 +459,8 @@ def _send(
     item[LATENCY_LEFT], item[EVENT] = latency, event
     state.warps[warp, UNDERWAY] += 1
     _produce(program, state, warp, pc, item[NUMBER], 0, True)
-    return _join(state, PATH if path > 0 else MEMORY, item)
+    stage = PATH if path > 0 else MEMORY
+    return join(state.behind[stage], state.waiting[stage], item)
 
 
 @compiled
@@ -720,7 +674,7 @@ def _save(now: State, then: State) -> None:
             then.behind[stage, column] = now.behind[stage, column]
         for k in range(now.behind[stage, COUNT_OF]):
             place = (now.behind[stage, FIRST] + k) % now.waiting.shape[1]
-            _copy(then.waiting[stage, place], now.waiting[stage, place])
+            copy_item(then.waiting[stage, place], now.waiting[stage, place])
 
 
 @compiled

@@ -447,7 +447,7 @@ class InstructionCosts:
         self.waits_for_launches |= _name(instruction) == _GRID_WAIT
         if is_charged(instruction, self.machine):
             self.is_nominal = False
-        if isinstance(cost, Barrier):
+        if isinstance(cost, Barrier | PartialBarrier):
             cost = replace(cost, instruction=self._waiting(cost.instruction, instruction))
         elif cost is not None:
             self.joins |= cost.joins

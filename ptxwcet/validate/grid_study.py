@@ -17,6 +17,7 @@ from ptxwcet.emulator.executed_paths import executed_warps
 from ptxwcet.emulator.launch import Execution
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.dominance import compute_postdominators
+from ptxwcet.machine.assumptions import CLAIMS, PATH_KEEPS_UP
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridOptions, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy
@@ -71,6 +72,11 @@ def validate_grid(
         return GridValidation(skipped="the grid is not known")
     if isinstance(launched, Refusal):
         return GridValidation(skipped=f"the launch has no bound: {launched.reason}")
+    kept = any(map(analysis.machine.states, CLAIMS.keys() - {PATH_KEEPS_UP}))
+    if kept or launched.block.arrays:
+        return GridValidation(
+            skipped="what a cache keeps counts in the bound, and is not simulated"
+        )
     if execution.warp_instructions > most_instructions:
         return GridValidation(skipped=f"more than {most_instructions:,} warp-instructions")
     possible = distinct_residencies(launched)

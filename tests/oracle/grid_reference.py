@@ -21,12 +21,39 @@ Event = tuple[int, int, int, int]
 
 @dataclass
 class Flight:
-    """An issued instruction: when its initiation ends and when everything ends, once dispatched."""
+    """An issued instruction: when its initiation ends and when everything ends, once that is known.
+
+    Behind its unit it takes the memory path of its SM for ``path`` cycles and the memory of the GPU
+    for ``memory`` parts of a cycle, of which one has 1024. ``key`` orders what arrives at once.
+    """
 
     initiation: int
     latency: int
+    path: int = 0
+    memory: int = 0
+    key: tuple[int, int] = (0, 0)
     freed: int | None = None
     end: int | None = None
+
+
+@dataclass
+class Server:
+    """Serves one after the other, in the order of arrival; ``free`` in parts of a cycle."""
+
+    free: int = 0
+    coming: list[tuple[int, tuple[int, int], Flight]] = field(default_factory=list)
+
+    def arrived(self, cycle: int) -> list[Flight]:
+        """What has come by a cycle, and waits no longer."""
+        self.coming.sort(key=lambda one: one[:2])
+        there = [one[2] for one in self.coming if one[0] <= cycle]
+        self.coming = [one for one in self.coming if one[0] > cycle]
+        return there
+
+    def serve(self, cycle: int, parts: int) -> int:
+        """The first cycle in which something that has come in ``cycle`` is done."""
+        self.free = max(self.free, 1024 * cycle) + parts
+        return -(-self.free // 1024)
 
 
 @dataclass(eq=False)
@@ -68,6 +95,7 @@ class Sm:
     serving: dict[int, list[Flight]] = field(default_factory=dict)
     last_slot: dict[int, int] = field(default_factory=dict)
     last_warp: dict[int, Warp] = field(default_factory=dict)
+    path: Server = field(default_factory=Server)
 
 
 def unfold(
@@ -98,6 +126,7 @@ class ReferenceGrid:
         self.events: list[Event] = []
         self.blocks: dict[int, list[int]] = {}
         self.most_resident = 0
+        self.memory = Server()
         self.gate = self.turn = self.cycle = self.next_block = 0
 
     def run(self) -> None:
@@ -110,6 +139,7 @@ class ReferenceGrid:
             self.start_blocks()
             self.most_resident = max(self.most_resident, *(len(sm.blocks) for sm in self.sms))
             before = len(self.events), sum(len(w.flights) for w in self.warps())
+            self.move_servers()
             for sm in self.sms:
                 self.move_queues(sm)
                 for core in range(self.shape.sm.schedulers):
@@ -193,9 +223,25 @@ class ReferenceGrid:
             while waiting and len(busy) < queue.servers:
                 one = waiting.popleft()
                 one.freed = self.cycle + one.initiation
-                one.end = one.freed + one.latency
+                if one.path:
+                    sm.path.coming.append((one.freed, one.key, one))
+                elif one.memory:
+                    self.memory.coming.append((one.freed, one.key, one))
+                else:
+                    one.end = one.freed + one.latency
                 busy.append(one)
             sm.serving[queue.index] = busy
+
+    def move_servers(self) -> None:
+        for sm in self.sms:
+            for one in sm.path.arrived(self.cycle):
+                done = sm.path.serve(self.cycle, 1024 * one.path)
+                if one.memory:
+                    self.memory.coming.append((done, one.key, one))
+                else:
+                    one.end = done + one.latency
+        for one in self.memory.arrived(self.cycle):
+            one.end = self.memory.serve(self.cycle, one.memory) + one.latency
 
     def open_barrier(self, block: Block) -> None:
         names = set()
@@ -232,7 +278,9 @@ class ReferenceGrid:
         if point is not None:
             self.events.append((self.cycle, sm.number, warp.identity, point))
         instruction = plain(step)
-        one = Flight(*self.shortened(warp, instruction))
+        key = warp.identity, len(warp.flights)
+        memory = self.shape.sm.memory_cycles * instruction.sectors
+        one = Flight(*self.shortened(warp, instruction), instruction.path_cycles, memory, key)
         sm.queues[self.queue_of[core, instruction.unit].index].append(one)
         warp.flights.append(one)
         for name in instruction.writes:
@@ -252,7 +300,8 @@ class ReferenceGrid:
         return by_age[slots.index(pick(self.policy, slots, turn, stays, number))]
 
     def shortened(self, warp: Warp, one: TimedInstruction) -> tuple[int, int]:
-        initiation, latency = one.initiation_cycles, one.latency_cycles
+        taken = one.path_cycles + -(-self.shape.sm.memory_cycles * one.sectors // 1024)
+        initiation, latency = one.initiation_cycles, one.latency_cycles - taken
         percent, n = self.jitter.percent, len(warp.flights)
         if percent:
             cut = min(initiation - 1, initiation * percent // 100)

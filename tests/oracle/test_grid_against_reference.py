@@ -10,7 +10,7 @@ from grid_reference import ReferenceGrid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import drawn
-from warp_nodes import instructions
+from warp_nodes import instructions, served
 
 from ptxwcet.simulator import grid_engine
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -51,32 +51,36 @@ INSTRUCTIONS = instructions(
 )
 
 
-def visits() -> st.SearchStrategy[TracedVisit]:
-    steps = st.lists(INSTRUCTIONS, max_size=4).map(tuple)
+SERVED = st.one_of(INSTRUCTIONS, served(INSTRUCTIONS, 3_000))
+Steps = st.SearchStrategy[TimedInstruction]
+
+
+def visits(one: Steps) -> st.SearchStrategy[TracedVisit]:
+    steps = st.lists(one, max_size=4).map(tuple)
     return st.builds(TracedVisit, st.integers(0, END_POINT - 1), steps)
 
 
-def bodies() -> st.SearchStrategy[tuple[TracedNode, ...]]:
+def bodies(one: Steps) -> st.SearchStrategy[tuple[TracedNode, ...]]:
     def wider(inner: st.SearchStrategy[TracedNode]) -> st.SearchStrategy[TracedNode]:
         body = st.lists(inner, max_size=3).map(tuple)
         return st.builds(TracedLoop, st.integers(0, 3), body)
 
-    return st.lists(st.recursive(visits(), wider, max_leaves=3), max_size=3).map(tuple)
+    return st.lists(st.recursive(visits(one), wider, max_leaves=3), max_size=3).map(tuple)
 
 
 @st.composite
-def grids(draw: st.DrawFn) -> GridWorkload:
+def grids(draw: st.DrawFn, one: Steps = INSTRUCTIONS) -> GridWorkload:
     """Blocks of warps that meet the same barriers in loops, or end before some of them."""
     warps, blocks = draw(st.integers(1, 4)), draw(st.integers(1, 7))
     barriers = [
-        TracedVisit(7 + n % 2, (*draw(visits()).steps, Barrier(draw(INSTRUCTIONS), str(n))))
+        TracedVisit(7 + n % 2, (*draw(visits(one)).steps, Barrier(draw(one), str(n))))
         for n in range(draw(st.integers(0, 2)))
     ]
     programs: list[tuple[TracedNode, ...]] = []
     for _ in range(draw(st.integers(1, 3))):
-        program = draw(bodies())
+        program = draw(bodies(one))
         for barrier in barriers[: draw(st.integers(0, 9))]:
-            program = (*program, TracedLoop(2, (barrier, *draw(bodies()))), *draw(bodies()))
+            program = (*program, TracedLoop(2, (barrier, *draw(bodies(one)))), *draw(bodies(one)))
         programs.append(program)
     of = [[draw(st.integers(0, len(programs) - 1)) for _ in range(warps)] for _ in range(blocks)]
     scoreboard = draw(st.sampled_from(Scoreboard))
@@ -189,6 +193,43 @@ def test_every_event_of_random_grids(
     compare(workload, shape, policy, seed, Jitter(percent, seed // 3))
 
 
+@settings(max_examples=drawn(24), deadline=None)
+@given(
+    grids(SERVED),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from(CONFIGURATIONS),
+    st.sampled_from((0, 300, 3_000)),
+    st.sampled_from((0, 0, 9)),
+    st.sampled_from(Policy),
+    st.integers(0, 2**62),
+    st.sampled_from((0, 0, 40)),
+)
+def test_every_event_where_all_sms_wait_for_one_memory(
+    workload: GridWorkload,
+    sms: int,
+    resident: int,
+    sm: SmConfiguration,
+    memory: int,
+    gap: int,
+    policy: Policy,
+    seed: int,
+    percent: int,
+) -> None:
+    shape = GridShape(sms, resident, replace(sm, memory_cycles=memory), gap)
+    compare(workload, shape, policy, seed, Jitter(percent, seed // 3))
+
+
+def test_there_is_room_for_all_that_waits() -> None:
+    """Stores that nobody waits for: more than there is room for at first."""
+    store = TimedInstruction("A", 1, 40, path_cycles=40)
+    program = (TracedLoop(3_000, (line(store),)),)
+    workload = GridWorkload((program,), np.zeros((2, 1), np.int64), 1, Scoreboard.RAW)
+    shape = GridShape(1, 2, SmConfiguration())
+    found = compiled(workload, shape, Policy.LRR, 0, NO_JITTER)
+    assert found.cycles == 1 + 40 * 6_000
+
+
 def as_block(workload: GridWorkload) -> BlockWorkload:
     """The only block of a grid, without its points."""
 
@@ -211,7 +252,7 @@ def as_block(workload: GridWorkload) -> BlockWorkload:
 
 @settings(max_examples=drawn(40), deadline=None)
 @given(
-    grids(),
+    st.one_of(grids(), grids(SERVED)),
     st.sampled_from(CONFIGURATIONS),
     st.sampled_from(Policy),
     st.integers(0, 2**62),
@@ -221,6 +262,7 @@ def test_one_block_on_one_sm_is_the_run_of_a_block(
     workload: GridWorkload, sm: SmConfiguration, policy: Policy, seed: int, percent: int
 ) -> None:
     single = replace(workload, chosen=workload.chosen[:1])
+    sm = replace(sm, memory_cycles=3_000 - seed % 2_000)
     jitter = Jitter(percent, seed)
     found = compiled(single, GridShape(1, 1, sm), policy, seed, jitter)
     alone = Simulator(as_block(single), sm).run(policy, seed=seed, jitter=jitter)

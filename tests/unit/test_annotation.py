@@ -13,10 +13,12 @@ import jsonschema
 import pytest
 from places import SAMPLES
 from programs import run_program
+from sass_listings import SASS, raw, stand_in
 
 from ptxwcet.bounds.explanation import PaidCycles
 from ptxwcet.commands.annotate.report import (
     NO_INSTRUCTION,
+    OUTSIDE,
     AnnotatedKernel,
     AnnotatedLine,
     AnnotationReport,
@@ -26,6 +28,7 @@ from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
 from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.request import Request
+from ptxwcet.support.diagnostics import PtxwcetError
 
 HISTOGRAM = Request(str(SAMPLES / "histogram.ptx"), block="256", grid="8", parameters=("n=100000",))
 SAMPLES_TO_LIST = (
@@ -211,3 +214,159 @@ def test_phases_as_a_table_add_up(name: str) -> None:
         total += math.prod(times) * int(row["cycles"]) * (row["phase"] == "exec")
     assert total == alone["execution_cycles"]
     assert {(row["kernel"], row["warp"]) for row in rows} == {(name, "0")}
+
+
+# --- regions --------------------------------------------------------------------------------------
+
+
+def test_regions_are_the_sums_of_their_lines_and_nothing_else_is_listed() -> None:
+    """A line that calls a function has what is inlined there, of a header of CUDA."""
+    answer = explain_file(HISTOGRAM, ("6-8", "histogram.cu:8"))
+    row = only(build_annotation(answer, only=True))
+    (bounded,) = answer.answered
+    paid = bounded.explained.paid
+    for region, lines in zip(row.regions, (range(6, 9), range(8, 9)), strict=True):
+        inside, inlined = [], 0
+        for index, instruction in enumerate(bounded.kernel.instructions):
+            place = instruction.location
+            while place is not None and not (
+                place.file.endswith("histogram.cu") and place.line in lines
+            ):
+                place, inlined = place.inlined_at, inlined + 1
+            inside += [index] if place is not None else []
+        assert region.cycles == sum(paid[index].total for index in inside if index in paid)
+        assert inlined
+    loop, atomic = row.regions
+    assert (loop.text, atomic.text) == ("6-8", "histogram.cu:8")
+    assert (loop.cycles or 0) > (atomic.cycles or 0) > 0
+    listed = [line for file in row.files for line in file.lines]
+    assert {line.line for line in listed} <= {6, 7, 8}
+    assert sum(one.cycles or 0 for one in (*listed, *row.elsewhere)) == row.bound.bound_cycles
+    assert row.elsewhere[-1].text == OUTSIDE
+    assert (row.elsewhere[-1].cycles or 0) + (loop.cycles or 0) == row.bound.bound_cycles
+
+
+MARKED = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+  .reg .pred %q<3>; .reg .b32 %r<9>; .reg .b64 %d<3>;
+  // ptxwcet: region all
+  ld.param.u64 %d1, [p];
+  /* ptxwcet: region load */
+  ld.global.u32 %r2, [%d1];
+  // ptxwcet: region end
+  add.u32 %r3, %r2, %r2;
+  // ptxwcet: region load
+  ld.global.u32 %r4, [%d1+4];
+  // ptxwcet: region end
+  // ptxwcet: region end
+  st.global.u32 [%d1], %r4;
+  ret;
+}
+"""
+
+
+def regions_of(tmp_path: Path, text: str, *places: str) -> AnnotatedKernel | str:
+    path = tmp_path / "k.ptx"
+    path.write_text(text)
+    answer = explain_file(Request(str(path), block="32"), places)
+    if answer.refused:
+        return answer.refused[0].diagnostics[0].code
+    return only(build_annotation(answer, only=bool(places)))
+
+
+def test_marked_regions_lie_in_one_another_and_copies_are_one(tmp_path: Path) -> None:
+    row = regions_of(tmp_path, MARKED)
+    assert isinstance(row, AnnotatedKernel)
+    paid = {line.line: line.cycles or 0 for line in row.files[0].lines}
+    found = {region.text: region.cycles for region in row.regions}
+    assert found == {
+        "load": paid[10] + paid[14],
+        "all": sum(paid[line] for line in (8, 10, 12, 14)),
+    }
+    alone = regions_of(tmp_path, MARKED, "load")
+    assert isinstance(alone, AnnotatedKernel)
+    assert [line.line for line in alone.files[0].lines] == [10, 14]
+
+
+def test_places_that_are_none_and_halves_of_marks_are_refused(tmp_path: Path) -> None:
+    assert regions_of(tmp_path, MARKED, "store") == "PW651"
+    assert regions_of(tmp_path, MARKED, "k.cu:7") == "PW651"
+    assert regions_of(tmp_path, MARKED.replace("// ptxwcet: region end", "", 1)) == "PW248"
+    assert regions_of(tmp_path, MARKED.replace("// ptxwcet: region all", "")) == "PW248"
+    with pytest.raises(PtxwcetError, match="is no fact"):
+        regions_of(tmp_path, MARKED.replace("region all", "region all of it"))
+
+
+# --- ports ----------------------------------------------------------------------------------------
+
+SAXPY = (str(SAMPLES / "saxpy.ptx"), "--block", "256", "--grid", "4", "--param", "n=4000")
+
+
+def test_ports_of_a_loop_by_instruction() -> None:
+    code, text, _ = run_program("annotate", "ports", *SAXPY)
+    assert code == 0
+    (head,) = (line for line in text.splitlines() if line.startswith("line "))
+    assert head.split() == ["line", "issue", "GMEM", "INT", "SP", "chain"]
+    assert "loop $L__BB0_2  saxpy.cu:4  3 iterations" in text
+    assert "all            11     3   10   1    204" in text
+    # the first load of an iteration waits to overwrite what that of the iteration before writes
+    assert "saxpy.cu:4      1     1               *  ld.global.f32 %f2, [%rd6];" in text
+    assert text.rstrip().endswith("busiest issue 11, chain 204; a warp alone takes 253")
+
+
+def test_ports_as_data_add_up() -> None:
+    code, text, _ = run_program("annotate", "ports", *SAXPY, "--format", "json")
+    report = json.loads(text)
+    assert code == 0
+    jsonschema.validate(report, schema_of("ports"))
+    (loop,) = report["kernels"][0]["loops"]
+    for port, cycles in loop["ports"].items():
+        assert cycles == sum(row["ports"].get(port, 0) for row in loop["instructions"])
+    assert loop["exact"]
+    assert loop["alone_cycles"] >= max(loop["chain_cycles"], *loop["ports"].values())
+
+
+def test_ports_of_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch).write_text(f"print({raw('sgemm_naive_86')!r})")
+    sizes = [word for place in "345" for word in ("--param", f"{place}=1024")]
+    file = str(SASS / "sgemm_naive_86.cubin")
+    words = ("annotate", "ports", file, "--block", "32x32", "--machine", "rtx-4070", *sizes)
+    code, text, _ = run_program(*words)
+    assert code == 0
+    assert "loop .L_x_1  sgemm_naive.cu:14  31 iterations" in text
+    assert [line for line in text.splitlines() if "FFMA" in line and "*" in line]
+    assert "busiest LSU 176, chain" in text
+
+
+def test_a_loop_whose_iterations_differ_has_the_most_that_each_port_takes(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.ptx"
+    kernel.write_text(
+        """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+  .reg .pred %q<3>; .reg .b32 %r<9>; .reg .b64 %d<3>;
+  ld.param.u64 %d1, [p];
+  mov.u32 %r1, 0;
+LOOP:
+  ld.global.u32 %r2, [%d1];
+  setp.eq.u32 %q1, %r2, 0;
+  @%q1 bra SKIP;
+  mul.lo.u32 %r3, %r2, %r2;
+SKIP:
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %q2, %r1, 64;
+  @%q2 bra LOOP;
+  ret;
+}
+"""
+    )
+    code, text, _ = run_program("annotate", "ports", str(kernel), "--block", "32")
+    assert code == 0
+    assert "at most" in text
+    assert "mul.lo.u32 %r3, %r2, %r2;" in text
+    assert text.rstrip().endswith("iterations differ or are too long: no chain is given")

@@ -136,6 +136,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("bound", "--explain"): ("", {}),
     ("bound", "--symbolic"): ("n=1..9", NO_N),
     ("annotate", "--ptx"): ("", {}),
+    ("annotate", "--at"): ("kernel.cu:4", {}),
     ("validate attack", "--cases"): ("2", {"--cases": None}),
     ("validate attack", "--resume"): ("", {"-o": "kept"}),
     ("cfg", "--divergent"): ("published", {**BARE, "FILE": "block_reduce.ptx"}),

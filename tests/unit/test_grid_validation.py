@@ -62,6 +62,18 @@ def test_runs_of_the_grid_are_within_the_bound() -> None:
     assert (found.diagnostics, found.skipped) == ((), "")
 
 
+@pytest.mark.parametrize("machine", ["titan-v", "h100"])
+def test_grids_are_run_on_machines_whose_sms_share_a_memory(machine: str) -> None:
+    analysis, execution = analysed(machine)
+    found = validate_grid(analysis, execution, 0)
+    assert found.skipped == ""
+    assert found.runs == len(list(plan(0))) * len(found.residents)
+    assert found.bound_cycles * 0.7 < found.longest_cycles <= found.bound_cycles
+    cached = replace(bound_of(analysis).block, arrays=(("x", 4096),))
+    analysis = replace(analysis, launch_bound=replace(bound_of(analysis), block=cached))
+    assert "cache" in validate_grid(analysis, execution, 0).skipped
+
+
 def test_every_possible_residency_is_run() -> None:
     analysis, execution = analysed()
     launched = bound_of(analysis)

@@ -145,6 +145,7 @@ def test_latencies_have_the_cache(tmp_path: Path) -> None:
         ("makespan", "--load-store", "1", "--cores", "1"),
         ("memory",),
         ("annotate phases",),
+        ("annotate ports",),
         ("cfg",),
         ("facts",),
     ],

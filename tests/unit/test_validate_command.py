@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 from places import SAMPLES
 from programs import run_program
+from sass_listings import SASS, raw, stand_in
 
 from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound, Outcome
@@ -144,3 +146,17 @@ def test_gub_is_seen_to_fail() -> None:
     gub = next(row for row in result.rows if row.method == "gub")
     assert (gub.cycles, gub.observed.cycles, gub.holds) == (10, 11, False)
     assert result.holds
+
+
+def test_it_is_suggested_where_it_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine code is not executed here: what users say of its loops cannot be tried so."""
+    stand_in(tmp_path, monkeypatch).write_text(f"print({raw('sgemm_naive_86')!r})")
+    block = ("--block", "32x32", "--machine", "rtx-4070", "--loop-bound")
+    for file, loop, is_suggested in (
+        (SAMPLES / "sgemm_naive.ptx", "$L__BB0_2", True),
+        (SASS / "sgemm_naive_86.cubin", ".L_x_1", False),
+    ):
+        code, text, _ = run_program("bound", str(file), *block, f"{loop}=32")
+        assert code == 0
+        assert "user: --loop-bound" in text
+        assert ("ptxwcet validate" in text) == is_suggested

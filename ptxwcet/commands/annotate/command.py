@@ -23,8 +23,16 @@ from ptxwcet.report.head import refusals
 @options.analysis_options
 @options.gpu_options
 @click.option("--ptx", "wants_ptx", is_flag=True, help="List PTX, even where its source is there.")
+@click.option(
+    "--at",
+    "places",
+    multiple=True,
+    metavar="PLACE,...",
+    help="Only these parts, each with its sum: lines of the source, kernel.cu:20-35, or a region "
+    "that is marked in it.  [default: all lines, and the sums of marked regions]",
+)
 @options.report_options
-def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
+def annotate(wants_ptx: bool, places: tuple[str, ...], form: str, **given: Any) -> int:
     """List the code of the kernels in FILE, with what each line pays of the bound and why.
 
     The code is the CUDA source if the PTX has line numbers (nvcc -lineinfo) and the source lies
@@ -34,7 +42,10 @@ def annotate(wants_ptx: bool, form: str, **given: Any) -> int:
     Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
     request = request_from(**given)
-    answer = explain_file(request)
-    report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx)
+    named = tuple(place for row in places for place in row.split(",") if place)
+    if places and not named:
+        raise click.UsageError("--at without a place")
+    answer = explain_file(request, named)
+    report = build_annotation(answer, source=request.source, wants_ptx=wants_ptx, only=bool(places))
     show(form, report, render_annotation_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))

@@ -8,7 +8,7 @@ that is shown pays is ``elsewhere``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import Enum
 from functools import partial
 from typing import Annotated, Literal
@@ -28,6 +28,7 @@ SOURCE: Literal["source"] = "source"
 PTX: Literal["ptx"] = "ptx"
 LAUNCHER_GAPS = "between the starts of blocks"
 OVERHEAD = "overhead of a launch"
+OUTSIDE = "outside of the places that are asked for"
 NO_INSTRUCTION = "of no instruction: none takes time"
 
 
@@ -86,7 +87,9 @@ class AnnotatedKernel:
     """A kernel's code with its bound shared out: all lines and ``elsewhere`` add up to it.
 
     ``bound`` is the kernel's row of the main report. ``code`` is ``source``, or ``ptx`` where that
-    is asked for or no source is at hand; ``missing`` are source files that are not.
+    is asked for or no source is at hand; ``missing`` are source files that are not. ``regions`` are
+    the parts that are marked, or asked for (then ``files`` have nothing else): sums of cycles that
+    the bounds charge to their instructions, and no bounds of the time between two places.
     """
 
     bound: BoundedKernel
@@ -94,6 +97,7 @@ class AnnotatedKernel:
     missing: tuple[str, ...]
     files: tuple[AnnotatedFile, ...]
     elsewhere: tuple[AnnotatedLine, ...]
+    regions: tuple[AnnotatedLine, ...] = ()
     status: Literal["annotated"] = "annotated"
 
 
@@ -109,18 +113,22 @@ def build_annotation(
     *,
     source: str | None = None,
     wants_ptx: bool = False,
+    only: bool = False,
 ) -> AnnotationReport:
     """The annotated code of each kernel; deterministic for equal input.
 
-    ``source`` is the path of the CUDA source if it does not lie beside the PTX file. An internal
+    ``source`` is the path of the CUDA source if it does not lie beside the PTX file. ``only``: no
+    other lines than those of regions. An internal
     error in a kernel's row makes a refusal of it. Cost: linear in the lines.
     """
-    row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx)
+    row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx, only)
     rows = kernel_rows(answer, lambda row: row.kernel, row_of)
     return AnnotationReport(*machine_head(answer), rows)
 
 
-def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) -> AnnotatedKernel:
+def _annotated(
+    files: SourceLines, wants_ptx: bool, only: bool, bounded: ExplainedKernel
+) -> AnnotatedKernel:
     paid = bounded.explained.paid
     totals = {index: one.total for index, one in paid.items()}
     listing = build_listing(bounded.kernel, totals, files)
@@ -130,23 +138,31 @@ def _annotated(files: SourceLines, wants_ptx: bool, bounded: ExplainedKernel) ->
     bound = bounded_row(None, None, bounded.analysis)
     sums = _Sums(bounded, paid)
     named = {index for file in shown for line in file.lines for index in line.instructions}
+    regions = bounded.regions
+    asked = {index for inside in regions.values() for index in inside} if only else None
+    listed = [(file.name, tuple(_lines(file, sums, asked))) for file in shown]
+    every = paid.keys() | (bounded.launch or {}).keys()
     return AnnotatedKernel(
         bound,
         SOURCE if is_source else PTX,
         () if wants_ptx else tuple(one.name for one in listing.sources if not one.lines),
-        tuple(AnnotatedFile(file.name, tuple(_lines(file, sums))) for file in shown),
+        tuple(AnnotatedFile(*one) for one in listed if one[1] or not only),
         (
-            *_rest(sums, (paid.keys() | (bounded.launch or {}).keys()) - named),
+            *_rest(sums, (every if asked is None else every & asked) - named),
+            *(() if asked is None else (sums.of(None, OUTSIDE, every - asked),)),
             *_of_launch_alone(bounded),
         ),
+        tuple(sums.of(None, name, inside) for name, inside in regions.items()),
     )
 
 
-def _lines(file: CodeFile, sums: _Sums) -> Iterator[AnnotatedLine]:
+def _lines(file: CodeFile, sums: _Sums, asked: Set[int] | None) -> Iterator[AnnotatedLine]:
+    """The lines; those with instructions that are asked for alone, with what these pay."""
     for line in file.lines:
-        if line.instructions:
-            yield sums.of(line.number, line.text, line.instructions)
-        elif not line.left_out:
+        inside = [i for i in line.instructions if asked is None or i in asked]
+        if inside:
+            yield sums.of(line.number, line.text, inside)
+        elif asked is None and not line.left_out:
             yield AnnotatedLine(line.number, line.text)
 
 

@@ -10,11 +10,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, LaunchCycles, explain_launch, explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.commands.annotate.regions import Regions, find_regions
 from ptxwcet.commands.bound.study import bounded_on
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
@@ -29,12 +30,14 @@ class ExplainedKernel:
     """The bounds of a kernel, and what its instructions pay of them.
 
     ``explained`` takes the safe bound of a block apart; ``launch`` by instruction that of the whole
-    launch, without gaps of the launcher and overhead, None where no launch is bounded.
+    launch, without gaps of the launcher and overhead, None where no launch is bounded. ``regions``
+    are the parts that are marked, or asked for.
     """
 
     analysis: KernelAnalysis
     explained: BoundExplanation
     launch: Mapping[int, LaunchCycles] | None
+    regions: Regions
 
     @property
     def kernel(self) -> Kernel:
@@ -42,11 +45,12 @@ class ExplainedKernel:
         return self.analysis.kernel
 
 
-def explain_file(request: Request) -> Answer[ExplainedKernel]:
+def explain_file(request: Request, places: Sequence[str] = ()) -> Answer[ExplainedKernel]:
     """Bounds and explains each requested kernel; one whose waits do not settle is refused (PW404).
 
-    Raises PtxwcetError for input that concerns no single kernel. Cost: that of the bounds, and an
-    attribution for each section and kind of warps, independent of trip counts.
+    So is one without such ``places``, or with half a mark (PW248, PW651). Raises PtxwcetError for
+    input that concerns no single kernel. Cost: that of the bounds, and an attribution for each
+    section and kind of warps, independent of trip counts.
     """
     machine = load_machine(request.machine, request.memory_latency_cycles)
     opened = open_request(request)
@@ -58,6 +62,7 @@ def explain_file(request: Request) -> Answer[ExplainedKernel]:
         if isinstance(analysis.launch_bound, LaunchBound):
             pieces = [(piece.analysis, piece.count) for piece in analysis.of_launch]
             launch = explain_launch(analysis.launch_bound, pieces)
-        return ExplainedKernel(analysis, explain_safe(analysis.worst.analysis), launch)
+        regions = find_regions(analysis.kernel, places)
+        return ExplainedKernel(analysis, explain_safe(analysis.worst.analysis), launch, regions)
 
     return Answer(request.path, opened.sha256, machine, opened.each(explained))

@@ -55,6 +55,11 @@ def _kernel(kernel: AnnotatedKernel) -> Iterator[str]:
         yield ""
         yield columns.head(file.name)
         yield from map(columns.line, file.lines)
+    if kernel.regions:
+        yield ""
+        yield "regions: what is charged to their instructions, no bound of the time between places"
+        yield columns.head("region")
+        yield from map(columns.line, kernel.regions)
     if kernel.elsewhere:
         yield ""
         yield columns.head("elsewhere" if kernel.code == SOURCE else "no line of PTX")

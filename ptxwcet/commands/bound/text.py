@@ -22,6 +22,7 @@ from ptxwcet.commands.bound.report import (
     PaidSectionRow,
     Report,
 )
+from ptxwcet.machine.assumptions import MACHINE_CODE_IS_EXECUTED
 from ptxwcet.report.access_rows import access_lines
 from ptxwcet.report.head import (
     KernelHead,
@@ -354,7 +355,8 @@ def _by_weight(kernel: BoundedKernel) -> list[LoopRow]:
 def _next_step(kernel: BoundedKernel) -> str:
     """What is worth doing with this bound."""
     stated = [loop.block for loop in kernel.loops if loop.origin == _USER]
-    if stated:
+    is_code = any(one.key == MACHINE_CODE_IS_EXECUTED for one in kernel.assumptions)
+    if stated and not is_code:  # which nothing here executes
         blocks = ", ".join(stated[:_MOST_LOOPS])
         return (
             f"try the bounds you stated ({blocks}) on data: ptxwcet validate --launch --inputs 20"

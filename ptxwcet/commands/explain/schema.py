@@ -28,6 +28,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "diff": ("ptxwcet.commands.compare.report", "DiffReport"),
     "symbolic": ("ptxwcet.commands.bound.symbolic", "SymbolicReport"),
     "annotation": ("ptxwcet.commands.annotate.report", "AnnotationReport"),
+    "ports": ("ptxwcet.commands.annotate.ports", "PortsReport"),
     "memory": ("ptxwcet.commands.memory.report", "MemoryReport"),
     "hybrid": ("ptxwcet.methods.hybrid.report", "HybridReport"),
     "pwcet": ("ptxwcet.methods.pwcet.report", "PwcetReport"),

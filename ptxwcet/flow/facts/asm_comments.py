@@ -34,6 +34,8 @@ from ptxwcet.support.source import SourceFile, Span, readable_paths
 _COMMENT = re.compile(rf'"[^"\n]*+"|{COMMENT}')
 _MARK = re.compile(r"\s*ptxwcet\s*:\s*(.*?)\s*", re.DOTALL)
 _FACT = re.compile(r"(loop_bound|loop_total)\s+([0-9]{1,18})", re.ASCII)
+_REGION = re.compile(r"region\s+\w+", re.ASCII)
+"""A comment that marks a part of the code, and states nothing of it."""
 _STRING = re.compile(r'"[^"\n]*"')
 _LABEL = re.compile(r"[\w$%]\s*:(?!:)", re.ASCII)
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)[^\n]*", re.ASCII)
@@ -61,7 +63,7 @@ def find_marks(
     for match in _COMMENT.finditer(source.text):
         text = match.group()
         mark = None if text[0] == '"' else _MARK.fullmatch(text.removesuffix("*/")[2:])
-        if mark is None:
+        if mark is None or _REGION.fullmatch(mark.group(1)):
             continue
         span = Span(source, match.start(), match.end())
         function = _function_at(functions, span)
@@ -116,7 +118,7 @@ def _malformed(span: Span, text: str) -> Diagnostic:
         "PW248",
         f"comment not understood: {' '.join(text.split())!r} is no fact",
         span,
-        help="write ptxwcet: loop_bound N, or ptxwcet: loop_total N",
+        help="write ptxwcet: loop_bound N, ptxwcet: loop_total N or ptxwcet: region NAME",
     )
 
 

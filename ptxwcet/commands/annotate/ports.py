@@ -1,0 +1,298 @@
+"""``ptxwcet annotate ports``: what an iteration asks of each unit, and the chain it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
+
+import click
+
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.bounds.carve_out import require_no_sizes
+from ptxwcet.cli import options
+from ptxwcet.cli.command import Command
+from ptxwcet.cli.output import finish, show
+from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.machine.model import Machine
+from ptxwcet.opened.opening import RefusedKernel, refuse
+from ptxwcet.report.head import (
+    KernelHead,
+    MachineHead,
+    Refused,
+    head_text,
+    kernel_head,
+    kernel_rows,
+    machine_head,
+    refusals,
+)
+from ptxwcet.report.source_lines import place
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.printable import plural
+from ptxwcet.support.records import dataclass
+from ptxwcet.timing.pressure import Circle, Pressure, pressure_of
+from ptxwcet.warp.program import BlockChoice, BlockRepeat, Choice, Node, Repeat
+from ptxwcet.warp.structure import bodies, entered, issued
+
+ISSUE, PATH, MEMORY = "issue", "memory path", "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    """An instruction: cycles an iteration at each port, ``chain`` whether the chain is through it.
+
+    ``ports`` has those that it takes at all.
+    """
+
+    place: str
+    instruction: str
+    ports: Mapping[str, float]
+    chain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPortsRow:
+    """An iteration of a loop by a warp, of ``iterations`` alike one after the other at most.
+
+    ``ports`` are the sums of the rows, and ``servers`` how many of each port such a sum is shared
+    by. ``chain_cycles`` an iteration, on a circle that takes ``chain_iterations``; ``alone_cycles``
+    an iteration of a warp alone, without waiting at memory path and memory. Both are None where
+    ``exact`` is False: iterations differ, so that the ports are the most of any, or are too long.
+    """
+
+    block: str
+    place: str
+    iterations: int
+    exact: bool
+    ports: Mapping[str, float]
+    servers: Mapping[str, int]
+    chain_cycles: float | None
+    chain_iterations: int | None
+    alone_cycles: float | None
+    instructions: tuple[PortRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortsKernel(KernelHead):
+    """The loops of a kernel, outer before inner; those that are executed once at most are none."""
+
+    loops: tuple[LoopPortsRow, ...]
+    status: Literal["analysed"] = "analysed"
+
+
+@dataclass(frozen=True, slots=True)
+class PortsReport(MachineHead):
+    """The kernels of a file: figures of a warp and an iteration, and no bounds."""
+
+    kernels: tuple[PortsKernel | Refused, ...]
+
+
+@click.command(
+    "ports",
+    cls=Command,
+    example="ptxwcet annotate ports kernel.ptx --block 256 --grid 16 --param n=4096",
+)
+@options.analysis_options
+@options.report_options
+def annotate_ports(form: str, **given: Any) -> int:
+    """Print what an iteration of each loop takes of the units, and its longest chain of results.
+
+    Of one warp: cycles at the issue port, at each unit and behind it, by instruction, and the
+    longest circle of results through the iterations. None of them is a bound of the launch.
+    """
+    answer = bound_file(request_from(**given))
+    answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))
+    rows = kernel_rows(answer, lambda row: row.kernel, _kernel)
+    report = PortsReport(*machine_head(answer), rows)
+    show(form, report, _text)
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
+
+
+def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:
+    """The row, refused where the launch says how large arrays are, which counts for nothing."""
+    if isinstance(row, RefusedKernel):
+        return row
+    try:
+        require_no_sizes(row.launch, row.kernel.span)
+    except PtxwcetError as error:
+        return refuse(row.kernel, error)
+    return row
+
+
+def _kernel(analysis: KernelAnalysis) -> PortsKernel:
+    """The loops of the worst kind of block, each as it is executed most often."""
+    workload = analysis.worst.analysis.workload
+    found: dict[int, tuple[int, tuple[Node, ...]]] = {}
+    for warps in workload.classes:
+        for node in entered(warps.program.body):
+            if isinstance(node, Repeat | BlockRepeat) and node.count > 1:
+                loop, _, times = _loop_of(analysis, node.body)
+                count = node.count * times
+                if times and count > found.get(loop, (0,))[0]:
+                    found[loop] = count, node.body
+    row = partial(_loop_row, analysis)
+    return PortsKernel(
+        *kernel_head(analysis.kernel, analysis.launch),
+        tuple(row(loop, *found[loop]) for loop in sorted(found)),
+    )
+
+
+def _loop_of(analysis: KernelAnalysis, body: tuple[Node, ...]) -> tuple[int, int, int]:
+    """The loop whose iterations a body is, and how many at least and at most; 0: of no loop."""
+    own = (issued(node) for node in entered(body))
+    origins = {one.origin for one in own if one is not None}
+    blocks = {
+        block.id
+        for block in analysis.cfg.blocks
+        if not origins.isdisjoint(range(block.start, block.end))
+    }
+    around = [loop for loop in analysis.forest.loops if blocks and blocks <= loop.body]
+    if not around:
+        return 0, 0, 0
+    loop = max(around, key=lambda one: one.depth)
+    header = analysis.cfg.blocks[loop.header]
+    timed = (index for index in range(header.start, header.end) if index in origins)
+    return loop.id, *_executions(body, next(timed, -2))
+
+
+def _executions(body: tuple[Node, ...], index: int) -> tuple[int, int]:
+    """How often a way through a body executes an instruction at least and at most."""
+    least = most = 0
+    for node in body:
+        own = issued(node)
+        inside = [_executions(inner, index) for inner in bodies(node)]
+        lows, highs = [low for low, _ in inside], [high for _, high in inside]
+        match node:
+            case Choice() | BlockChoice():
+                least, most = least + min(lows, default=0), most + max(highs, default=0)
+            case Repeat() | BlockRepeat():
+                least, most = least + node.least * lows[0], most + node.count * highs[0]
+            case _:
+                here = int(own is not None and own.origin == index)
+                least, most = least + here + sum(lows), most + here + sum(highs)
+    return least, most
+
+
+def _loop_row(
+    analysis: KernelAnalysis, loop: int, count: int, body: tuple[Node, ...]
+) -> LoopPortsRow:
+    machine = analysis.machine
+    times = max(1, _loop_of(analysis, body)[1])
+    pressure = pressure_of(body, analysis.worst.analysis.workload.scoreboard)
+    ports = _ports(pressure, machine, times)
+    chain, alone = pressure.chain, pressure.alone
+    header = analysis.cfg.blocks[analysis.forest.loops[loop].header]
+    return LoopPortsRow(
+        analysis.cfg.name(header.id),
+        place(analysis.kernel, header.start),
+        count,
+        chain is not None and alone is not None,
+        {port: _rounded(total) for port, (_, total) in ports.items()},
+        {port: _servers(machine, port) for port in ports},
+        _each(chain, times),
+        None if chain is None else chain.iterations * times,
+        _each(alone, times),
+        tuple(
+            PortRow(
+                place(analysis.kernel, index),
+                " ".join(analysis.kernel.instructions[index].span.text.split()),
+                {port: _rounded(rows[index]) for port, (rows, _) in ports.items() if index in rows},
+                chain is not None and index in chain.origins,
+            )
+            for index in sorted(pressure.issue.by_instruction)
+        ),
+    )
+
+
+def _ports(
+    pressure: Pressure, machine: Machine, times: int
+) -> dict[str, tuple[dict[int, Fraction], Fraction]]:
+    """Cycles an iteration by port: of each instruction, and in all; ports that nothing takes are
+    left out.
+    """
+    memory = Fraction(machine.cycles_per_1024_sectors, 1024)
+    named = {ISSUE: pressure.issue, **pressure.units, PATH: pressure.path, MEMORY: pressure.sectors}
+    ports = {}
+    for port, use in named.items():
+        each = (memory if port == MEMORY else 1) * Fraction(1, times)
+        rows = {index: each * cycles for index, cycles in use.by_instruction.items()}
+        if each * use.total:
+            ports[port] = rows, each * use.total
+    return ports
+
+
+def _servers(machine: Machine, port: str) -> int:
+    """Servers of a unit that a warp has: those of its sub-core."""
+    count = next((unit.count for unit in machine.units if unit.name == port), 1)
+    cores = machine.schedulers_per_sm
+    if count % cores == 0:
+        return count // cores
+    return 1 if cores % count == 0 else count
+
+
+def _each(circle: Circle | None, times: int) -> float | None:
+    return None if circle is None else _rounded(circle.each / times)
+
+
+def _rounded(cycles: Fraction | int) -> float:
+    return round(float(cycles), 2)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _text(report: PortsReport) -> str:
+    parts = [head_text(report)]
+    for row in report.kernels:
+        parts.append("")
+        if isinstance(row, Refused):
+            parts.append(f"kernel     {row.readable}\nREFUSED    {row.diagnostics[0].message}")
+            continue
+        parts.append(f"kernel     {row.readable}")
+        parts.append("cycles of one warp and iteration, and no bound; chain: * is on the longest")
+        parts.append("circle of results that wait for one another")
+        for loop in row.loops:
+            parts += ["", *_loop_lines(loop)]
+        if not row.loops:
+            parts.append("no loop has iterations that are alike")
+    return "\n".join(parts) + "\n"
+
+
+def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:
+    yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')}"
+    ports = list(loop.ports)
+    cells = [
+        (
+            row.place,
+            *(_cycles(row.ports.get(port)) for port in ports),
+            "*" if row.chain else "",
+            row.instruction,
+        )
+        for row in loop.instructions
+    ]
+    sums = tuple(_cycles(loop.ports[port]) for port in ports)
+    whole = ("all" if loop.exact else "at most", *sums, _cycles(loop.chain_cycles), "")
+    heads = (f"{port} /{n}" if (n := loop.servers[port]) > 1 else port for port in ports)
+    table = [("line", *heads, "chain", ""), *cells, whole]
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    for line in table:
+        first, *middle, last = line
+        numbers = (cell.rjust(width) for cell, width in zip(middle, widths[1:-1], strict=True))
+        yield "  ".join((first.ljust(widths[0]), *numbers, last)).rstrip()
+    if loop.alone_cycles is None:
+        yield "iterations differ or are too long: no chain is given"
+        return
+    port, busiest = max(
+        ((one, loop.ports[one] / loop.servers[one]) for one in ports), key=lambda one: one[1]
+    )
+    over = f" over {loop.chain_iterations} iterations" if (loop.chain_iterations or 1) > 1 else ""
+    yield f"busiest {port} {busiest:g}, chain {loop.chain_cycles:g}{over}; a warp alone takes " + (
+        f"{loop.alone_cycles:g}"
+    )
+
+
+def _cycles(cycles: float | None) -> str:
+    return "" if cycles is None else f"{cycles:g}"

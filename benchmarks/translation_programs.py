@@ -3,8 +3,8 @@
 Kinds: ``integers`` (all integer forms in loops and branches: tests/oracle/integer_programs.py), the
 kinds of :mod:`random_programs` whose lanes need nobody (loops of all shapes, guards, switches, ways
 out), ``exchanges`` (lanes tell each other something where all are there: votes, shuffles, barriers
-that combine, memory of the block), and ``floats`` (single and double precision in all roundings; what is no number in double precision has bits of
-its own on each side, and is compared as such, and not looked at as bits).
+that combine, memory of the block), and ``floats`` (single and double precision in all roundings;
+what is no number in double precision has other bits on each side, and is only compared as such).
 Each lane stores into memory of its own, every register at its end, and all registers begin with a
 value: what a program leaves follows from its text and data. A program follows from kind and seed.
 """
@@ -91,7 +91,8 @@ class _Own(Writer):
         place, value = f"[%own+{self.offset}]", self.some(32)
         kind = self.random.randrange(6)
         if kind == 0:
-            self.emit(f"{self.guard()}st.global.u{self.random.choice((8, 16, 32))} {place}, {value};")
+            size = self.random.choice((8, 16, 32))
+            self.emit(f"{self.guard()}st.global.u{size} {place}, {value};")
         elif kind == 1:
             self.emit(f"{self.guard()}st.global.u64 {place}, {self.some(64)};")
         elif kind == 2:
@@ -106,8 +107,8 @@ class _Own(Writer):
             self.emit(f"{self.guard()}ld.shared.u32 {self.target_with_value(32)}, [%mine];")
 
     def odd(self) -> None:
-        """As it is, without positions of bits that are not determined, or that ptxas folds as if
-        all bits there were set (``bfe.s32`` from a literal 32 on).
+        """As it is, without positions of bits that are not determined, and without literals of
+        which ptxas makes something else than PTX says (docs/methods/machine-code.md).
         """
         before = len(self.lines)
         super().odd()
@@ -118,7 +119,10 @@ class _Own(Writer):
         operands = text.rstrip(";").split(", ")
         if re.search(r"\bbf[ei]\.", text) and "%" in operands[-2]:
             self.lines[-1:] = [f"and.b32 {operands[-2]}, {operands[-2]}, 255;", text]
-        elif re.search(r"\bbfe\.s", text):
+        if "bfi." in text:
+            operands[-1] = f"{min(int(operands[-1]), 31)}"
+            self.lines[-1] = ", ".join(operands) + ";"
+        elif re.search(r"\bbfe\.s", text) and "%" not in operands[-2]:
             operands[-2] = str(int(operands[-2]) & 31)
             self.lines[-1] = ", ".join(operands) + ";"
 
@@ -236,12 +240,8 @@ def lanes_launch(seed: int, kind: str) -> EmulatedLaunch:
     """A block of some lanes; of exchanges full warps."""
     draw = Random(f"launch {kind} {seed}")
     threads = draw.choice((32, 64) if kind == "exchanges" else (1, 5, 32, 33, 64))
-    data = _words(seed % 16)
-    return EmulatedLaunch(
-        (threads, 1, 1),
-        (1, 1, 1),
-        (data, draw.choice((0, 1, 5, 17, 1000, -1)), draw.choice((0, 3, 1 << 33, draw.getrandbits(64)))),
-    )
+    n, nn = draw.choice((0, 1, 5, 17, 1000, -1)), draw.choice((0, 3, 1 << 33, draw.getrandbits(64)))
+    return EmulatedLaunch((threads, 1, 1), (1, 1, 1), (_words(seed % 16), n, nn))
 
 
 @cache
@@ -257,7 +257,9 @@ def _words(seed: int) -> NDArray[np.uint32]:
 
 _MODES = ("rn", "rn", "rn", "rz", "rm", "rp")
 _WHOLE = ("rni", "rzi", "rmi", "rpi")
-_ORDERS = "lt le gt ge eq ne ltu leu gtu geu equ neu num nan".split()
+_ORDERS = (
+    "lt", "le", "gt", "ge", "eq", "ne", "ltu", "leu", "gtu", "geu", "equ", "neu", "num", "nan",
+)  # fmt: skip
 _APPROXIMATE = (
     "rcp.approx.ftz", "rcp.approx", "sqrt.approx.ftz", "rsqrt.approx.ftz", "sqrt.approx",
     "rsqrt.approx", "ex2.approx.ftz", "lg2.approx.ftz", "sin.approx.ftz", "cos.approx.ftz",
@@ -434,3 +436,11 @@ def _float_words(seed: int) -> NDArray[np.uint32]:
     singles = rows[:, :16]
     singles[np.isnan(singles.view(np.float32))] = 0x7FFFFFFF
     return rows.reshape(-1)
+
+
+KEPT = (("switches", 5), ("switches", 65), ("exchanges", 95), ("floats", 12), ("floats", 81))
+"""Programs that tests/data/sass keeps, made by ptxas for sm_80 and sm_90."""
+
+if __name__ == "__main__":  # what tests/data/sass/build.sh keeps
+    texts = [made(kind, range(seed, seed + 1)).text.removeprefix(HEAD) for kind, seed in KEPT]
+    print(end=HEAD + "".join(texts))

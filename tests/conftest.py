@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import thoroughness
+from hypothesis import settings
 
 from ptxwcet.cli import progress
 
@@ -22,6 +23,8 @@ from ptxwcet.cli import progress
 os.environ["PTXWCET_VERIFY"] = "1"
 # Hundreds of processes are started: each would compile the package anew where nothing is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+settings.register_profile("busy machine", deadline=None)  # no test depends on wall time
+settings.load_profile("busy machine")
 FAST = "pytestmark = pytest.mark.fast"
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import add
+from typing import TYPE_CHECKING
 
-from ptxwcet.bounds.joins import JoinedSection, JoiningWarps, joined_section
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
 from ptxwcet.support.records import dataclass
@@ -36,9 +36,9 @@ from ptxwcet.timing.demand import (
 )
 from ptxwcet.timing.phases import WarpProfile, profile_warp
 from ptxwcet.timing.slack import warp_slack
-from ptxwcet.timing.warpgroups import WARPGROUP
 from ptxwcet.warp.alignment import AlignedSection, AlignedStep, align_sections
 from ptxwcet.warp.program import (
+    WARPGROUP,
     Barrier,
     BlockWorkload,
     Node,
@@ -48,6 +48,9 @@ from ptxwcet.warp.program import (
 )
 from ptxwcet.warp.segments import Section, cut_at_barriers, has_join
 from ptxwcet.warp.structure import Structures, joining
+
+if TYPE_CHECKING:
+    from ptxwcet.bounds.joins import JoinedSection
 
 
 @dataclass(frozen=True)
@@ -391,14 +394,18 @@ def analyse_block(
         return prepared_sections.setdefault((barrier, *structures.body(body)), new)
 
     def measured(body: tuple[Node, ...]) -> tuple[int, int]:
-        last = body[-1] if body else None
-        waits = isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits)
-        own = known(body, last if waits else None)
+        last, ends = body[-1] if body else None, None
+        if isinstance(last, Barrier) or (isinstance(last, PartialBarrier) and last.waits):
+            ends = last
+        own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
     def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):
             return None
+        # here: few kernels have such barriers
+        from ptxwcet.bounds.joins import JoiningWarps, joined_section
+
         present = [
             JoiningWarps(
                 own.body,

@@ -105,12 +105,16 @@ class BlockKind:
         return self.sectors if self.outside_sectors is None else self.outside_sectors
 
     @property
-    def in_groups(self) -> BlockKind:
-        """The same blocks with all that they take as work, one after the other."""
+    def in_groups(self) -> BlockKind | None:
+        """The same blocks with all that they take as work, one after the other.
+
+        None where sub-cores share units.
+        """
         serial = self.serial_cycles
         if serial is None:
-            busiest = self.busiest_cycles
-            serial = self.slack_cycles + (self.work_cycles if busiest is None else busiest)
+            if self.busiest_cycles is None:
+                return None
+            serial = self.slack_cycles + self.busiest_cycles
         return replace(self, slack_cycles=0, work_cycles=serial, busiest_cycles=None, stretches=())
 
 
@@ -275,7 +279,9 @@ def _known_blocks(kinds: Sequence[BlockKind], dispatch: Dispatch) -> list[_Block
     """The blocks as they are, and, where joins are in some, with all that is serial as work."""
     ways = [kinds]
     if any(kind.serial_cycles is not None for kind in kinds):
-        ways.append([kind.in_groups for kind in kinds])
+        in_groups = [kind.in_groups for kind in kinds]
+        known = [kind for kind in in_groups if kind is not None]
+        ways += [known] if len(known) == len(kinds) else []
     return [_Blocks(way, dispatch.delay_cycles) for way in ways]
 
 

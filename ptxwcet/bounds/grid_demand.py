@@ -41,7 +41,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         # late: an exited warp may count as arrived only when its last cycle is over
         joined = step.joined
         if joined is not None and not alone:
-            slack = joined.slack_cycles or 0  # 0 where it is not known, and not used
+            slack = joined.slack_cycles
         initiations = [0 if own is None else own.interference(own.units) for own in step.warps]
         on = [
             sum(count * each for count, each in zip(core, initiations, strict=True))
@@ -69,9 +69,6 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         is_private = False  # beside these, sections of the busiest sub-core prove nothing
         if len(serial) == len({id(section) for section in sections}):
             in_groups = path + most_of_steps(analysis.steps, lambda one: (serial[id(one)],))[0]
-        if any(one.joined is not None and one.joined.slack_cycles is None for one in sections):
-            assert in_groups is not None, "where neither is known it was refused"
-            slack, work = 0, in_groups
     return BlockKind(
         count,
         slack,

@@ -5,7 +5,8 @@ run once without times, each loop until what follows repeats: this tells which a
 which phase, or why that is not known. Two bounds come of it. Along the event graph, a section ends
 by the heaviest way of slack through its stretches and all initiations of all its warps. Group after
 group, it ends by the sum over all phases of the largest slack and of the initiations on the
-busiest sub-core of the stretches that the phase opens. The smaller one counts.
+busiest sub-core of the stretches that the phase opens; warps that have nothing to do with one
+another may stand beside each other's groups as they are. The smallest one counts.
 
 Example: two producers wait for "empty" and arrive at "full", two consumers the other way round, n
 times: the graph has n times the slack of both, one after the other, as have the 2 n groups.
@@ -15,11 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Node, PartialBarrier
-from ptxwcet.warp.segments import Section, SectionNode, SectionRepeat, cut_at_waits
+from ptxwcet.warp.segments import (
+    NotStaticError,
+    Section,
+    SectionNode,
+    SectionRepeat,
+    cut_at_waits,
+)
 from ptxwcet.warp.structure import bodies
 
 # Stretches that are run before the differences of times are left out, and then before the section
@@ -27,39 +35,25 @@ from ptxwcet.warp.structure import bodies
 _MOST_STRETCHES = 50_000
 
 
-class NotStaticError(PtxwcetError):
-    """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
-
-    def __init__(self, join: PartialBarrier, reason: str) -> None:
-        super().__init__(
-            Diagnostic(
-                "PW504",
-                f"barrier {join.name} of {join.warps} warps: {reason}",
-                notes=("which warps complete each of its phases must be the same in all runs",),
-                help="let as many warps arrive as the barrier counts, in each phase the same, and "
-                "none before it has waited for what comes after the phase before",
-            )
-        )
-        self.origin = join.instruction.origin
-
-
 @dataclass(frozen=True, slots=True)
 class JoinedSection:
     """What is proved of a section: its slack along the graph, all its work, its groups in a row.
 
-    ``slack_cycles`` is None where the differences of times do not repeat; ``serial_cycles`` where
-    sub-cores share units.
+    ``slack_cycles`` is that of all groups where the differences of times do not repeat.
+    ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
+    warps that meet somehow, beside the others. It is of a block alone.
     """
 
-    slack_cycles: int | None
+    slack_cycles: int
     work_cycles: int
     serial_cycles: int | None
+    apart_cycles: int | None
 
     @property
     def cycles(self) -> int:
         """The bound of the section."""
-        along = None if self.slack_cycles is None else self.slack_cycles + self.work_cycles
-        return min(cycles for cycles in (along, self.serial_cycles) if cycles is not None)
+        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
+        return min(cycles for cycles in bounds if cycles is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +87,15 @@ def joined_section(
             known[id(stretch)] = measured(stretch.body)
         return known[id(stretch)]
 
-    along = _Run(classes, rows, of_stretch)
-    if along.is_over():
-        return JoinedSection(along.most, work, along.serial if private_units else None)
-    phases = _Run(classes, rows, of_stretch, is_timed=False)
-    if not private_units or not phases.is_over():
-        raise PtxwcetError(_too_complex())
-    return JoinedSection(None, work, phases.serial)
+    run = _Run(classes, rows, of_stretch)
+    slack = run.most if run.is_over() else None
+    if slack is None:  # a way through the graph has at most one stretch of each group
+        run = _Run(classes, rows, of_stretch, is_timed=False)
+        if not run.is_over():
+            raise PtxwcetError(_too_complex())
+        slack = run.slack
+    serial, apart = (run.serial, run.apart) if private_units else (None, None)
+    return JoinedSection(slack, work, serial, apart)
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
@@ -191,17 +187,27 @@ class _Object:
     arrived: list[_Arrived] = field(default_factory=list)
 
 
+class _Sums(NamedTuple):
+    """The slack and the work of groups, added up."""
+
+    slack: int = 0
+    work: int = 0
+
+    def plus(self, other: _Sums, times: int = 1) -> _Sums:
+        return _Sums(self.slack + times * other.slack, self.work + times * other.work)
+
+
 @dataclass(frozen=True, slots=True)
 class _Saved:
     """What is moved when periods are skipped: loops, P of each component, the sum of groups."""
 
     loops: tuple[tuple[tuple[int, int], ...], ...]
     bases: dict[int, int]
-    serial: int
+    groups: dict[int, _Sums]
 
 
 class _Run:
-    """The classes run to their ends, one at a time until it waits. ``most``: P + lambda at most."""
+    """The classes run to their ends, one at a time until it waits."""
 
     def __init__(
         self,
@@ -221,10 +227,43 @@ class _Run:
             for one, row, component in zip(classes, rows, components, strict=True)
         ]
         self._seen: dict[object, _Saved] = {}
-        self._groups: dict[tuple[tuple[int, int], ...], int] = {}
+        self._known: dict[tuple[tuple[int, int], ...], _Sums] = {}
         self._stretches = 0
-        self.most = 0
-        self.serial = self._group(range(len(classes)))
+        self._most = [0] * len(classes)
+        self._begin = self._group(range(len(classes)))
+        self._begins = {one: self._group(self._members(one)) for one in components}
+        self._groups = dict.fromkeys(components, _Sums())  # those that phases open
+
+    def _members(self, component: int) -> list[int]:
+        return [n for n, one in enumerate(self._warps) if one.component == component]
+
+    @property
+    def most(self) -> int:
+        """The largest P + lambda."""
+        return max(self._most)
+
+    @property
+    def slack(self) -> int:
+        """The slack of all groups together."""
+        return self._begin.slack + sum(one.slack for one in self._groups.values())
+
+    @property
+    def serial(self) -> int:
+        """The slack and the work of all groups together."""
+        return sum(self._begin) + sum(map(sum, self._groups.values()))
+
+    @property
+    def apart(self) -> int:
+        """The largest sum over the groups of warps that meet somehow, and over the others, each as
+        they are or group after group.
+        """
+        own, least = [], []
+        for component, opened in self._groups.items():
+            own.append(sum(self._begins[component].plus(opened)))
+            members = (self._classes[n] for n in self._members(component))
+            work = sum(one.count * one.work for one in members)
+            least.append(min(own[-1], work))
+        return max(one + sum(least) - less for one, less in zip(own, least, strict=True))
 
     def is_over(self) -> bool:
         """Runs; False where the limit ends it. Raises NotStaticError."""
@@ -262,7 +301,7 @@ class _Run:
             repeats |= self._arrive(number, join, done)
         if stretch.barrier is None:
             warps.is_over = True
-            self.most = max(self.most, done)
+            self._most[number] = done
         return repeats
 
     def _arrive(self, number: int, join: PartialBarrier, done: int) -> bool:
@@ -297,21 +336,23 @@ class _Run:
             warps = self._warps[number]
             warps.knows, warps.start, warps.is_blocked = set(known), start, False
             repeats |= warps.cursor.advance(self._stretches)
-        self.serial += self._group(waiting)
+        if waiting:
+            component = self._warps[waiting[0]].component
+            self._groups[component] = self._groups[component].plus(self._group(waiting))
         return repeats
 
-    def _group(self, numbers: Sequence[int]) -> int:
+    def _group(self, numbers: Sequence[int]) -> _Sums:
         """The largest slack of the stretches that a phase opens, and their work on the sub-core
         on which it is most.
         """
         stretches = [(number, self._warps[number].cursor.stretch) for number in numbers]
         key = tuple((number, id(stretch)) for number, stretch in stretches)
-        if key not in self._groups:
+        if key not in self._known:
             found = [(self._classes[n].on_cores, *self._measured(one)) for n, one in stretches]
             works = [[warps * work for warps in cores] for cores, _, work in found]
             busiest = max(map(sum, zip(*works, strict=True)), default=0)
-            self._groups[key] = busiest + max((slack for _, slack, _ in found), default=0)
-        return self._groups[key]
+            self._known[key] = _Sums(max((slack for _, slack, _ in found), default=0), busiest)
+        return self._known[key]
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -333,9 +374,11 @@ class _Run:
         before = self._seen.get(key)
         periods = 0 if before is None else _periods(before.loops, loops)
         if before is None or not periods:
-            self._seen[key] = _Saved(loops, bases, self.serial)
+            self._seen[key] = _Saved(loops, bases, dict(self._groups))
             return
-        self.serial += periods * (self.serial - before.serial)
+        for component, sums in self._groups.items():
+            period = sums.plus(before.groups[component], -1)
+            self._groups[component] = sums.plus(period, periods)
         moved = {one: periods * (base - before.bases[one]) for one, base in bases.items()}
         for warps, now, then in zip(self._warps, loops, before.loops, strict=True):
             warps.start += moved.get(warps.component, 0)

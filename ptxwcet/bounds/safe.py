@@ -27,6 +27,8 @@ _CITATIONS = (
     Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "sections 3.2 and 4.2"),
 )
 
+_JOINS = Citation("docs/methods/joins.md", "J1 and J2")
+
 
 def bound_safe(analysis: BlockAnalysis) -> BlockBound:
     """An upper bound for every work-conserving schedule and all timings up to the model's.
@@ -58,7 +60,9 @@ def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     waiting = demand.path_cycles
     if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
-    claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, _CITATIONS)
+    joined = any(one.joined is not None for one, _ in worst_way(analysis, analysis.steps))
+    citations = (*_CITATIONS, _JOINS) if joined else _CITATIONS
+    claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, citations)
     return BlockBound("safe", claim, sections, note, waiting)
 
 

@@ -12,7 +12,9 @@ from ptxwcet.support.printable import printable_picture
 from ptxwcet.support.whole_files import write_text
 
 _TEXTS = (".dot", ".gv")
-GRAPH_FILE = OutputFile(*_TEXTS, *PICTURES)
+GRAPH_PICTURES = (*PICTURES, ".pdf")
+"""How files end that Graphviz draws."""
+GRAPH_FILE = OutputFile(*_TEXTS, *GRAPH_PICTURES)
 _LAYOUT_SECONDS = 120
 """Graphviz takes seconds for the largest kernels that a person can still look at."""
 

@@ -176,6 +176,24 @@ def launch_file(*, required: bool = False) -> Option:
     )
 
 
+LAUNCHED = (
+    click.option(
+        "--block",
+        callback=_checked_size,
+        help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]",
+    ),
+    click.option("--grid", callback=_checked_size, help="Blocks of the grid.  [default: any grid]"),
+    click.option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
+        "of a pointer of what it is a multiple, as align:16, or how large its array is, which is "
+        "set aside in the L2 cache, as bytes:65536.",
+    ),
+)
+"""A launch without a launch file."""
 _LAUNCH = (
     KERNELS,
     LINKS,
@@ -195,21 +213,7 @@ _LAUNCH = (
         metavar="TEXT",
         help="FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",
     ),
-    click.option(
-        "--block",
-        callback=_checked_size,
-        help="Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]",
-    ),
-    click.option("--grid", callback=_checked_size, help="Blocks of the grid.  [default: any grid]"),
-    click.option(
-        "--param",
-        "parameters",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
-        "of a pointer of what it is a multiple, as align:16, or how large its array is, which is "
-        "set aside in the L2 cache, as bytes:65536.",
-    ),
+    *LAUNCHED,
     launch_file(),
     SOURCE,
     click.option(

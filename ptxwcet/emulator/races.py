@@ -210,7 +210,7 @@ class ClockRaces:
     def acquire(self, key: Hashable, warps: Sequence[int]) -> None:
         """See :class:`Races`."""
         if key in self._keys:
-            rows = np.array(warps)
+            rows = np.array(warps, dtype=np.intp)  # none, if all that arrived have gone on
             self._clock[rows] = np.maximum(self._clock[rows], self._keys[key])
 
     def drop(self, key: Hashable) -> None:

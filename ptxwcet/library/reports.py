@@ -331,7 +331,7 @@ def check(plan: File = PLAN, *, workers: int = 1, cache: File | None = None) -> 
         (7, 'passed')
     """
     folder = None if cache is None else Path(cache)
-    found = run_plan(read_plan(os.fspath(plan)), workers, cache=folder)
+    found = run_plan(read_plan(os.fspath(plan), folder), workers, cache=folder)
     return shown(found, f"checks of {found.plan}", render_check_text, check_tables)
 
 
@@ -375,7 +375,8 @@ def sweep(
     from ptxwcet.sweeps.sweep_run import run_sweep
     from ptxwcet.sweeps.tables import PARQUET
 
-    read = read_sweep_plan(os.fspath(plan))
+    kept = None if cache is None else Path(cache)
+    read = read_sweep_plan(os.fspath(plan), kept)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "sweep" if output is None else Path(output)
         run_sweep(
@@ -383,7 +384,7 @@ def sweep(
             folder,
             lambda: chosen_cluster(workers if scheduler is None else scheduler),
             resume=resume,
-            cache=None if cache is None else Path(cache),
+            cache=kept,
         )
         # whole numbers stay whole where some are missing
         return pandas.read_parquet(folder / PARQUET, dtype_backend="numpy_nullable")

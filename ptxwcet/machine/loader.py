@@ -45,7 +45,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, is_input, read_text, supplied_inputs
 from ptxwcet.support.plugins import MACHINES, plugins
 from ptxwcet.support.source import SourceFile
-from ptxwcet.support.toml_places import NotToml, parse_toml
+from ptxwcet.support.toml_places import NotToml, nearest, parse_toml
 from ptxwcet.warp.program import Scoreboard
 
 DEFAULT_MACHINE = "orin-ecrts2025-memory"
@@ -134,7 +134,7 @@ def find_machine_file(name_or_path: str) -> Path:
         Diagnostic(
             "PW301",
             f"no machine {name_or_path!r}: it is neither a known name nor a file",
-            help=f"known machines: {listed}",
+            help=f"{nearest(name_or_path, machine_names())}known machines: {listed}",
         )
     )
 

@@ -123,6 +123,9 @@ class _Writer:
             else:
                 latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
                 origin = self._copy(timing.evidence, timing.source)
+                if timing.rates:
+                    rates = ", ".join(f"{kind} = {rate}" for kind, rate in timing.rates)
+                    origin = f"rates = {{ {rates} }}, {origin}"
                 yield self._row(op, timing.unit, timing.initiation_cycles, latency, origin)
 
     def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:

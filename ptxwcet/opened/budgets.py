@@ -197,8 +197,11 @@ def too_weak(
         "PW521",
         f"{whose}: the bound is only an {claim.guarantee.value}, {required.value} is required",
         span,
-        notes=tuple(f"{key} is doubtful" for key in doubted)
-        or (f"what the method {claim.method} gives is an {claim.guarantee.value}",),
+        notes=(
+            f"doubtful on this machine: {', '.join(doubted)}"
+            if doubted
+            else f"what the method {claim.method} gives is an {claim.guarantee.value}",
+        ),
         help="take a machine whose assumptions hold, or require an estimate only"
         if doubted
         else "take a method that proves its bounds, or require an estimate only",

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
 from ptxwcet.flow.facts.places import main_file
-from ptxwcet.flow.values.accesses import fields_of
+from ptxwcet.flow.values.accesses import OF_CONSTANT, field_name, fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, is_supplied, read_text
 from ptxwcet.support.source import SourceFile, Span
+
+if TYPE_CHECKING:
+    from ptxwcet.flow.facts.cuda_structs import Members
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
@@ -43,23 +48,25 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     name of their word; without a source as :func:`cuda_parameter_names` says.
     """
     names = cuda_parameter_names(kernel, request)
-    if names is None:
-        return {}
-    called = dict(zip((one.name for one in kernel.parameters), names, strict=True))
-    if isinstance(kernel, UnreadKernel) or not (fields := fields_of(kernel)):
-        return called
-    # here: only of kernels that take a struct
-    from ptxwcet.flow.facts.cuda_structs import members_of_parameters
+    own = [one.name for one in kernel.parameters]
+    called = {} if names is None else dict(zip(own, names, strict=True))
+    fields = fields_of(kernel)
+    members: Mapping[int, Members] = {}
+    if names is not None and any(one.index != OF_CONSTANT for one in fields.values()):
+        # here: only of kernels that take a struct
+        from ptxwcet.flow.facts.cuda_structs import members_of_parameters
 
-    source = cuda_source(request)
-    text = _source_of_lines(kernel) if source is None else source.text
-    sizes = [one.size_bytes for one in kernel.parameters]
-    members = {} if text is None else members_of_parameters(text, kernel.name, sizes)
+        source = cuda_source(request)
+        text = _source_of_lines(kernel) if source is None else source.text
+        sizes = [one.size_bytes for one in kernel.parameters]
+        members = {} if text is None else members_of_parameters(text, kernel.name, sizes)
     for name, word in fields.items():
-        aggregate, _, offset = name.partition("+")
+        whole, _, offset = name.partition("+")
         member, size = members.get(word.index, {}).get(int(offset), ("", 0))
         if size == word.size_bytes:
-            called[name] = called[aggregate] + member
+            called[name] = called[whole] + member
+        elif word.index == OF_CONSTANT and name == field_name(whole, 0):
+            called[name] = whole
     return called
 
 

@@ -14,8 +14,8 @@ from ptxwcet.flow.facts.parameters import (
 )
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, StatedFacts
 from ptxwcet.flow.launch import Dim3, Launch, parse_dim3
-from ptxwcet.flow.values.accesses import fields_of
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.flow.values.accesses import OF_CONSTANT, fields_of
+from ptxwcet.ir.kernel import Kernel, Module, UnreadKernel
 from ptxwcet.opened.cuda_text import cuda_names, cuda_parameter_names
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -85,14 +85,15 @@ def with_launch_file(
         for key, value in launch.scalars.items()
     )
     names = cuda_names(launch.kernel, request)
+    constants = constant_bytes(module, launch.constant_bytes())
     for fact in facts.of_kernel(name).parameters:
-        _check_against_launch(launch, scalars, fact, names)
+        _check_against_launch(launch, scalars, fact, names, constants)
     said = SaidByFile(
         launch.block,
         launch.grid,
         scalars,
         tuple(launch.aggregate_bytes().items()),
-        tuple(constant_bytes(module, launch.constant_bytes()).items()),
+        tuple(constants.items()),
         launch.dynamic_shared_bytes,
         launch.registers_per_thread,
         launch.place("registers_per_thread"),
@@ -106,6 +107,7 @@ def _check_against_launch(
     scalars: tuple[ParameterFact, ...],
     fact: ParameterFact,
     names: Mapping[str, str],
+    constants: Mapping[str, bytes],
 ) -> None:
     """Raises PtxwcetError (PW426) for a parameter that a launch file gives another value, or a
     larger array.
@@ -117,15 +119,17 @@ def _check_against_launch(
             shown = f"an array of {held:,} bytes"
             raise _contradiction(fact.source.name, launch.argument_place(key), shown)
     given = {argument.parameter.name for argument in launch.arguments}
-    aggregates = launch.aggregate_bytes()
+    given_bytes = {**launch.aggregate_bytes(), **constants}
     for key in (*stated.values, *stated.ranges):
         whole, _, offset = key.partition("+")
-        if whole in aggregates:
+        if whole in given_bytes:
             word = fields_of(launch.kernel)[key]
-            data = aggregates[whole][int(offset) :][: word.size_bytes]
+            data = given_bytes[whole][int(offset) :][: word.size_bytes]
             if not is_said(stated, word, data):
+                is_constant = word.index == OF_CONSTANT
+                place = launch.place("variables") if is_constant else launch.argument_place(whole)
                 shown = f"{int.from_bytes(data, 'little'):#x} there"
-                raise _contradiction(fact.source.name, launch.argument_place(whole), shown)
+                raise _contradiction(fact.source.name, place, shown)
         if key not in given:
             continue
         place = launch.argument_place(key)
@@ -159,6 +163,7 @@ def foreign_names(
     own = {
         kernel.name: {name for name in names if parameter_named(kernel, name, called)}
         for kernel in kernels
+        if not isinstance(kernel, UnreadKernel)
         for called in (cuda_names(kernel, request),)
     }
     known = set[str]().union(*own.values())
@@ -192,7 +197,8 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: Sai
     scalars = resolve_parameters(kernel, (*said.scalars, *facts.parameters), called)
     data, constants = dict(said.aggregates), dict(said.constants)
     arrays = resolve_arrays(kernel, facts.arrays, called)
-    values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in data}
-    ranges = {key: one for key, one in scalars.ranges.items() if key.partition("+")[0] not in data}
+    held = data.keys() | constants.keys()
+    values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in held}
+    ranges = {key: one for key, one in scalars.ranges.items() if key.partition("+")[0] not in held}
     stated = values, ranges, data, constants, called, arrays, scalars.alignments
     return Launch(block, grid, *stated, scalars.sizes)

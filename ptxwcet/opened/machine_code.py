@@ -65,7 +65,7 @@ def machine_code(
         raise not_compiled(message, remedy)
     elif text is None and needs_tool(path):
         options = (f"-arch={architecture}", *compilation.options)
-        data = compiled(path, options, "cubin")
+        data = compiled(path, options, "cubin", compilation.kept)
     else:
         whole = read_source(path).text if text is None else text
         data = _assembled(path, whole, architecture)

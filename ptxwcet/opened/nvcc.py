@@ -14,6 +14,8 @@ has to be said, and so has which PTX of a binary is meant, if it holds several.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -26,12 +28,17 @@ from typing import TypeVar
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.whole_files import whole_file
 
 COMPILER = "nvcc"
+COMPILED = "compiled"
+"""The folder of what was compiled, in one of kept answers."""
 MOST_SECONDS = 600
 _MOST_LISTED = 8
+_PASSING = re.compile(r"tmpxft_[0-9a-f]+_[0-9a-f]+-")
+"""How names of files begin that nvcc makes on the way."""
 _HARMLESS = re.compile(r"[\w./][\w .,/+=:~-]*")
 _MACROS = {"-D", "--define-macro"}
 _FOLDERS = {"-I", "--include-path"}
@@ -62,12 +69,16 @@ _VALUES = {
 }
 
 
-def compiled(path: str, options: Sequence[str], form: str = "ptx") -> bytes:
+def compiled(
+    path: str, options: Sequence[str], form: str = "ptx", kept: Path | None = None
+) -> bytes:
     """What nvcc makes of a file with these options, which name no output: PTX, or ``cubin``.
 
-    The file is that of the user; what lies beside it can be included. Raises PtxwcetError (PW120):
-    no nvcc on the PATH, an option that is not permitted, source that cannot be read or does not
-    compile. Cost: a run of nvcc, at most ten minutes.
+    The file is that of the user; what lies beside it can be included. ``kept`` is a folder where
+    what was made is found again for the same text behind the preprocessor, and the same steps.
+    Raises PtxwcetError: PW120 (no nvcc on the PATH, an option that is not permitted, source that
+    cannot be read or does not compile), PW825 (a folder that cannot be used). Cost: a run of nvcc,
+    at most ten minutes.
     """
     tool = shutil.which(COMPILER)
     if tool is None:
@@ -79,7 +90,11 @@ def compiled(path: str, options: Sequence[str], form: str = "ptx") -> bytes:
     with tempfile.TemporaryDirectory(prefix="ptxwcet-") as folder:
         source = [path] if is_harmless(path) else _copied(path, folder)
         target = Path(folder, f"kernel.{form}")
-        done = tool_run([tool, f"-{form}", "-lineinfo", *options, "-o", str(target), *source])
+        command = [f"-{form}", "-lineinfo", *options, "-o", str(target), *source]
+        place = None if kept is None else _place_of(kept, tool, command, [*options, *source])
+        if place is not None and (found := _found(place)) is not None:
+            return found
+        done = tool_run([tool, *command])
         if done.returncode or not target.is_file():
             said = (done.stderr or done.stdout).replace(source[-1], path)
             raise not_compiled(
@@ -88,12 +103,47 @@ def compiled(path: str, options: Sequence[str], form: str = "ptx") -> bytes:
                 "example '-Iinclude -DN=4'",
                 tuple(said.splitlines()[:_MOST_LISTED]),
             )
-        return read_bytes(target, MOST_TEXT_BYTES)
+        made = read_bytes(target, MOST_TEXT_BYTES)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(place, "PW825") as file:
+                file.write(hashlib.sha256(made).hexdigest().encode() + b"\n" + made)
+        return made
 
 
-def compiled_ptx(path: str, options: Sequence[str]) -> str:
-    """The PTX of a file. Raises PtxwcetError (PW120) and costs as :func:`compiled` does."""
-    return compiled(path, options).decode("utf-8", "replace")
+def _place_of(
+    kept: Path, tool: str, command: Sequence[str], compiles: Sequence[str]
+) -> Path | None:
+    """Where in a folder of kept answers that is which a command makes; None if nothing is.
+
+    The compiler proper reads nothing but the text that the preprocessor leaves, with all that is
+    included; what nvcc calls it with, whatever its environment says, nvcc tells.
+    """
+    target = Path(command[command.index("-o") + 1])
+    text = target.with_suffix(".ii")
+    done = tool_run([tool, "-E", *compiles, "-o", str(text)])
+    steps = tool_run([tool, "--dryrun", *command])
+    if done.returncode or steps.returncode or not text.is_file():
+        return None
+    whole = hashlib.sha256(read_bytes(text, MOST_DATA_BYTES))
+    said = _PASSING.sub("", steps.stderr).replace(str(target.parent), "")
+    whole.update(f"{tool_run([tool, '--version']).stdout}{said}".encode())
+    return kept / COMPILED / f"{whole.hexdigest()}{target.suffix}"
+
+
+def _found(place: Path) -> bytes | None:
+    """What is kept there, if it is whole."""
+    try:
+        digest, _, made = read_bytes(place, MOST_TEXT_BYTES).partition(b"\n")
+    except OSError:
+        return None
+    return made if hashlib.sha256(made).hexdigest().encode() == digest else None
+
+
+def compiled_ptx(path: str, options: Sequence[str], kept: Path | None = None) -> str:
+    """The PTX of a file. Raises PtxwcetError and costs as :func:`compiled` does."""
+    return compiled(path, options, kept=kept).decode("utf-8", "replace")
 
 
 def tool_run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -177,11 +227,13 @@ _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 class Compilation:
     """How PTX is made of FILE: for which ``architecture``, as ``sm_86``, with which options of nvcc
     beside it. ``is_linked``: as a part of a program, which keeps what other files define open.
+    ``kept`` is a folder of kept answers, which keeps what is compiled, too.
     """
 
     architecture: str | None = None
     options: tuple[str, ...] = ()
     is_linked: bool = False
+    kept: Path | None = None
 
 
 def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -> str:
@@ -205,7 +257,7 @@ def _compiled(path: str, compilation: Compilation) -> str:
         )
     linked = ("-rdc=true",) if compilation.is_linked else ()
     options = (f"-arch={compilation.architecture}", *linked, *compilation.options)
-    return compiled_ptx(path, options)
+    return compiled_ptx(path, options, compilation.kept)
 
 
 def extracted(

@@ -24,6 +24,7 @@ from ptxwcet.flow.facts.stated import (
 )
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.values.accesses import parameters_of
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_names, cuda_source
@@ -39,7 +40,6 @@ from ptxwcet.support.input_files import (
     MOST_TEXT_BYTES,
     open_input,
     read_bytes,
-    read_text,
 )
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
@@ -173,8 +173,7 @@ class Opened:
     def names_of(self, kernel: Kernel) -> dict[str, str]:
         """The names of parameters in the CUDA source, by PTX name; PTX's own without one."""
         called = cuda_names(kernel, self.request)
-        names = {one.name: called.get(one.name, one.name) for one in kernel.parameters}
-        return names | called
+        return {one.name: called.get(one.name, one.name) for one in parameters_of(kernel)}
 
     def each(self, study: Callable[[Kernel], _Study]) -> tuple[_Study | RefusedKernel, ...]:
         """What comes of a study for each kernel; what it raises costs that kernel only."""
@@ -242,10 +241,11 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
         main = read_source(request.path)
     else:
         what = "machine code of " if request.is_code else "PTX of "
-        is_made = Path(request.path).is_file()  # lines are those of the text, not of the file
-        written = None
-        if is_made and Path(request.path).suffix.lower() == SOURCE:
-            written = SourceFile(request.path, read_text(request.path, MOST_TEXT_BYTES, "replace"))
+        is_cuda = Path(request.path).suffix.lower() == SOURCE
+        source = cuda_source(replace(request, source=None)) if is_cuda else None
+        written = None if source is None else SourceFile(request.path, source.text)
+        # lines are those of the text, not of the file
+        is_made = is_cuda or Path(request.path).is_file()
         name = f"{what if is_made else ''}{request.path}"
         main = SourceFile(name, request.text, made_of=written)
     return main, *map(read_source, request.links)

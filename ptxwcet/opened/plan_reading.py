@@ -13,6 +13,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ptxwcet.machine.loader import load_machine, machine_names
@@ -59,14 +60,18 @@ class PlanProblems:
     """Collects the problems of one plan, and reads the values that all kinds of plans have.
 
     ``table`` is what the tables of the plan are called: a table ``[[check]]`` is a check. Tables
-    are numbered from 0. ``example`` helps with whatever is malformed.
+    are numbered from 0. ``example`` helps with whatever is malformed. ``kept`` is a folder of kept
+    answers, where what is compiled is found again.
     """
 
-    def __init__(self, file: SourceFile, table: str, example: str) -> None:
+    def __init__(
+        self, file: SourceFile, table: str, example: str, kept: Path | None = None
+    ) -> None:
         self.file = file
         self.folder = os.path.dirname(file.name)
         self._table = table
         self._example = example
+        self._kept = kept
         self._problems: list[Diagnostic] = []
         self._machines: dict[str, str | None] = {}
         self._made: dict[tuple[object, ...], str | None] = {}
@@ -177,7 +182,9 @@ class PlanProblems:
             self._made[asked] = None
             try:
                 if is_made(path, is_code=making[2]):
-                    self._made[asked] = _made(path, making, kernels, is_linked=is_linked)
+                    self._made[asked] = _made(
+                        path, making, kernels, is_linked=is_linked, kept=self._kept
+                    )
             except PtxwcetError as error:
                 place = locate_key(self.file, self._table, "files", number)
                 place = place or locate_table(self.file, self._table, number)
@@ -243,7 +250,12 @@ def is_made(path: str, *, is_code: bool) -> bool:
 
 
 def _made(
-    path: str, making: tuple[str | None, str, bool], kernels: Sequence[str], *, is_linked: bool
+    path: str,
+    making: tuple[str | None, str, bool],
+    kernels: Sequence[str],
+    *,
+    is_linked: bool,
+    kept: Path | None,
 ) -> str:
     # here: plans of PTX need neither compiler nor opener
     from ptxwcet.opened.machine_code import machine_code
@@ -255,7 +267,7 @@ def _made(
     except ValueError as error:
         raise not_compiled(f"nvcc_options: {error}", "quotes come in pairs") from None
     make = machine_code if is_code else ptx_text
-    return make(path, Compilation(arch, parted, is_linked), kernels)
+    return make(path, Compilation(arch, parted, is_linked, kept), kernels)
 
 
 def _normal(path: str) -> str:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from ptxwcet.flow.graph.cfg import build_cfg
+from ptxwcet.flow.graph.cfg import BlockId, build_cfg
 from ptxwcet.flow.graph.dominance import compute_dominators
 from ptxwcet.ir.building import instruction_of
 from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
@@ -116,9 +116,9 @@ class _Divisions:
         self._leaves: dict[Hashable, Term] = {}
         self._specials: dict[Term, SpecialRegister] = {}
         self._heights: dict[Term, int] = {}
-        self._once: dict[str, tuple[int, Term]] = {}  # by which block
+        self._once: dict[str, tuple[BlockId, Term]] = {}  # by which block
         self._now: dict[str, Term] = {}
-        self._block = 0
+        self._block = self._cfg.entry
         # of what was computed of d, and a register that held it: its float, the inverse of that,
         # x, y; and of q also n
         self._floats: dict[Term, tuple[Term, str]] = {}
@@ -160,7 +160,7 @@ class _Divisions:
         """What a register holds now."""
         if name in self._now:
             return self._now[name]
-        block, value = self._once.get(name, (-1, None))
+        block, value = self._once.get(name, (self._block, None))
         if value is not None and self._dominators.dominates(block, self._block):
             return value
         return self._leaf((name, self._block), self._width(name))

@@ -389,20 +389,28 @@ def narrowed_pair(given: Given) -> tuple[Term, ...]:
 
 def extreme(given: Given) -> tuple[Term, ...]:
     """IMNMX: the smaller number if the predicate holds, else the larger one."""
-    given.require("RELU" not in given.words)
-    one, other, is_least = given.word(0), given.word(1), given.predicate(0)
+    return (_extreme(given, given.word(0), given.word(1)),)
+
+
+def extreme_of_sum(given: Given) -> tuple[Term, ...]:
+    """VIADDMNMX: that of a sum, without its carry, and of a number."""
+    return (_extreme(given, given.word(0) + given.word(1), given.word(2)),)
+
+
+def _extreme(given: Given, one: Term, other: Term) -> Term:
+    """Of words or halves; RELU: 0 in the place of what is below it."""
     is_signed = not given.words & {"U32", "U16x2"}
+    is_least = given.predicate(0)
+    given.require(is_signed or "RELU" not in given.words)
     width = 16 if given.words & {"S16x2", "U16x2"} else 32
-    parts = [
-        _extreme(one.part(low, width), other.part(low, width), is_least, signed=is_signed)
-        for low in range(0, 32, width)
-    ]
-    return (parts[0] if width == 32 else parts[1].above(parts[0]),)
-
-
-def _extreme(one: Term, other: Term, is_least: Term, *, signed: bool) -> Term:
-    larger = one.less_than(other, signed=signed).choose(other, one)
-    return is_least.choose(least(one, other, signed=signed), larger)
+    parts = []
+    for low in range(0, 32, width):
+        a, b = one.part(low, width), other.part(low, width)
+        larger = a.less_than(b, signed=is_signed).choose(b, a)
+        found = is_least.choose(least(a, b, signed=is_signed), larger)
+        is_negative = found.less_than(const(0, width), signed=True)
+        parts.append(is_negative.choose(const(0, width), found) if "RELU" in given.words else found)
+    return parts[0] if width == 32 else parts[1].above(parts[0])
 
 
 # --- comparisons and logic ------------------------------------------------------------------------
@@ -637,6 +645,7 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "VIADD": (added_simply, 2),
     "IABS": (absolute, 1),
     "IMNMX VIMNMX": (extreme, 2),
+    "VIADDMNMX": (extreme_of_sum, 3),
     "IMAD UIMAD": (multiplied, 3),
     "IDP": (products_added, 3),
     "LEA ULEA": (scaled, 3),
@@ -670,8 +679,7 @@ _FUNCTIONS = frozenset(
     (
         *("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FSET", "FCHK", "MUFU", "F2FP", "I2FP"),
         *("F2F", "F2I", "I2F", "FRND", "HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2", "HSET2"),
-        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "VIADDMNMX", "R2P", "UBREV", "UPOPC"),
-        "UBMSK",
+        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P", "UBREV", "UPOPC", "UBMSK"),
     )
 )
 """Opcodes without terms whose results are functions of what they read."""

@@ -94,11 +94,21 @@ class SmConfiguration:
         return queues
 
 
-def require_no_servers(instruction: TimedInstruction) -> None:
-    """Raises PtxwcetError (PW547) for one that goes on to a server behind its unit.
+def require_simple(instruction: TimedInstruction) -> None:
+    """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), or that waits
+    for its warpgroup (PW548).
 
     Grids and the exhaustive search do not simulate whether it waits there.
     """
+    if instruction.joins:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW548",
+                "products of warpgroups (wgmma) are simulated for one block alone: not for grids, "
+                "nor in the exhaustive search",
+                help="simulate a block (ptxwcet simulate)",
+            )
+        )
     if instruction.path_cycles or instruction.sectors:
         raise PtxwcetError(
             Diagnostic(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import SmConfiguration, require_no_servers
+from ptxwcet.simulator.configuration import SmConfiguration, require_simple
 from ptxwcet.simulator.exhaustive_core import (
     DEADLOCK,
     OVER_CAP,
@@ -174,12 +174,12 @@ def _prepare(
 
 
 def _unrolled(workload: BlockWorkload) -> BlockWorkload:
-    """The workload without loops. Raises PtxwcetError (PW547) for servers behind the units."""
+    """The workload without loops. Raises PtxwcetError (PW547, PW548)."""
     classes = []
     for warp_class in workload.classes:
         body = tuple(unroll(warp_class.program.body))
         for node in body:
-            require_no_servers(node if isinstance(node, TimedInstruction) else node.instruction)
+            require_simple(node if isinstance(node, TimedInstruction) else node.instruction)
         classes.append(replace(warp_class, program=WarpProgram(body)))
     return replace(workload, classes=tuple(classes))
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import PARTS, SmConfiguration, require_no_servers
+from ptxwcet.simulator.configuration import PARTS, SmConfiguration, require_simple
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
     ENTRY_COLUMNS,
@@ -35,6 +35,7 @@ from ptxwcet.simulator.parts import (
     END,
     INITIATION,
     INSTRUCTION,
+    JOIN,
     KIND,
     LATENCY,
     LOOP_BEGIN,
@@ -198,6 +199,10 @@ class _Builder(Rows):
         executed = 0
         for node in body:
             match node:
+                case TimedInstruction(joins=True):
+                    encoded = self._instruction(JOIN, node, depth)
+                    encoded[ARGUMENT] = self._number("a product of its warpgroup", wide=False)
+                    executed += 1
                 case TimedInstruction():
                     self._instruction(INSTRUCTION, node, depth)
                     executed += 1
@@ -356,6 +361,6 @@ class _GridBuilder(Rows):
         if isinstance(step, Barrier):
             kind, barrier = BARRIER, self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
-        require_no_servers(step)
+        require_simple(step)
         encoded = self.instruction(kind, step, step.latency_cycles)
         encoded[ARGUMENT], encoded[POINT] = barrier, -1

@@ -19,10 +19,10 @@ Integers: TypeAlias = NDArray[np.int64]
 WarpTable: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
 # Kinds of rows, and columns of a row (ptxwcet.simulator.image).
-INSTRUCTION, BARRIER, PARTIAL, ARRIVE, LOOP_BEGIN, LOOP_END, END = range(7)
+INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, LOOP_BEGIN, LOOP_END, END = range(8)
 (
     KIND,
-    ARGUMENT,  # barrier: its number; loop: nesting depth
+    ARGUMENT,  # barrier, product of a warpgroup: its number; loop: nesting depth
     COUNT,  # loop: iterations; partial barrier: warps
     TARGET,  # loop end: first row of the body
     UNIT,

@@ -17,6 +17,7 @@ from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
+    WARPGROUP,
     Barrier,
     BlockWorkload,
     Node,
@@ -36,14 +37,16 @@ _Step = TimedInstruction | Barrier | PartialBarrier
 class _InFlight:
     """An issued instruction, the ``number``-th of its warp; ``way``: what follows the initiation.
 
-    ``dispatch`` is known when it leaves its queue, ``passed`` when the memory path begins with it,
-    ``served`` when the last server does: the cycles in which they are done with it.
+    ``entered``: the cycle in which it comes to its queue, that of its issue but for a product of a
+    warpgroup. ``dispatch`` is known when it leaves its queue, ``passed`` when the memory path
+    begins with it, ``served`` when the last server does: the cycles in which they are done with it.
     """
 
     warp: int
     number: int
     node: TimedInstruction
     issue: int
+    entered: int
     initiation: int
     way: Way
     dispatch: int | None = None
@@ -62,11 +65,11 @@ class _InFlight:
 
     @property
     def waited(self) -> int:
-        """Cycles from its issue to its end in which a unit or server was busy with others."""
+        """Cycles, from its entry to its end, in which a unit or server was busy with others."""
         way = self.way
         memory_cycles = -(-way.memory_parts // PARTS)
         alone = self.initiation + way.path_cycles + memory_cycles + way.latency
-        return self.end - self.issue - alone
+        return self.end - self.entered - alone
 
     def is_over(self, cycle: int) -> bool:
         return self.served is not None and self.end <= cycle
@@ -79,7 +82,7 @@ class _Warp:
     next: _Step | None = None
     issued: list[_InFlight] = field(default_factory=list)
     producers: dict[str, list[_InFlight]] = field(default_factory=dict)
-    waits_at: Barrier | PartialBarrier | None = None
+    waits_at: _Step | None = None  # a product: for the other warps of its warpgroup
     earliest: int = 0  # the previous issue and its bubble are over
     opened: int = 0  # the barrier waited at last is open
     bubble_booked: bool = False
@@ -272,8 +275,10 @@ class _Machine:
         instruction = _instruction(step)
         initiation, way = self.shortened(warp, instruction)
         number = len(warp.issued)
-        request = _InFlight(warp.number, number, instruction, self.cycle, initiation, way)
-        self.waiting[self.queue_of[core, instruction.unit].index].append(request)
+        now = self.cycle
+        request = _InFlight(warp.number, number, instruction, now, now, initiation, way)
+        if not instruction.joins:
+            self.waiting[self.queue_of[core, instruction.unit].index].append(request)
         self.log.append(request)
         warp.issued.append(request)
         for name in instruction.writes:
@@ -291,8 +296,26 @@ class _Machine:
                 if self.arrived[name, warps] == warps:
                     self.arrived[name, warps] = 0
                     self.open(lambda at: _is_partial(at, name, warps))
+            case TimedInstruction(joins=True):
+                warp.waits_at = step
+                self.enter_together(warp.number // WARPGROUP)
             case _:
                 pass
+
+    def enter_together(self, number: int) -> None:
+        """A product comes to the queues of all four warps when the last of them has issued it."""
+        group = [warp for warp in self.warps if warp.number // WARPGROUP == number]
+        if len(group) < WARPGROUP or not all(_waits_for_group(warp) for warp in group):
+            return
+        for warp in group:
+            request = warp.issued[-1]
+            request.entered = self.cycle
+            queue = self.queue_of[warp.number % self.cores, request.node.unit]
+            self.waiting[queue.index].append(request)
+            warp.waits_at = None
+            warp.opened = self.cycle + 1
+            if warp.next is not None:
+                warp.book("barrier", max(0, warp.opened - warp.earliest))
 
     def shortened(self, warp: _Warp, instruction: TimedInstruction) -> tuple[int, Way]:
         way = self.configuration.way_of(instruction)
@@ -341,21 +364,23 @@ class _Machine:
         for warp in self.warps:
             if warp.waits_at is None or not concerns(warp.waits_at):
                 continue
-            barrier = warp.waits_at
+            barrier = _instruction(warp.waits_at)
             warp.waits_at = None
             if warp.next is None:
                 continue
             warp.opened = self.cycle + 1 if cycle is None else cycle
-            warp.book("branch", barrier.instruction.bubble_cycles)
+            warp.book("branch", barrier.bubble_cycles)
             warp.bubble_booked = True
             warp.book("barrier", max(0, warp.opened - warp.earliest))
-            warp.section = barrier.instruction.origin
+            warp.section = barrier.origin
             warp.executions[warp.section] = warp.executions.get(warp.section, 0) + 1
 
     def check_for_deadlock(self) -> None:
         """Raises PW532 if nothing can change any more."""
-        if not all(one.is_over(self.cycle) for warp in self.warps for one in warp.issued[-64:]):
-            return
+        for warp in self.warps:
+            entered = warp.issued[-64:-1] if _waits_for_group(warp) else warp.issued[-64:]
+            if not all(one.is_over(self.cycle) for one in entered):
+                return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
         stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
@@ -364,8 +389,12 @@ class _Machine:
         notes = []
         for warp in stuck:
             assert warp.waits_at is not None
-            origin = warp.waits_at.instruction.origin
-            notes.append(f"warp {warp.number} at barrier {warp.waits_at.name} (origin {origin})")
+            at = warp.waits_at
+            name = "a product of its warpgroup"
+            if not isinstance(at, TimedInstruction):
+                name = f"barrier {at.name}"
+            origin = _instruction(at).origin
+            notes.append(f"warp {warp.number} at {name} (origin {origin})")
         raise PtxwcetError(
             Diagnostic(
                 "PW532",
@@ -438,6 +467,10 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
 
 def _instruction(step: _Step) -> TimedInstruction:
     return step if isinstance(step, TimedInstruction) else step.instruction
+
+
+def _waits_for_group(warp: _Warp) -> bool:
+    return isinstance(warp.waits_at, TimedInstruction)
 
 
 def _is_partial(at: _Step, name: str, warps: int) -> bool:

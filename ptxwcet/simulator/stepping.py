@@ -27,6 +27,7 @@ from ptxwcet.simulator.parts import (
     ENDED,
     INITIATION,
     INSTRUCTION,
+    JOIN,
     KIND,
     LAST_END,
     LATENCY,
@@ -56,6 +57,7 @@ from ptxwcet.simulator.parts import (
 )
 from ptxwcet.simulator.policies import SCRIPTED, Sight, choose
 from ptxwcet.support.jit import compiled
+from ptxwcet.warp.program import WARPGROUP
 
 # Further columns of a row. TARGET of a barrier is the section that follows it.
 DEPTH, ORIGIN, PATH_PARTS, MEMORY_PARTS, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 5)
@@ -70,7 +72,7 @@ NO_CHECKPOINTS = (-1, 0, 1)
 # Further columns of a warp's row of the state; loops, registers and sections follow (Layout).
 (
     SECTION,
-    AFTER,  # the section that begins when the barrier opens that it waits at
+    AFTER,  # the section that begins when the barrier opens that it waits at; the row of a product
     DONE,  # instructions issued so far
     UNDERWAY,  # of these, those that have not reached their last server
     EARLIEST,  # of the next one, if it waits for one of them
@@ -287,6 +289,12 @@ def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> Non
         state.next_cycle[warp] = NEVER
         warps[warp, SINCE] = following
         warps[warp, AFTER] = program.code[pc, TARGET]
+    elif kind == JOIN:
+        warps[warp, PHASE] = program.code[pc, ARGUMENT]
+        state.next_cycle[warp] = NEVER
+        warps[warp, SINCE] = following
+        warps[warp, AFTER] = pc
+        return
     elif program.code[warps[warp, ROW], KIND] == END:
         _finish(state, warp)
     else:
@@ -319,6 +327,63 @@ def _produce(
     if sent:
         for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
             warps[warp, layout.open + program.registers[k]] += 1
+
+
+@compiled
+def _enter_together(
+    program: Program,
+    state: State,
+    options: Options,
+    events: Integers,
+    recorded: int,
+    warp: int,
+    cycle: int,
+) -> None:
+    """A warp has issued a product; with the last of its warpgroup it comes to the queues of all.
+
+    Their events, so far without times behind the issue, are completed.
+    """
+    code, warps, layout = program.code, state.warps, program.layout
+    first = warp - warp % WARPGROUP
+    if first + WARPGROUP > len(warps):
+        return
+    for one in range(first, first + WARPGROUP):
+        if warps[one, PHASE] != warps[warp, PHASE]:
+            return
+    for one in range(first, first + WARPGROUP):
+        pc, number = warps[one, AFTER], warps[one, DONE] - 1
+        initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
+        if options.jitter_percent > 0:
+            initiation, latency = shortened(
+                options.jitter_percent, options.jitter_seed, one, number, initiation, latency
+            )
+        queue = program.queue_of[one % layout.cores, code[pc, UNIT]]
+        alike = program.servers[queue] if layout.servers > 1 else 1
+        at = layout.free + queue * layout.servers
+        begin = dispatch(state.shared, at, alike, cycle, initiation)
+        end = begin + initiation + latency
+        if layout.served:
+            _produce(program, state, one, pc, number, end, False)
+        warps[one, LAST_END] = max(warps[one, LAST_END], end)
+        for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
+            register = program.registers[k]
+            if code[pc, CONDITIONAL] == 0 or end > warps[one, layout.ready + register]:
+                warps[one, layout.ready + register] = end
+                warps[one, layout.queued + register] = begin - cycle
+        for event in range(recorded - 1, -1, -1):
+            if events[event, 0] == one:
+                if events[event, 3] < 0:
+                    events[event, 3], events[event, 4] = begin, begin + initiation
+                    events[event, 5] = end
+                break
+        if code[warps[one, ROW], KIND] == END:
+            _finish(state, one)
+        else:
+            earliest = max(cycle + 1, warps[one, SINCE])
+            booked = layout.stalls + warps[one, SECTION] * STALLS + AT_BARRIER
+            warps[one, booked] += earliest - warps[one, SINCE]
+            _expect(program, state, layout, one, earliest)
+    _open_for_all(program, state, cycle)
 
 
 @compiled
@@ -796,12 +861,16 @@ def run(
                     initiation,
                     latency,
                 )
-            queue = queue_of[core, code[pc, UNIT]]
-            alike = program.servers[queue] if servers > 1 else 1
-            begin = dispatch(shared, free + queue * servers, alike, cycle, initiation)
-            freed = begin + initiation
-            end = freed + latency
-            if served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0:
+            begin = freed = end = -1
+            if code[pc, KIND] != JOIN:
+                queue = queue_of[core, code[pc, UNIT]]
+                alike = program.servers[queue] if servers > 1 else 1
+                begin = dispatch(shared, free + queue * servers, alike, cycle, initiation)
+                freed = begin + initiation
+                end = freed + latency
+            if code[pc, KIND] == JOIN:
+                pass  # it comes to its unit with those of the other warps
+            elif served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0:
                 event = recorded if recorded < events.shape[0] else -1
                 wait = begin - cycle
                 if not _send(program, state, warp, pc, freed, wait, latency, event):
@@ -841,6 +910,8 @@ def run(
                     warps[warp, booked + DEPENDENCY] += eligible - earliest - wait
                     continue
             _stop(program, state, warp, pc, cycle)
+            if code[pc, KIND] == JOIN:
+                _enter_together(program, state, options, events, recorded, warp, cycle)
         if issued == 0:
             cycle = first_eligible(next_cycle)
             if served:

@@ -64,7 +64,7 @@ def sweep(
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
     from ptxwcet.sweeps.sweep_run import run_sweep
 
-    read = read_sweep_plan(plan)
+    read = read_sweep_plan(plan, cache)
     with ProgressLine("units") as progress:
         done = run_sweep(
             read,

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from ptxwcet.opened.launch_tables import LINK, PATHS
@@ -119,14 +120,16 @@ class SweepPlan:
                 index += 1
 
 
-def read_sweep_plan(path: str) -> SweepPlan:
+def read_sweep_plan(path: str, kept: Path | None = None) -> SweepPlan:
     """The plan at ``path``. Raises PtxwcetError with all problems found.
+
+    ``kept`` is a folder of kept answers, where what is compiled is found again.
 
     Cost: linear in the plan, in the PTX files, which are parsed, and in the combinations of axes,
     of which each takes some 10 microseconds.
     """
     file, data = open_plan(path)
-    return _Reader(PlanProblems(file, TABLE, _EXAMPLE)).plan(path, data)
+    return _Reader(PlanProblems(file, TABLE, _EXAMPLE, kept)).plan(path, data)
 
 
 class _Reader:

@@ -14,6 +14,7 @@ from itertools import chain
 from math import prod
 from typing import Any
 
+from ptxwcet.ir.kernel import UnreadKernel
 from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.launch_tables import LINK, MACHINE_CODE, MAKING, PATHS, SIZES, launch_request
 from ptxwcet.opened.opening import read_module
@@ -89,7 +90,7 @@ class Sources:
                 request = self.made[code]
                 kernels = [one for one in read_module(request).kernels if one.has_body]
                 self.kernels[code] = tuple(one.name for one in kernels)
-                for one in kernels:
+                for one in (one for one in kernels if not isinstance(one, UnreadKernel)):
                     known = [(str(each.index), each.name) for each in one.parameters]
                     called = cuda_parameter_names(one, request) or ()
                     self.names[code, one.name] = frozenset(chain(called, *known))

@@ -8,7 +8,7 @@ Asynchronous copies (``cp.async``) write a pseudo register when they complete, a
 ``cp.async.wait_*`` reads all of them: a wait for all copies, which is never earlier than the wait
 for all but the N youngest that ``wait_group N`` asks for. More waiting than the machine does keeps
 the bounds safe (docs/methods/safe.md). Products of a warpgroup are waited for in the same way
-(:mod:`ptxwcet.timing.warpgroups`). A fence that stalls its warp writes one that whatever comes
+(docs/methods/warpgroups.md). A fence that stalls its warp writes one that whatever comes
 after it reads.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cache
 
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.ir.kernel import Immediate, Instruction, Operand
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
@@ -40,13 +40,6 @@ from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.timing.warpgroups import (
-    NO_PRODUCTS,
-    PENDING,
-    Products,
-    is_product,
-    product_cycles,
-)
 from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
@@ -83,6 +76,30 @@ _LIKE_OTHERS = {
     "ULDC": OpClass.MOVE,
 }
 _MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
+
+
+# As for copies: of two products whose origins agree modulo this number, the later waits.
+PENDING = tuple(f"wgmma.{number}" for number in range(_COPY_REGISTERS))
+"""The pseudo registers that products write."""
+
+WARPGROUPS_HOLD = Assumption(
+    "warpgroups-hold",
+    "once a warp has issued a product of its warpgroup it issues nothing else until the other "
+    "three have issued it, too; in that cycle the product comes to the tensor units of all four "
+    "sub-cores, each of which does its products in this order",
+    AssumptionState.ASSUMED,
+    "products of warpgroups (wgmma)",
+)
+"""What bounds of programs with products rest on."""
+
+_ROWS = 64
+_KINDS = {
+    **dict.fromkeys(("f16", "bf16"), ("f16", 2)),
+    "tf32": ("tf32", 4),
+    **dict.fromkeys(("e4m3", "e5m2"), ("f8", 1)),
+    **dict.fromkeys(("s8", "u8"), ("int8", 1)),
+}
+"""Of a factor's type: which rate holds for it, and its bytes."""
 
 
 def cost_instruction(
@@ -256,6 +273,67 @@ def charge_unknown(
     )
 
 
+def is_product(instruction: Instruction) -> bool:
+    """Whether it is the product of a warpgroup."""
+    return instruction.opcode is not None and instruction.opcode.name == "wgmma.mma_async"
+
+
+def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
+    """The initiation of a product at each of its four tensor units; or what has no figure.
+
+    It is the longest of three: its operations at the rate of its kind, the bytes of its factors
+    that come from shared memory, and the least that the row charges of any shape.
+    """
+    words, rates = instruction.modifiers, dict(row.rates)
+    if "sp" in words:
+        return "products with a sparse factor"
+    at = next(place for place, word in enumerate(words) if word.startswith("m64n"))
+    columns, depth = map(int, words[at].removeprefix("m64n").split("k"))
+    factor = words[at + 2]  # behind the type of the product
+    kind, width = _KINDS.get(factor, (factor, 0))
+    if kind not in rates:
+        return f"products of {kind}"
+    in_registers = not isinstance(instruction.operands[1], Register)
+    moved = (columns + (0 if in_registers else _ROWS)) * depth * width
+    operations = 2 * _ROWS * columns * depth
+    return max(
+        row.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
+    )
+
+
+class Products:
+    """The products of a kernel, and which instructions wait for all that are under way.
+
+    Those that name an accumulator wait, whatever they do with it. So does another product, but for
+    one that accumulates in the same registers by the same instruction: the machine does these in
+    their order. PTX wants a ``wgmma.wait_group`` before all others; where one stands, this waiting
+    takes no time.
+    """
+
+    def __init__(self, instructions: Iterable[Instruction] = ()) -> None:
+        self._users: dict[str, set[tuple[object, ...]]] = {}
+        for one in filter(is_product, instructions):
+            for name in one.writes:
+                self._users.setdefault(name, set()).add(_accumulating(one))
+
+    def waits(self, instruction: Instruction) -> tuple[str, ...]:
+        """The pseudo registers that an instruction waits for, for what it names. Cost: linear."""
+        if not self._users:
+            return ()
+        alike = {_accumulating(instruction)} if is_product(instruction) else set()
+        named = (*instruction.reads, *instruction.writes)
+        users = (self._users[name] for name in named if name in self._users)
+        return PENDING if any(found != alike for found in users) else ()
+
+
+def _accumulating(product: Instruction) -> tuple[object, ...]:
+    return (*product.modifiers, *product.writes)
+
+
+NO_PRODUCTS = Products()
+"""Those of a kernel without any."""
+
+
 _ANY_ACCESS = transactions_of_any()
 
 
@@ -291,6 +369,8 @@ class InstructionCosts:
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
+        self.joins = False
+        """Whether a product of a warpgroup was charged."""
         self.waits_for_launches = False
         """Whether an instruction was charged that waits for the launches before."""
         self.most_at_path: int | None = None
@@ -349,7 +429,8 @@ class InstructionCosts:
         if self._unknown_at_worst and instruction.op_class is None:
             self.charged_unknown = True
             self.is_nominal = False
-            worst = charge_unknown(instruction, self.machine, origin=index)
+            unknown = charge_unknown(instruction, self.machine, origin=index)
+            worst = [self._waiting(one, instruction) for one in unknown]
             return tuple(charge_transactions(one, _ANY_ACCESS, self.machine) for one in worst)
         cost = cost_instruction(
             instruction,
@@ -366,16 +447,22 @@ class InstructionCosts:
         self.waits_for_launches |= _name(instruction) == _GRID_WAIT
         if is_charged(instruction, self.machine):
             self.is_nominal = False
-        waits = self._products.waits(instruction)
-        if isinstance(cost, TimedInstruction):
+        if isinstance(cost, Barrier):
+            cost = replace(cost, instruction=self._waiting(cost.instruction, instruction))
+        elif cost is not None:
+            self.joins |= cost.joins
             self.is_nominal &= not cost.joins
-            cost = replace(cost, reads=(*cost.reads, *waits)) if waits else cost
+            cost = self._waiting(cost, instruction)
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
             asked = self._taken(index, instruction)
             charged = charge_transactions(cost, asked, self.machine, self.most_at_path)
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)
+
+    def _waiting(self, timed: TimedInstruction, instruction: Instruction) -> TimedInstruction:
+        waits = self._products.waits(instruction)
+        return replace(timed, reads=(*timed.reads, *waits)) if waits else timed
 
     def _taken(self, index: int, instruction: Instruction) -> Transactions:
         found = None if self._accesses is None else self._accesses.get(index)

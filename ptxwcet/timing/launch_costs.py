@@ -21,7 +21,14 @@ from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
-from ptxwcet.timing.cost import UNKNOWN_OPCODES, InstructionCosts, cycles_at_path, timing_class
+from ptxwcet.timing.cost import (
+    UNKNOWN_OPCODES,
+    WARPGROUPS_HOLD,
+    InstructionCosts,
+    Products,
+    cycles_at_path,
+    timing_class,
+)
 from ptxwcet.timing.machine_code import (
     UNIFORM_KEPT,
     CodeTimes,
@@ -32,7 +39,6 @@ from ptxwcet.timing.machine_code import (
 )
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
-from ptxwcet.timing.warpgroups import Products
 from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
@@ -240,6 +246,7 @@ class LaunchCosts(InstructionCosts):
         if self._kernel.code is not None:
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
+        found += [WARPGROUPS_HOLD] if self.joins else []
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

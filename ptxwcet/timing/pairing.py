@@ -17,6 +17,9 @@ passes that are equal are one. So the n-th way of one class is that of another o
 leave at the same places, and in the same passes where several ways leave at one place: each way
 says so (``PathChoice.taken_in``). Paths that differ in this alone are not equal, so that one class
 of warps has one order.
+
+Products of warpgroups (docs/methods/warpgroups.md) are asked for more: that the warps of a
+warpgroup are of one class, and that nothing is open of where they come to a product.
 """
 
 from __future__ import annotations
@@ -40,7 +43,21 @@ from ptxwcet.flow.walk.path import (
     Visit,
     visited_blocks,
 )
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.demand import used_units
+from ptxwcet.warp.program import (
+    WARPGROUP,
+    BlockChoice,
+    BlockRepeat,
+    Node,
+    Repeat,
+    TimedInstruction,
+    WarpClass,
+)
+from ptxwcet.warp.segments import has_join
+from ptxwcet.warp.structure import bodies, joining
 
 _Skeleton = tuple[object, ...]
 
@@ -127,3 +144,64 @@ def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
     if len(alternatives) == 2 and len(outcomes) == 2:
         return ()
     return tuple(next(reversed([*visited_blocks(way)]), -1) for way in alternatives)
+
+
+def require_warpgroups(classes: Sequence[WarpClass], kernel: Kernel, machine: Machine) -> None:
+    """Raises PtxwcetError (PW403) for products of which no bound is proved.
+
+    They are executed by whole warpgroups whose warps have one program, wherever the warps of the
+    block go the same way; each of the four warps has a sub-core with units of its own.
+    """
+    groups = [(one, found) for one in classes if (found := joining(one.program.body))]
+    if not groups:
+        return
+    used = frozenset[str]().union(*(used_units(one.program.body) for one in classes))
+    shared = [one.name for one in machine.units if one.name in used and one.count != WARPGROUP]
+    for one, found in groups:
+        open_ = joining(_undecided(one.program.body))
+        reason = ""
+        if any(has_join(each.program.body) for each in classes):
+            reason = "warps of the block meet at barriers of a part of it, too"
+        elif machine.schedulers_per_sm != WARPGROUP:
+            reason = f"machine {machine.name} has no four schedulers, one for each of its warps"
+        elif shared:
+            reason = f"the sub-cores of machine {machine.name} share units: {', '.join(shared)}"
+        elif not _is_whole(one.warps):
+            reason = "the four warps of a warpgroup do not all take the same path to it"
+        elif open_:
+            reason = "whether or how often warps come to it is not known"
+        if reason:
+            raise PtxwcetError(unproved((open_ or found)[0], kernel, reason))
+
+
+def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnostic:
+    """The refusal of a product at which no bound is proved."""
+    instruction = kernel.instructions[product.origin]
+    return Diagnostic(
+        "PW403",
+        f"{instruction.mnemonic}: no bound is proved for this product of a warpgroup: {reason}",
+        instruction.span,
+        notes=("it waits for all four warps, as a barrier does (docs/methods/warpgroups.md)",),
+    )
+
+
+def _is_whole(warps: Sequence[int]) -> bool:
+    members = set(warps)
+    return all(
+        first // WARPGROUP * WARPGROUP + one in members for first in warps for one in range(4)
+    )
+
+
+def _undecided(body: Sequence[Node]) -> tuple[Node, ...]:
+    """The parts of a body of which warps may execute different ones, or differently often."""
+    out: list[Node] = []
+    for node in body:
+        match node:
+            case TimedInstruction():
+                pass
+            case BlockRepeat() | BlockChoice() | Repeat(exact=True):
+                for inner in bodies(node):
+                    out += _undecided(inner)
+            case _:
+                out.append(node)
+    return tuple(out)

@@ -42,8 +42,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
-from ptxwcet.timing.pairing import require_alike
-from ptxwcet.timing.warpgroups import require_warpgroups
+from ptxwcet.timing.pairing import require_alike, require_warpgroups
 from ptxwcet.warp.program import (
     Barrier,
     BlockChoice,

@@ -26,6 +26,10 @@ class Scoreboard(Enum):
     RAW_WAW = "raw+waw"  # those it reads and those it writes
 
 
+WARPGROUP = 4
+"""The warps of a warpgroup, neighbours by their numbers; the first is a multiple of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimedInstruction:
     """One issued instruction: unit, timing, registers.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import sys
+from pathlib import Path
 
 _BANK = ".nv.constant2."
 
@@ -20,3 +22,8 @@ def tables_of(data: bytes) -> dict[str, bytes]:
         if text.startswith(_BANK):
             found[text.removeprefix(_BANK)] = data[place : place + length]
     return found
+
+
+if __name__ == "__main__":  # what tests/data/sass/build.sh keeps beside a listing
+    for kernel, content in tables_of(Path(sys.argv[1]).read_bytes()).items():
+        print(kernel, content.hex())

@@ -175,7 +175,8 @@ def claimed(case: Case, said: list[Said], *, without: str = "") -> int:
     along = [BlockKind(1, one.slack, one.works[0][0] if least else one.work) for one in said]
     serial = [BlockKind(1, 0, one.serial) for one in said]
     forms = (along,) if without else (along, serial)
-    return min(bound_grid(kinds, dispatch).cycles for kinds in forms)
+    bound = min(bound_grid(kinds, dispatch).cycles for kinds in forms)
+    return bound if without or len(said) > 1 else min(bound, said[0].apart)
 
 
 @dataclass

@@ -8,6 +8,7 @@ the phases of a block or says why there are none; ``say`` what is claimed of it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -184,7 +185,9 @@ def event_graph(block: Block, *, ordered: bool = True) -> Graph:
 class Said:
     """What the theorems say of a block: P and lambda of each stretch, lambda and y of each group.
 
-    ``group_of`` has the group of each stretch.
+    ``group_of`` has the group of each stretch; ``part_of`` the part of each warp, of those that
+    meet somehow, ``parts`` lambda and y of what of each group is of a part, and ``part_works`` all
+    initiations of each part.
     """
 
     clock: tuple[tuple[tuple[int, int], ...], ...]
@@ -192,6 +195,9 @@ class Said:
     works: tuple[tuple[int, ...], ...]
     group_of: tuple[tuple[int, ...], ...]
     work: int
+    part_of: tuple[int, ...] = ()
+    parts: tuple[tuple[tuple[int, int], ...], ...] = ()
+    part_works: tuple[int, ...] = ()
 
     @property
     def slack(self) -> int:
@@ -202,6 +208,25 @@ class Said:
     def serial(self) -> int:
         """Group after group."""
         return sum(slack + work for slack, work in self.groups)
+
+    @property
+    def apart(self) -> int:
+        """Each part group after group, beside the others: these as they are, or group by group."""
+        serial = [sum(slack + most for slack, most in groups) for groups in self.parts]
+        least = list(map(min, serial, self.part_works))
+        return max((own + sum(least) - least[n] for n, own in enumerate(serial)), default=0)
+
+
+def parts_of(block: Block) -> list[int]:
+    """For each warp the number of its part: warps that arrive at one object are of one part."""
+    names = [{op.join.name for op in warp if op.join is not None} for warp in block]
+    part = list(range(len(block)))
+    for one in range(len(block)):
+        for other in range(one):
+            if names[one] & names[other]:
+                part = [part[other] if each == part[one] else each for each in part]
+    order = sorted(set(part))
+    return [order.index(each) for each in part]
 
 
 def say(
@@ -250,7 +275,28 @@ def say(
         most = max((slack[w][n] for w, n in members), default=0)
         groups.append((0 if without == "slack" else most, max(on)))
         works.append(tuple(on))
-    return Said(clock, tuple(groups), tuple(works), tuple(map(tuple, group_of)), work(block))
+    part_of = parts_of(block)
+    apart: list[list[tuple[int, int]]] = [[] for _ in set(part_of)]
+    totals = [0] * len(apart)
+    for members in graph.groups:
+        for part, found in enumerate(apart):
+            on = [0] * cores
+            for w, n in members:
+                if part_of[w] == part:
+                    on[w % cores] += rows[w][n].own
+            most = max((slack[w][n] for w, n in members if part_of[w] == part), default=0)
+            found.append((0 if without == "slack" else most, max(on)))
+            totals[part] += sum(on)
+    return Said(
+        clock,
+        tuple(groups),
+        tuple(works),
+        tuple(map(tuple, group_of)),
+        work(block),
+        tuple(part_of),
+        tuple(map(tuple, apart)),
+        tuple(totals),
+    )
 
 
 def work(block: Block) -> int:
@@ -333,25 +379,32 @@ class _Clocks:
         self.passed = [0] * machine.slots * machine.sms  # lambda of the blocks ended in a slot
         self.spent = [0] * machine.sms  # Y of each SM
         self.cores = 1 if machine.shared else machine.cores
-        self.groups: list[dict[tuple[int, int], _Open]] = [{} for _ in range(machine.sms)]
+        self.groups: dict[tuple[int, int], dict[tuple[int, int], _Open]] = defaultdict(dict)
 
     def start(self, sm: int, block: _Resident) -> None:
         said = self.said[block.index]
-        for number, (slack, most) in enumerate(said.groups):
-            new = _Open(slack, most, [0] * self.cores, [0] * self.cores)
-            self.groups[sm][block.index, number] = new
+        for number in range(len(said.groups)):
+            for part, groups in enumerate((said.groups, *said.parts), -1):
+                new = _Open(*groups[number], [0] * self.cores, [0] * self.cores)
+                self.groups[sm, part][block.index, number] = new
         for w in block.warps:
             stretch = 0
             for op in w.ops:
-                group = said.group_of[w.number][stretch]
-                self.groups[sm][block.index, group].left[w.core % self.cores] += 1
+                for group in self._both(sm, block, w, stretch):
+                    group.left[w.core % self.cores] += 1
                 stretch += op.join is not None and op.join.waits
+
+    def _both(self, sm: int, block: _Resident, w: _Running, stretch: int) -> list[_Open]:
+        """The group of a stretch, and what of it is of the part of its warp."""
+        said = self.said[block.index]
+        key = block.index, said.group_of[w.number][stretch]
+        return [self.groups[sm, part][key] for part in (-1, said.part_of[w.number])]
 
     def issue(self, sm: int, block: _Resident, w: _Running, op: Op) -> None:
         self.spent[sm] += op.init
-        group = self.groups[sm][block.index, self.said[block.index].group_of[w.number][w.stretch]]
-        group.left[w.core % self.cores] -= 1
-        group.issued[w.core % self.cores] += op.init
+        for group in self._both(sm, block, w, w.stretch):
+            group.left[w.core % self.cores] -= 1
+            group.issued[w.core % self.cores] += op.init
 
     def look(self, cycle: int, slots: Sequence[tuple[int, list[_Resident]]]) -> None:
         """All claims at the begin of a cycle, after what opens in it is open."""
@@ -359,19 +412,23 @@ class _Clocks:
         for number, (sm, held) in enumerate(slots):
             for block in held:
                 said = self.said[block.index]
-                busy.add(sm)
                 for w in block.warps:
                     if not w.waits:
-                        group = said.group_of[w.number][w.stretch]
-                        self.groups[sm][block.index, group].is_open = True
+                        for group in self._both(sm, block, w, w.stretch):
+                            group.is_open = True
                     if w.next == len(w.ops) and not w.waits and w.end <= cycle:
                         continue
+                    busy.add((sm, -1))
+                    if len(self.said) == 1:
+                        busy.add((sm, said.part_of[w.number]))
                     start, slack = said.clock[w.number][w.stretch]
                     claim = self.passed[number] + start + slack + self.spent[sm]
                     self.out.exceeded = max(self.out.exceeded, cycle - claim)
-        for sm in busy:
-            opened = [one for one in self.groups[sm].values() if one.is_open]
+        for sm, part in busy:
+            opened = [one for one in self.groups[sm, part].values() if one.is_open]
             waits = sum(one.slack for one in opened)
+            if part >= 0:  # beside what the others issue
+                waits += self.spent[sm] - sum(sum(one.issued) for one in opened)
             for core in range(self.cores):
                 claim = waits + sum(one.counts(core) for one in opened)
                 self.out.serial_exceeded = max(self.out.serial_exceeded, cycle - claim)

@@ -76,10 +76,11 @@ def held(
     own: Kernel | None = None,
     *,
     keeps_apart: bool = False,
+    tables: bytes = b"",
 ) -> Held:
     """Analyses a kernel of machine code for a launch, and executes it; ``own``: its translation.
 
-    ``keeps_apart``: see :class:`sass_execution.Program`.
+    ``keeps_apart``, ``tables``: see :class:`sass_execution.Program`.
     """
     own = translated(kernel) if own is None else own
     launch, result = launch_of(own, given), Held()
@@ -91,7 +92,7 @@ def held(
         except PtxwcetError as error:
             result.refused = error.diagnostics[0].code
     watch = _Watch(own, graph, launch)
-    program = Program(kernel, module)
+    program = Program(kernel, module, tables)
     program.keeps_apart = keeps_apart
     beside = program.beside = Translated(own)
     watch.beside, beside.visitor, beside.observer = beside, watch.visit, watch.access

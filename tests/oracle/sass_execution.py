@@ -21,7 +21,7 @@ import sass_floats as floats
 from numpy.typing import NDArray
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.ir.kernel import Instruction, Kernel, Module
+from ptxwcet.ir.kernel import Instruction, InstructionForm, Kernel, Module
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import (
     Address,
@@ -36,6 +36,7 @@ from ptxwcet.ir.operands import (
     SpecialRegister,
     SymbolRef,
     Vector,
+    mapped,
 )
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, Term
@@ -207,53 +208,95 @@ class Beside(Protocol):
 # --- the run --------------------------------------------------------------------------------------
 
 
-_Terms = tuple[_Compiled, tuple[Operand, ...]]
+_NUMBERED = re.compile(r"(U?R)\d+")  # P2R puts predicates at the bits of their numbers
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is asked of an instruction each time that it is executed."""
+class _Kind:
+    """What is alike of instructions that differ in the numbers of their registers alone."""
 
-    instruction: Instruction
-    guard: Register | None
-    is_negated: bool
-    terms: _Terms | None
-    writes: tuple[str, ...]
+    form: InstructionForm
+    terms: tuple[_Compiled, tuple[Operand, ...]] | None
     is_sum: bool
     name: str
     words: frozenset[str]
-    operands: list[Operand]
 
 
-_PLANS: dict[Any, _Plan] = {}  # of instructions that say the same
+_KINDS: dict[Any, _Kind] = {}
 
 
-def _plan(instruction: Instruction, registers: Any) -> _Plan:
-    form = instruction.form
-    key = meaning_of, id(form), instruction.names, instruction.immediates
-    known = _PLANS.get(key)
-    if known is not None and known.instruction.form is form:
-        return known
-    if len(_PLANS) > 50_000:
-        _PLANS.clear()
-    found, guard, opcode = meaning_of(instruction, registers), instruction.guard, instruction.opcode
+class _Plan:
+    """What is asked of an instruction each time that it is executed."""
+
+    __slots__ = (
+        "guard",
+        "instruction",
+        "is_negated",
+        "kind",
+        "known_operands",
+        "sources",
+        "writes",
+    )
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction = instruction
+        names, back = _renumbered(instruction.names)
+        key = meaning_of, id(instruction.form), names, instruction.immediates
+        kind = _KINDS.get(key)
+        if kind is None:
+            kind = _KINDS[key] = _kind(instruction._replace(names=names))
+        self.kind = kind
+        guard = instruction.guard
+        is_real = guard is not None and not guard.register.startswith("%")
+        self.guard = Register(guard.register) if guard is not None and is_real else None
+        self.is_negated = guard is not None and guard.negated
+        self.writes = () if kind.terms is None else instruction.writes
+        self.known_operands: list[Operand] | None = None
+
+        def named(leaf: Operand) -> Operand:
+            return Register(back[leaf.name]) if isinstance(leaf, Register) else leaf
+
+        sources = () if kind.terms is None else kind.terms[1]
+        self.sources = [
+            named(one) if isinstance(one, Register) else mapped(one, named) for one in sources
+        ]
+
+    @property
+    def operands(self) -> list[Operand]:
+        """Without descriptors of memory."""
+        if self.known_operands is None:
+            found = self.instruction.operands
+            self.known_operands = [one for one in found if not _is_descriptor(one)]
+        return self.known_operands
+
+
+def _renumbered(names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names with numbers in the order in which they come, and what they stand for."""
+    known: dict[str, str] = {}
+    for one in names:
+        if one not in known:
+            found = _NUMBERED.fullmatch(one)
+            known[one] = f"{found[1]}{len(known)}" if found is not None else one
+    return tuple(known[one] for one in names), {value: key for key, value in known.items()}
+
+
+def _kind(instruction: Instruction) -> _Kind:
+    types = {
+        name: "pred" if name[0] == "%" or name.lstrip("U")[0] == "P" else "b32"
+        for name in (*instruction.reads, *instruction.writes)
+    }
+    found, opcode = meaning_of(instruction, types), instruction.opcode
     assert opcode is not None
     name = opcode.name  # a NOP where no lane ever executes it
     if name in ("CALL", "RET") and instruction.control is ControlEffect.BRANCH:
         name = "BRA"  # of a function that was copied
-    is_real = guard is not None and not guard.register.startswith("%")
-    _PLANS[key] = made = _Plan(
-        instruction,
-        Register(guard.register) if guard is not None and is_real else None,
-        guard is not None and guard.negated,
+    return _Kind(
+        instruction.form,  # kept, so that its identity is its own
         None if found is None else (_compiled(found.results), found.sources),
-        instruction.writes,
         instruction.mnemonic in ("IADD3", "UIADD3"),
         name.lower(),
         frozenset(instruction.mnemonic.split(".")[1:]),
-        [one for one in instruction.operands if not _is_descriptor(one)],
     )
-    return made
 
 
 @lru_cache(maxsize=20_000)
@@ -300,7 +343,7 @@ class Program:
             for address, instruction in zip(addresses, one.instructions, strict=False):
                 self.at[address] = instruction
                 self.labels[address] = labels
-                self.plans[address] = _plan(instruction, one.registers)
+                self.plans[address] = _Plan(instruction)
 
 
 def run_machine_code(
@@ -572,28 +615,27 @@ class _Block:
 
     def execute(self, address: int, active: Lanes) -> None:
         plan, lanes = self.program.plans[address], active
+        kind = plan.kind
         self.address[active] = address + 16
         if plan.guard is not None:
             lanes = active & (self.truth(plan.guard) != plan.is_negated)
-        if plan.terms is not None:
-            compiled, sources = plan.terms
+        if kind.terms is not None:
+            compiled = kind.terms[0]
             self.program.has_open_bits |= compiled.is_open
-            results = compiled.run([self.read(one) for one in sources], self.lanes)
-            instruction = self.program.at[address]
-            if plan.is_sum:
+            results = compiled.run([self.read(one) for one in plan.sources], self.lanes)
+            if kind.is_sum:
                 results[1:] = self.carries(plan.operands, results)[1:]
             if self.program.watch is not None:
-                self.program.watch(instruction, self.read, results)
+                self.program.watch(plan.instruction, self.read, results)
             for name, value in zip(plan.writes, results, strict=True):
                 self.words[name] = np.where(lanes, value, self.words.get(name, self.zero))
             return
-        if plan.name in _SKIPPED:
+        if kind.name in _SKIPPED:
             return
-        instruction = self.program.at[address]
-        rule = getattr(self, f"do_{plan.name}", None)
+        rule = getattr(self, f"do_{kind.name}", None)
         if rule is None:
-            raise UncoveredError(instruction.mnemonic)
-        rule(instruction, plan.words, plan.operands, lanes, active)
+            raise UncoveredError(plan.instruction.mnemonic)
+        rule(plan.instruction, kind.words, plan.operands, lanes, active)
 
     def carries(self, operands: list[Operand], results: list[Words]) -> list[Words]:
         """What a sum of three numbers carries, with which results: as two, if it is as much."""
@@ -795,7 +837,7 @@ class _Block:
     def do_atomic(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         name = instruction.mnemonic.split(".")[0]
         at = next(n for n, one in enumerate(operands) if isinstance(one, Bracket))
-        if words & {"F16x2", "BF16x2", "F16", "BF16", "CAST", "SPIN", "ARRIVE"}:
+        if words & {"F16x2", "BF16x2", "F16", "BF16", "ARRIVE"}:
             raise UncoveredError(instruction.mnemonic)
         size = 8 if words & {"64", "U64", "S64", "F64"} else 4
         targets = [one for one in operands[:at] if isinstance(one, (Register, Vector, Sink))]
@@ -808,7 +850,8 @@ class _Block:
                 before = int(memory[a])
                 after = _changed(words, before, [int(one[lane]) for one in given], 8 * size)
                 memory[a] = after & ((1 << 8 * size) - 1)
-                old[lane] = before
+                is_cast = "CAST" in words  # which tells whether it has stored
+                old[lane] = before == int(given[0][lane]) if is_cast else before
         if targets:
             self.write(targets[-1], old, lanes)
 
@@ -879,8 +922,9 @@ class _Block:
 
     def do_redux(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         value, found = self.read(operands[-1]), self.zero.copy()
-        reduced = {"SUM": np.add, "OR": np.bitwise_or, "XOR": np.bitwise_xor, "AND": np.bitwise_and}
+        reduced = {"SUM": np.add, "OR": np.bitwise_or, "XOR": np.bitwise_xor}
         change = next((reduced[one] for one in reduced if one in words), None)
+        change = change if words & {"SUM", "OR", "XOR", "MIN", "MAX"} else np.bitwise_and
         for first in range(0, self.lanes, 32):
             own = slice(first, first + 32)
             numbers = value[own][lanes[own]]
@@ -1077,7 +1121,7 @@ def _changed(words: frozenset[str], old: int, numbers: list[int], bits: int) -> 
     """What an atomic leaves."""
     if "POPC" in words:
         return old + 1
-    if "CAS" in words:
+    if words & {"CAS", "CAST"}:
         return numbers[1] if old == numbers[0] else old
     name = next(one for one in (*_ATOMICS, "INC", "DEC") if one in words)
     if words & {"F32", "F64"} and name == "ADD":

@@ -1,7 +1,8 @@
 """The compiled engine against the plain reference: two programs, one machine.
 
 Cycles, every event, and where every cycle of every warp went must agree, for all policies, with
-jitter, barriers of the block and of a part of it, several sub-cores and several servers.
+jitter, barriers of the block and of a part of it, products of warpgroups, several sub-cores and
+several servers.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ CONFIGURATIONS = [
     SmConfiguration(1, {"A": 2, "C": 3}),
     SmConfiguration(memory_cycles=79),
     SmConfiguration(2, {"A": 1}, memory_cycles=1500),
+    SmConfiguration(4),
 ]
 INSTRUCTIONS = instructions(
     "ABC", "abcd", unique_names=False, latencies=(0, 1, 3, 7, 20), bubbles=(0, 0, 1, 2)
@@ -46,12 +48,15 @@ INSTRUCTIONS = instructions(
 SERVED = served(INSTRUCTIONS, 1500)
 
 
-def bodies() -> st.SearchStrategy[tuple[Node, ...]]:
+PRODUCTS = INSTRUCTIONS.map(lambda one: replace(one, joins=True))
+
+
+def bodies(leaves: st.SearchStrategy[Node] = SERVED) -> st.SearchStrategy[tuple[Node, ...]]:
     def wider(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         body = st.lists(inner, min_size=1, max_size=3).map(tuple)
         return st.builds(Repeat, st.integers(0, 4), body)
 
-    return st.lists(st.recursive(SERVED, wider, max_leaves=4), max_size=4).map(tuple)
+    return st.lists(st.recursive(leaves, wider, max_leaves=4), max_size=4).map(tuple)
 
 
 @st.composite
@@ -84,6 +89,27 @@ def workloads(draw: st.DrawFn) -> BlockWorkload:
     return BlockWorkload(classes, draw(st.sampled_from(Scoreboard)))
 
 
+@st.composite
+def warpgroups(draw: st.DrawFn) -> BlockWorkload:
+    """One or two of them, alike or not, with warps beside them; a few are not whole."""
+    leaves: st.SearchStrategy[Node] = st.one_of(SERVED, PRODUCTS)
+    groups = draw(st.sampled_from((3, 4, 4, 4, 8, 8)))
+    programs = [(draw(PRODUCTS), *draw(bodies(leaves))) for _ in range(draw(st.integers(1, 2)))]
+    dealt = [warp // 4 % len(programs) for warp in range(groups)]
+    programs.append(draw(bodies()))
+    dealt += [len(programs) - 1] * draw(st.integers(0, 2))
+    if draw(st.booleans()):
+        meet = Barrier(replace(draw(INSTRUCTIONS), origin=5))
+        programs = [(*one, meet, *draw(bodies())) for one in programs]
+    classes = tuple(
+        WarpClass(WarpProgram(program), tuple(w for w, kind in enumerate(dealt) if kind == index))
+        for index, program in enumerate(programs)
+    )
+    return BlockWorkload(
+        tuple(one for one in classes if one.warps), draw(st.sampled_from(Scoreboard))
+    )
+
+
 def run_of_reference(
     workload: BlockWorkload,
     configuration: SmConfiguration,
@@ -102,7 +128,7 @@ def run_of_reference(
 
 @settings(max_examples=drawn(150), deadline=None)
 @given(
-    workloads(),
+    st.one_of(workloads(), warpgroups()),
     st.sampled_from(Policy),
     st.sampled_from(CONFIGURATIONS),
     st.sampled_from((0, 0, 30, 100)),

@@ -75,7 +75,9 @@ def test_without_a_launch_file_nothing_is_known_of_variables() -> None:
     (refused,) = answer.kernels
     assert isinstance(refused, RefusedKernel)
     assert {one.code for one in refused.diagnostics} == {"PW203"}
-    assert "give a launch file with the constant" in refused.diagnostics[0].render()
+    said = refused.diagnostics[0].render()
+    assert "it depends on the constant n, which has no value" in said
+    assert "give --param n=VALUE" in said
 
 
 def test_names_are_those_of_the_file() -> None:

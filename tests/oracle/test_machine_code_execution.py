@@ -62,7 +62,7 @@ SAMPLES = {
     "vector_add_90": "vector_add",
 }
 SPECIALS = ("specials_75", "specials_86", "specials_90")
-INTEGERS = ("integers_86", "integers_90")
+INTEGERS = ("integers_86", "integers_90", "minima_90")
 Buffers = Sequence[NDArray[Any] | None]
 
 

@@ -9,130 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType
 
 import pytest
 from thoroughness import drawn
-from warpgroup_machine import CORES, Block, Kind, Op, Rules, Warp, all_runs, by_chance, run
+from warpgroup_attack import (
+    analysed,
+    launch,
+    product,
+    random_block,
+    random_launch,
+    random_op,
+    safe,
+    worst_of,
+)
+from warpgroup_machine import CORES, Block, Op, Rules, Warp, all_runs, run
 
 from ptxwcet.bounds import analysis as analysis_module
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, analyse_block
-from ptxwcet.bounds.grid import Dispatch, bound_grid
-from ptxwcet.bounds.grid_demand import block_kind
+from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.bounds.gub import bound_gub
-from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Refusal
-from ptxwcet.machine.loader import load_machine
-from ptxwcet.machine.model import FunctionalUnit
-from ptxwcet.warp.program import (
-    Barrier,
-    BlockWorkload,
-    Scoreboard,
-    TimedInstruction,
-    WarpClass,
-    WarpProgram,
-)
-
-UNITS = "ABT"
-MEET = Op("A", kind=Kind.BARRIER)
-
-
-def product(init: int = 1, lat: int = 0, *reads: int) -> Op:
-    return Op("T", init, lat, reads, Kind.PRODUCT)
-
-
-def timed(place: int, op: Op) -> TimedInstruction:
-    return TimedInstruction(
-        op.unit,
-        op.init,
-        op.lat,
-        tuple(f"r{read}" for read in op.reads),
-        (f"r{place}",),
-        bubble_cycles=op.bubble,
-        joins=op.kind is Kind.PRODUCT,
-    )
-
-
-def analysed(block: Block, shared: frozenset[str] = frozenset()) -> BlockAnalysis:
-    classes = []
-    for warp in dict.fromkeys(block):
-        nodes = [timed(place, op) for place, op in enumerate(warp)]
-        body = tuple(
-            Barrier(node) if op.kind is Kind.BARRIER else node
-            for node, op in zip(nodes, warp, strict=True)
-        )
-        numbers = tuple(n for n, one in enumerate(block) if one == warp)
-        classes.append(WarpClass(WarpProgram(body), numbers))
-    machine = replace(
-        load_machine(),
-        schedulers_per_sm=CORES,
-        units=tuple(FunctionalUnit(unit, 1 if unit in shared else CORES) for unit in UNITS),
-        timings=MappingProxyType({}),
-    )
-    return analyse_block(BlockWorkload(tuple(classes), Scoreboard.RAW), machine)
-
-
-def safe(block: Block) -> int:
-    return bound_safe(analysed(block)).cycles
-
-
-def launch(blocks: tuple[Block, ...], slots: int) -> int:
-    kinds = [block_kind(analysed(one), blocks.count(one)) for one in dict.fromkeys(blocks)]
-    return bound_grid(kinds, Dispatch(1, slots)).cycles
-
-
-# --- random blocks --------------------------------------------------------------------------------
-
-
-def random_op(random: Random, place: int, product_too: bool) -> Op:
-    reads = tuple(read for read in range(place) if random.random() < 0.35)
-    lat, init = random.choice((0, 0, 1, 4, 9)), random.choice((1, 1, 1, 2, 5))
-    bubble = random.choice((0, 0, 0, 2))
-    if product_too and random.random() < 0.45:
-        return replace(product(random.choice((1, 2, 4, 8)), lat, *reads), bubble=bubble)
-    return Op(random.choice(UNITS), init, lat, reads, bubble=bubble)
-
-
-def random_warp(random: Random, sections: int, products: bool) -> Warp:
-    ops: list[Op] = []
-    for section in range(sections):
-        for _ in range(random.randint(0, 4)):
-            ops.append(random_op(random, len(ops), products))
-        if section + 1 < sections:
-            ops.append(replace(MEET, reads=tuple(range(len(ops)))[-1:]))
-    return tuple(ops)
-
-
-def random_block(random: Random, most_groups: int = 3) -> Block:
-    sections = random.choice((1, 1, 2, 3))
-    warps: list[Warp] = []
-    alike = random_warp(random, sections, products=True)
-    for _ in range(random.randint(1, most_groups)):
-        kind = random.random()
-        if kind < 0.5:
-            warps += [alike] * CORES
-        elif kind < 0.8:
-            warps += [random_warp(random, sections, products=True)] * CORES
-        else:
-            warps += [random_warp(random, sections, products=False) for _ in range(CORES)]
-    if random.random() < 0.2:
-        warps += [random_warp(random, sections, products=False)] * random.randint(1, 3)
-    return tuple(warp or (Op("A"),) for warp in warps)
-
-
-def worst_of(
-    blocks: tuple[Block, ...], rules: Rules, random: Random, runs: int, *, jitter: bool = True
-) -> int:
-    return max(
-        run(blocks, rules, by_chance(random, jitter=jitter, bias=random.choice((0, 0.5, 0.95))))
-        for _ in range(runs)
-    )
+from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.exhaustive import search_worst
+from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.warp.program import TimedInstruction
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_no_block_takes_longer(whole: bool) -> None:
     reached = 0
-    for seed in range(drawn(150)):
+    for seed in range(drawn(100)):
         random = Random(seed)
         block = random_block(random)
         bound = safe(block)
@@ -143,13 +50,30 @@ def test_no_block_takes_longer(whole: bool) -> None:
 
 
 def test_no_launch_takes_longer() -> None:
-    for seed in range(drawn(90)):
+    for seed in range(drawn(60)):
         random = Random(seed)
-        kinds = [random_block(random, 2) for _ in range(random.randint(1, 2))]
-        blocks = tuple(random.choice(kinds) for _ in range(random.randint(2, 5)))
-        slots = random.randint(1, 3)
+        blocks, slots = random_launch(random)
         worst = worst_of(blocks, Rules(whole=random.random() < 0.3, slots=slots), random, 4)
         assert worst <= launch(blocks, slots), (seed, blocks)
+
+
+def test_the_simulator_of_blocks_stays_below() -> None:
+    """It runs products, too (``test_engine_against_reference.py``)."""
+    for seed in range(drawn(60)):
+        block = random_block(Random(seed))
+        simulator = Simulator(analysed(block).workload, SmConfiguration(CORES))
+        bound = safe(block)
+        for policy in Policy:
+            jitter = Jitter(seed % 3 * 40, seed)
+            assert simulator.cycles(policy, seed=seed, jitter=jitter) <= bound, (seed, block)
+
+
+def test_grids_and_the_exhaustive_search_refuse_products() -> None:
+    workload = analysed(((product(),),) * CORES).workload
+    assert Simulator(workload, SmConfiguration(CORES)).cycles(Policy.LRR) == 1
+    with pytest.raises(PtxwcetError) as caught:
+        search_worst(workload, SmConfiguration(CORES))
+    assert caught.value.diagnostics[0].code == "PW548"
 
 
 def test_every_schedule_of_tiny_blocks() -> None:
@@ -200,7 +124,10 @@ def test_methods_that_know_no_products_refuse() -> None:
     assert "meet at barriers only" in outcome.reason
 
 
-# --- what the page says, dropped piece by piece -----------------------------------------------------
+# --- what the page says, dropped piece by piece --------------------------------------------------
+
+
+ALL = Rules()
 
 
 @dataclass(frozen=True)
@@ -208,8 +135,8 @@ class Dropped:
     """A false statement: ``claim`` is exceeded by blocks under ``rules``."""
 
     claim: Callable[[pytest.MonkeyPatch, Block], int]
-    rules: Rules = Rules()
-    blocks: Callable[[Random], Block] = lambda random: random_block(random)
+    rules: Rules = ALL
+    blocks: Callable[[Random], Block] = random_block
 
 
 def per_sub_core(patch: pytest.MonkeyPatch, block: Block) -> int:
@@ -282,6 +209,15 @@ def test_each_piece_is_needed(name: str) -> None:
         if worst_of((block,), dropped.rules, random, 5, jitter=False) > claim:
             return
     pytest.fail("no run exceeds it")
+
+
+def test_a_warp_that_runs_ahead_of_its_warpgroup_takes_longer() -> None:
+    """What it issues then comes to the tensor unit before the product that stands first."""
+    warp = (Op("A", 5), product(4, 1, 0), product(8, 1, 0), Op("T", 5))
+    block = (warp,) * CORES
+    assert safe(block) == 22
+    assert worst_of((block,), Rules(holds=False), Random(1), 40) > 22
+    assert worst_of((block,), Rules(), Random(1), 40) == 22
 
 
 def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:

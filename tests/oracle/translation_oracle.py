@@ -17,7 +17,7 @@ import numpy as np
 from sass_execution import Lanes, Words, _Block, _Compiled, _size
 
 from ptxwcet.emulator.launch import ObservedAccess
-from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.kernel import Guard, Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import (
     Address,
@@ -174,7 +174,9 @@ class Translated:
         real = self._real(kernel, indices)
         instruction = kernel.instructions[real]
         self.uniform.written(block, block.program.at[address], self._lanes)
-        found = self._terms(kernel, real)
+        found, guard = self._terms(kernel, real), instruction.guard
+        if guard is not None and guard.register.partition("@")[0].startswith("%"):
+            self._branched(block, instruction, address, guard, active)
         for number, name in enumerate(instruction.writes):
             if name.startswith(("B", "SB")):
                 continue
@@ -188,6 +190,16 @@ class Translated:
             self._write(name, there, self._lanes)
         for index in indices[indices.index(real) + 1 :]:
             self._added(block, kernel, index, active)
+
+    def _branched(
+        self, block: _Block, instruction: Instruction, address: int, guard: Guard, active: Lanes
+    ) -> None:
+        """Where lanes go, against the predicate that is computed of all that decides."""
+        held = self.words.get(guard.register)
+        if held is not None and instruction.control is ControlEffect.BRANCH:
+            gone = (block.address != address + 16).astype(np.uint64)
+            expected = ((held != 0) != guard.negated).astype(np.uint64)
+            self._compare(instruction, guard.register, expected, gone, active)
 
     def _visited(
         self, block: _Block, kernel: Kernel, index: int, address: int, active: Lanes
@@ -266,6 +278,10 @@ class Translated:
             bank, place = "c[0x0]", kernel.code.parameters_at[number] + place
         else:
             assert space == "const"
+            assert kernel.code is not None
+            places = {name: first for first, _, name in kernel.code.constants_at}
+            if bank in places:
+                bank, place = "c[0x3]", places[bank] + place
         assert place % size == 0
         return block.constant(bank, block.zero + np.uint64(place), size)
 
@@ -275,9 +291,6 @@ class Translated:
         key = kernel.name, index
         if key not in self._compiled:
             found = meaning_of(kernel.instructions[index], kernel.registers)
-            if kernel.code is not None and index not in kernel.code.added:
-                opcode = kernel.instructions[index].opcode
-                found = found if opcode is not None and opcode.meaning is not None else None
             if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
                 self._compiled[key] = None
             else:
@@ -304,7 +317,7 @@ class Translated:
     def _there(self, block: _Block, name: str) -> Words | None:
         """What the register holds of which this one is a part, or the pair; None of one of ours."""
         plain = name.partition("@")[0]
-        if " of " in plain or plain[0] == "[":
+        if " of " in plain or plain[0] in "[%":  # that of a branch is held to where lanes go
             return None
         if bank := _BANK.fullmatch(plain):
             size = 8 if bank[3] else 4

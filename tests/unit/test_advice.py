@@ -161,7 +161,7 @@ POLLS = """.version 8.0
 .address_size 64
 .visible .entry k(.param .u64 p, .param .u64 t)
 {{
-.reg .b32 %r<6>; .reg .b64 %d<6>; .reg .pred %p<3>;
+.reg .b32 %r<6>; .reg .f32 %f<2>; .shared .u32 s; .reg .b64 %d<6>; .reg .pred %p<3>;
 ld.param.u64 %d1, [p]; ld.param.u64 %d2, [t]; mov.u32 %r1, 0; mov.u32 %r2, 1;
 mov.u64 %d3, %clock64;
 L: {body}
@@ -174,8 +174,15 @@ ret;
 @pytest.mark.parametrize(
     ("body", "waits"),
     [
-        ("ld.acquire.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p1, %r3, 0;", "other threads"),
-        ("atom.global.cas.b32 %r3, [%d1], %r1, %r2; setp.ne.u32 %p1, %r3, 0;", "other threads"),
+        ("ld.acquire.gpu.global.u32 %r3, [%d1]; setp.eq.u32 %p1, %r3, 0;", "blocks, the host"),
+        ("ld.volatile.shared.u32 %r3, [s]; setp.eq.u32 %p1, %r3, 0;", "threads of the block"),
+        ("atom.global.cas.b32 %r3, [%d1], %r1, %r2; setp.ne.u32 %p1, %r3, 0;", "has come in betw"),
+        (
+            "add.u64 %d1, %d1, 4; atom.global.cas.b32 %r3, [%d1], %r1, %r2; "
+            "setp.ne.u32 %p1, %r3, 0;",
+            "until a place is free",
+        ),
+        ("ld.global.f32 %f1, [%d1]; setp.gt.f32 %p1, %f1, 0f3A83126F;", "floating point"),
         ("mov.u64 %d4, %clock64; sub.u64 %d5, %d4, %d3; setp.lt.u64 %p1, %d5, %d2;", "some time"),
         ("ld.global.u32 %r3, [%d1]; setp.eq.u32 %p1, %r3, 0;", ""),
         (
@@ -188,7 +195,7 @@ def test_a_loop_that_waits_says_so(body: str, waits: str, tmp_path: Path) -> Non
     path = tmp_path / "k.ptx"
     path.write_text(POLLS.format(body=body))
     (refused,) = only_refusal(Request(str(path), block="32")).diagnostics
-    said = [note for note in refused.notes if note.startswith("it waits until")]
+    said = [note for note in refused.notes if "is for you to say" in note]
     assert [waits in note for note in said] == [True] * bool(waits)
     assert "--loop-bound 'L=ITERATIONS'" in (refused.help or "")
     assert waits != "some time" or "--param" not in (refused.help or "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,3 +194,20 @@ def test_the_command(tmp_path: Path) -> None:
     shown = run_program("annotate", SAMPLES / "loops.ptx", "--block", "64", "-k", "loop_nested")
     assert shown.code == 1
     assert "REFUSED" in shown.out
+
+
+@pytest.mark.parametrize("name", ["loop_up", "loop_nested"])
+def test_phases_as_a_table_add_up(name: str) -> None:
+    """All executions of all phases, repeats multiplied out, are the execution time."""
+    words = (SAMPLES / "loops.ptx", "-k", name, "--block", "64", "--param", "n=100")
+    words += ("--param", "m=50") if name == "loop_nested" else ()
+    (alone,) = json.loads(run_program("annotate", "phases", *words, "--format", "json").out)
+    text = run_program("annotate", "phases", *words, "--format", "csv").out
+    rows = list(csv.DictReader(text.splitlines()))
+    assert any("@" in row["repeats"] for row in rows)
+    total = 0
+    for row in rows:
+        times = [int(one.partition("@")[0]) for one in row["repeats"].split()]
+        total += math.prod(times) * int(row["cycles"]) * (row["phase"] == "exec")
+    assert total == alone["execution_cycles"]
+    assert {(row["kernel"], row["warp"]) for row in rows} == {(name, "0")}

@@ -301,6 +301,16 @@ def test_a_failing_graphviz_is_reported(folder: Path, monkeypatch: pytest.Monkey
     assert "out of paint" in refusal("one.ptx", "-o", "x.svg")
 
 
+def test_graphviz_draws_what_the_name_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = folder / "dot"
+    fake.write_text('#!/bin/sh\necho "$1" > "$3"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    for suffix in ("pdf", "svg", "png"):
+        assert run("one.ptx", "-o", f"x.{suffix}").exit_code == 0
+        assert (folder / f"x.{suffix}").read_text() == f"-T{suffix}\n"
+
+
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
 @pytest.mark.parametrize(("suffix", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_graphviz_draws_it(folder: Path, suffix: str, start: bytes) -> None:

@@ -90,7 +90,7 @@ def test_commands_and_options_are_few() -> None:
         for one in command.params
         if isinstance(one, click.Option)
     }
-    assert len(spellings) <= 81  # the last one is --machine-code
+    assert len(spellings) <= 82  # the last one is --per
 
 
 def test_an_option_takes_the_same_everywhere() -> None:

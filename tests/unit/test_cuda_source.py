@@ -59,11 +59,15 @@ while [ $# -gt 0 ]; do
   case "$1" in
     -DTILE=0) echo "kernel.cu(2): error: TILE" >&2; exit 2 ;;
     -DTILE=*) tile=${1#-DTILE=} ;;
+    -E) is_text=1 ;;
+    --dryrun) echo "$MORE $*" >&2; exit ;;
+    --version) echo "nvcc 1.0"; exit ;;
     -o) out=$2; shift ;;
   esac
   last=$1
   shift
 done
+if [ "$is_text" ]; then cat "$last" "$folder/header" > "$out" 2> /dev/null; exit 0; fi
 sed "s|TILE|$tile|; s|SOURCE|$(realpath "$last")|" "$folder/kernel.ptx" > "$out"
 """
 
@@ -94,7 +98,7 @@ def test_a_refusal_is_where_the_loop_is_written(calls: Path) -> None:
     (row,) = json.loads(run_program(*given, "--format", "json").out)["kernels"]
     (told,) = row["diagnostics"]
     assert (told["file"], told["line"], told["column"]) == ("tile.cu", 3, 3)
-    for command in (("annotate",), ("report", "-o", "page.html")):
+    for command in (("annotate",), ("report", "--no-simulate", "-o", "page.html")):
         assert where in run_program(*command, *given).err
     assert "(tile.cu:3)" in run_program("facts", *given).out
 
@@ -153,7 +157,10 @@ def test_plans_of_checks(calls: Path, tmp_path: Path) -> None:
     read = read_plan("p.toml")
     options = [one.partition(" -arch=")[2].partition(" -o ")[0] for one in calls.open()]
     assert options == ["sm_86 -DTILE=8", "sm_86 -DTILE=16"]  # each once
-    over, within, _ = run_plan(read, 1).checks
+    report = run_plan(read, 1)
+    kept = tmp_path / "kept"
+    assert [run_plan(read, 1, cache=kept) for _ in range(2)] == [report, report]
+    over, within, _ = report.checks
     assert over.name == "tiled [block 32, n=100, sm_86 -DTILE=8] on orin-ecrts2025-memory"
     assert within.outcome == "passed"
     (told,) = over.problems
@@ -228,3 +235,28 @@ def test_plans_of_sweeps(calls: Path, tmp_path: Path) -> None:
     assert cycles[2, 1, "sm_86"] < cycles[2, 2, "sm_86"] < cycles[3, 2, "sm_86"]
     assert len(keys) == 4  # one PTX for both architectures is one question
     assert len(calls.read_text().splitlines()) == 4
+
+
+def test_what_was_compiled_is_kept_by_its_content(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the text behind the preprocessor, the options and the compiler; damage is noticed."""
+    (tmp_path / "p.toml").write_text(PLAN.replace("[[32]]", "64"))
+    kept = tmp_path / "kept"
+
+    def compilations() -> int:
+        before = calls.read_text() if calls.exists() else ""
+        jobs = read_plan("p.toml", kept).jobs
+        assert all("setp.lt.s32 %p1" in (job.request.text or "") for job in jobs)
+        assert "%r1, 8;" in (jobs[0].request.text or "")
+        new = calls.read_text().removeprefix(before).splitlines()
+        return sum(one.startswith("-ptx ") for one in new)
+
+    assert [compilations(), compilations()] == [2, 0]
+    (calls.parent / "header").write_text("int more;")  # that is included
+    assert [compilations(), compilations()] == [2, 0]
+    monkeypatch.setenv("MORE", "-fmad=false")  # of which nvcc hears by its environment
+    assert [compilations(), compilations()] == [2, 0]
+    for path in (kept / "compiled").iterdir():
+        path.write_bytes(path.read_bytes().replace(b", 8;", b", 9;"))
+    assert [compilations(), compilations()] == [1, 0]

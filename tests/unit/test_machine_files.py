@@ -336,6 +336,18 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
         (HEAD + row().replace("move", "mbarrier_wait"), ["PW306"]),
         (HEAD + row().replace("move", "async_bulk"), ["PW306"]),
         (HEAD + row(lat="4, stalls = 1").replace("move", "fence"), ["PW306"]),
+        (HEAD + row(lat="4, rates = { f16 = 9, shared_bytes = 9 }"), ["PW306"]),
+        *(
+            (HEAD + row(lat=f"4{rates}").replace("move", "mma_async"), [code])
+            for rates, code in (
+                ("", "PW306"),
+                (", rates = 3", "PW306"),
+                (", rates = { f16 = 9 }", "PW306"),
+                (", rates = { shared_bytes = 9 }", "PW306"),
+                (", rates = { f16 = 0, shared_bytes = 9 }", "PW310"),
+                (", rates = { f64 = 9, shared_bytes = 9 }", "PW305"),
+            )
+        ),
         (HEAD + row(lat="{ memory_latency = true, times = 3 }"), ["PW305"]),
         (HEAD + '[ops]\nteleport = { refuse = "no" }\n', ["PW307"]),
         (HEAD + row().replace('"INT"', '"ALU"'), ["PW309"]),

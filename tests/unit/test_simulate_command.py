@@ -15,6 +15,7 @@ from programs import run_program
 
 from ptxwcet.cli.main import commands
 from ptxwcet.commands.explain.schema import schema_of
+from ptxwcet.simulator.policies import Policy
 
 pytestmark = pytest.mark.fast
 
@@ -61,6 +62,22 @@ def test_text_for_people() -> None:
     assert "RUN        124,463 cycles under gto (133.831 us)   observed" in text
     assert "and 24 more" in text
     assert "from sgemm_naive.cu:19, 1,024 x" in text
+
+
+def test_without_a_policy_there_is_a_run_of_each() -> None:
+    saxpy = (str(SAMPLES / "saxpy.ptx"), "--block", "256", "--param", "n=1000", "--grid", "4")
+    rows = report(*saxpy)["kernels"]
+    assert [row["policy"] for row in rows] == [one.value for one in Policy]
+    for row in rows:
+        (alone,) = report(*saxpy, "--policy", row["policy"])["kernels"]
+        assert row == alone
+    text = invoke(*saxpy)
+    for row in rows:
+        assert f"RUN        {row['cycles']:,} cycles under {row['policy']}" in text
+    assert text.count("kernel     saxpy") == 1
+    assert "where the cycles went" not in text
+    two = invoke(*REDUCE)  # kernel by kernel
+    assert two.count("RUN  ") == two.count("kernel  ") * len(Policy) > len(Policy)
 
 
 def test_same_seed_same_run() -> None:
@@ -136,7 +153,7 @@ def test_gantt_is_drawn_alike_each_time(tmp_path: Path, suffix: str) -> None:
         (("--policy", "lrr", "--picture", "x.pdf"), 2, ".png or .svg"),
         (("--policy", "lrr", "--timeline", "no/such/folder.json"), 2, "no folder 'no/such'"),
         (("--policy", "lrr", "--picture", "no/such/folder.svg"), 2, "no folder 'no/such'"),
-        ((), 2, "--policy"),
+        (("--picture", "x.svg"), 2, "choose the scheduler with --policy"),
     ],
 )
 def test_bad_input_gives_one_clear_line(options: tuple[str, ...], code: int, message: str) -> None:

@@ -29,7 +29,7 @@ def test_wide_narrow_and_dark(tmp_path: Path) -> None:
     painted = {}
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        for scheme, width in (("light", 1500), ("dark", 420)):
+        for scheme, width in (("light", 1500), ("dark", 360)):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             said: list[str] = []
             page.on("console", lambda message, said=said: said.append(message.text))

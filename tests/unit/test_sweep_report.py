@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -140,6 +141,58 @@ def test_a_variant_that_is_planned_twice_counts_once(tmp_path: Path) -> None:
     (machine,) = report_of([*again, *rows], tmp_path).machines
     assert machine.rankings[0].variants == len(rows)
     assert all(one.unit < 10_000 for one in machine.rankings[0].best)
+
+
+def test_the_best_are_those_of_one_problem(tmp_path: Path) -> None:
+    """A product of twice the size takes eight times as long, and the best tile is another one."""
+    rows = []
+    for size in (2048, 1024):
+        for row in ROWS:
+            more = {"unit": len(rows), "param.K": size}
+            if row["cycles"] is not None and size == 2048:
+                factor = 8 if row["tm"] < 64 else 9
+                more |= {"cycles": factor * row["cycles"], "seconds": factor * row["seconds"]}
+            rows.append(row | more)
+    report = report_of(rows, tmp_path)
+    assert report.problem == ("param.K",)
+    assert report.varying == ("tm", "tn", "tk", "rm", "rn", "param.K")
+    for machine in report.machines:
+        assert [one.problem for one in machine.rankings] == [{"param.K": 2048}, {"param.K": 1024}]
+        for one in machine.rankings:
+            mine = [
+                row
+                for row in bounded(machine.machine, rows)
+                if row["param.K"] == one.problem["param.K"]
+            ]
+            mine.sort(key=lambda row: (row["cycles"], row["unit"]))
+            assert one.variants == len(mine)
+            assert [each.unit for each in one.best] == [row["unit"] for row in mine[:10]]
+            assert one.best[0].times_the_least == 1
+            assert one.varying == ("tm", "tn", "tk", "rm", "rn")
+    assert [one.problem["param.K"] for one in report.comparisons] == [2048, 1024]
+    for one in report.comparisons:
+        (alone,) = report_of(
+            [r for r in rows if r["param.K"] == one.problem["param.K"]], tmp_path
+        ).comparisons
+        assert (one.variants, one.rank_correlation) == (alone.variants, alone.rank_correlation)
+    drawn = report.map
+    assert drawn is not None
+    assert drawn.problem == {"param.K": 2048}  # as many bounds as the other, and the first
+    cells = [cell for panel in drawn.panels for line in panel.units for cell in line]
+    assert sum(cells) == len(rows) // 2
+    by_size = report_of(rows, tmp_path, x="param.K", y="tm").map
+    assert by_size is not None
+    assert by_size.problem == {}
+    text = shown(written(rows, tmp_path)).out
+    assert "problems   ranked one by one: param.K\n" in text
+    assert "BEST       on titan-v: estimates of the whole launch for K 1024" in text
+    assert text.count("  assumed  ") == 2  # of rankings one below the other once
+    together = report_of(rows, tmp_path, per=())
+    assert [len(one.rankings) for one in together.machines] == [1, 1]
+    least = min(row["cycles"] for row in bounded("titan-v", rows))
+    assert together.machines[1].rankings[0].best[0].cycles == least
+    ended = shown(written(rows, tmp_path), "--per", "tm,param.K", "--format", "json")
+    assert json.loads(ended.out)["problem"] == ["tm", "param.K"]
 
 
 def test_refusals_by_code_and_by_value(tmp_path: Path) -> None:
@@ -411,6 +464,7 @@ USAGE = {
         ("--only", "tm=16", "--only", "file=sgemm_64x64x8_4x4.ptx"),
         "no unit has tm=16 and file=",
     ),
+    "a problem that is none": (("--per", "param.L"), "no column 'param.L'; did you mean param.K?"),
     "a map that is not drawn": (("--map", "tm"), "--map is drawn: give --picture"),
     "a form that is none": (("--picture", "p.pdf"), "should end in .png or .svg"),
 }
@@ -507,7 +561,8 @@ def test_the_page_is_whole_and_loads_nothing(drawn: Path) -> None:
     assert "&lt;script&gt;" in page
     assert "<b>16" not in page
     assert "\u202e" not in page
-    for text in ("safe bounds of the whole launch", "estimates of the whole launch", "+2.2 %"):
+    assert re.search(r">\+\d\.\d %<", page)
+    for text in ("safe bounds of the whole launch", "estimates of the whole launch"):
         assert text in page
     assert "another kind of bound only" in page
 

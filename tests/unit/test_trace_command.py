@@ -81,3 +81,44 @@ def test_what_is_refused(
     assert ended.code == code
     assert said in ended.err
     assert not list(tmp_path.iterdir())
+
+
+SAXPY = str(SAMPLES / "saxpy.ptx")
+LOOPS = str(SAMPLES / "loops.ptx")
+SAID = ("--block", "64", "--grid", "4", "--param", "n=1000")
+
+
+def test_without_a_launch_file_the_trace_is_the_same(tmp_path: Path) -> None:
+    """Where no data decides anything: block, grid and parameters are all of the launch."""
+    launches = ("--launch", SAMPLES / "launches" / "saxpy.toml"), SAID
+    written = []
+    for number, launch in enumerate(launches):
+        out = tmp_path / f"{number}.csv"
+        words = ("--policy", "gto", "-o", out, "--registers", "16")
+        ended = run_program("simulate", "launch", SAXPY, *launch, *words)
+        assert ended.code == 0, ended.err
+        assert "known without execution" in ended.out
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((SAXPY, *SAID[:2]), 2, "PW427"),  # no grid
+        ((LOOPS, *SAID), 2, "give --grid SIZE, and -k for one of loop_up,"),
+        ((SAXPY, *SAID[:4]), 1, "give --param n=VALUE"),
+        ((LOOPS, *SAID, "-k", "loop_break"), 2, "loop_break execute depends on data"),
+        ((SAXPY, *SAID, "--executed"), 2, "--executed executes the inputs of a launch file"),
+        ((SAXPY, *SAID, "--max-instructions", "5"), 2, "give --launch"),
+        ((SAXPY, *SAID, "--runs", "2"), 1, "PW691"),
+    ],
+)
+def test_what_needs_a_launch_file(
+    words: tuple[str, ...], code: int, said: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "t.csv"
+    ended = run_program("simulate", "launch", *words, "--policy", "lrr", "-o", out)
+    assert said in ended.err
+    assert ended.code == code
+    assert not out.exists()

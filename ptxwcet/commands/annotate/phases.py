@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,14 +29,15 @@ from ptxwcet.timing.phases import Phase, PhaseRepeat
     example="ptxwcet annotate phases kernel.ptx --block 256 --grid 16 --param n=4096",
 )
 @options.analysis_options
-@options.report_options
+@options.report_options_of("text", "json", "csv")
 @click.option(
     "--warp", type=click.IntRange(min=0), default=0, show_default=True, help="The warp's number."
 )
 def annotate_phases(warp: int, form: str, **given: Any) -> int:
     """Print the execution and idle phases of one warp, run alone, barriers not waiting.
 
-    Repeats are printed once, with how often and how many cycles apart they come again.
+    Repeats are printed once, with how often and how many cycles apart they come again: in CSV
+    as 16@250 for 16 times, 250 cycles apart, the outer repeat first.
     """
     answer = bound_file(request_from(**given))
     diagnostics: list[Diagnostic] = []
@@ -48,6 +51,8 @@ def annotate_phases(warp: int, form: str, **given: Any) -> int:
             diagnostics += refuse(analysis.kernel, error).diagnostics
     if form == "json":
         echo_json(alone)
+    if form == "csv":
+        echo(_table(alone), nl=False)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
 
@@ -93,6 +98,28 @@ def _alone(analysis: KernelAnalysis, warp: int) -> _WarpAlone:
             help="choose another --warp",
         )
     )
+
+
+def _table(rows: Sequence[_WarpAlone]) -> str:
+    """The phases as CSV, a row each; of a warp without phases there is none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("kernel", "warp", "phase", "start", "cycles", "repeats"))
+    for one in rows:
+        for phase, repeats in _flat(one.phases or (), ()):
+            cells = (phase.kind.value, phase.start, phase.duration, " ".join(repeats))
+            writer.writerow((one.readable, one.warp, *cells))
+    return text.getvalue()
+
+
+def _flat(
+    items: Sequence[Phase | PhaseRepeat], around: tuple[str, ...]
+) -> Iterator[tuple[Phase, tuple[str, ...]]]:
+    for item in items:
+        if isinstance(item, Phase):
+            yield item, around
+        else:
+            yield from _flat(item.phases, (*around, f"{item.count}@{item.period_cycles}"))
 
 
 def _describe(alone: _WarpAlone) -> Iterator[str]:

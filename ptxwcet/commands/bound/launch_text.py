@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ptxwcet.bounds.methods import SAFE_NAME
 from ptxwcet.commands.bound.report import (
     AssumptionRow,
     BoundedKernel,
@@ -27,10 +28,12 @@ def launch_lines(kernel: BoundedKernel) -> list[str]:
     if launch is None:
         reason = kernel.launch_not_bounded
         return [f"KERNEL     not bounded as a whole: {reason}"] if reason else []
+    # that of a block may be of another method, which says nothing of launches
+    whose = "" if kernel.bounds[0].method == SAFE_NAME else f", of the method {SAFE_NAME}"
     what = f"{plural(launch.blocks, 'block')} on {plural(launch.sms, 'SM')}"
     lines = [
         f"KERNEL     <= {launch.cycles:,} cycles for all {what} "
-        f"({time_text(launch.microseconds)})   {launch.guarantee}",
+        f"({time_text(launch.microseconds)})   {launch.guarantee}{whose}",
         f"{_MARGIN}{_parts(launch)}",
     ]
     if launch.open and launch.least_cycles < launch.cycles:

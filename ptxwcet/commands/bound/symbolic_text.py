@@ -45,6 +45,7 @@ def _launch(kernel: SymbolicKernel, stated: str) -> list[str]:
     return [
         f"KERNEL     cycles for all blocks of the launch, for each {stated}   {launch.guarantee}",
         *_rows(launch.rows, kernel.name),
+        f"           not exact: the launch with one {kernel.name} alone may have a smaller bound",
         f"largest    {launch.largest_cycles:,} cycles ({launch.microseconds:,} us), "
         f"at {kernel.name} = {launch.largest_at:,}",
         "",

@@ -9,9 +9,8 @@ import click
 
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
+from ptxwcet.cli.graphviz import GRAPH_FILE, GRAPH_PICTURES, write_graph
 from ptxwcet.cli.output import echo, finish
-from ptxwcet.cli.paths import PICTURES
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.cfg.study import (
     DescribedKernel,
@@ -35,7 +34,7 @@ _OF_THE_FILE = ("file", "kernels", "links", "arch", "nvcc_options", "machine_cod
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
 @options.launch_options
 @options.written_to(
-    "Write to a .dot file, or to a .svg or .png one with Graphviz.  [default: DOT on stdout]",
+    "Write to a .dot file, or to a .svg, .png or .pdf with Graphviz.  [default: DOT on stdout]",
     kind=GRAPH_FILE,
 )
 @click.option(
@@ -100,7 +99,7 @@ def cfg(
                 diagnostics += refuse(kernel, error).diagnostics
         echo("\n".join(texts), nl=False)
         return finish(diagnostics, is_partial=bool(texts))
-    if output is not None and output.suffix in PICTURES and len(kernels) > 1:
+    if output is not None and output.suffix in GRAPH_PICTURES and len(kernels) > 1:
         names = ", ".join(kernel.readable for kernel in kernels)
         raise click.UsageError(f"a picture shows one kernel: choose with -k among {names}")
     timings = load_machine(machine)

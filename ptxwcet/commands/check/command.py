@@ -37,7 +37,7 @@ def check(plan: str, workers: int | None, cache: Path | None, form: str) -> int:
     Exit code: 0 all passed; 1 a kernel is over its budget, of a weaker guarantee than required, or
     refused; 2 usage, a plan with mistakes, or answers that cannot be kept in --cache.
     """
-    read = read_plan(plan)
+    read = read_plan(plan, cache)
     with ProgressLine("checks") as progress:
         report = run_plan(read, workers or os.cpu_count() or 1, progress.show, cache)
     _show(report, form)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ptxwcet.claims import Guarantee
@@ -80,22 +81,24 @@ class Plan:
     jobs: tuple[CheckJob, ...]
 
 
-def read_plan(path: str) -> Plan:
+def read_plan(path: str, kept: Path | None = None) -> Plan:
     """The jobs of a plan. Raises PtxwcetError with all problems found.
+
+    ``kept`` is a folder of kept answers, where what is compiled is found again.
 
     Cost: linear in the plan and in the PTX files, which are parsed.
     """
     file, data = open_plan(path)
-    jobs = _Reader(file).jobs(data)
+    jobs = _Reader(file, kept).jobs(data)
     return Plan(path, file_digest(path), jobs)
 
 
 class _Reader:
     """Reads one plan and collects its problems."""
 
-    def __init__(self, file: SourceFile) -> None:
+    def __init__(self, file: SourceFile, kept: Path | None) -> None:
         self._file = file
-        self._problems = PlanProblems(file, _TABLE, _EXAMPLE)
+        self._problems = PlanProblems(file, _TABLE, _EXAMPLE, kept)
         self._foreign: dict[Request, frozenset[tuple[str, str]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:

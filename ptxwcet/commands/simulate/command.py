@@ -31,7 +31,7 @@ _DRAWN_EVENTS = 200
     example="ptxwcet simulate kernel.ptx --block 256 --grid 16 --param n=4096 --policy gto",
 )
 @options.analysis_options
-@options.policy(required=True)
+@options.policy("Warp scheduler: lrr, gto, gty, oldest, youngest, random.  [default: each]")
 @options.seed("Of the random policy and of jitter.")
 @options.jitter()
 @click.option(
@@ -56,7 +56,7 @@ _DRAWN_EVENTS = 200
 @options.executed("Simulate the paths that the launch file's inputs take.")
 @options.report_options
 def simulate(
-    policy: str,
+    policy: str | None,
     seed: int,
     jitter: int,
     path_seed: int | None,
@@ -71,11 +71,15 @@ def simulate(
     """Run one thread block of each kernel in FILE on the simulated machine.
 
     What is printed is one run, not a bound: cycles, use of the issue slots, and where each warp's
-    cycles went. Exit code: 0 all were run; 1 a kernel refused; 2 usage.
+    cycles went; without --policy the cycles of one run under each. Exit code: 0 all were run; 1 a
+    kernel refused; 2 usage.
     """
     if picture is not None:
         require_extra("report", "--picture")
-    options.refuse_idle_seed(policy, jitter)
+    if policy is not None:
+        options.refuse_idle_seed(policy, jitter)
+    elif timeline is not None or picture is not None:
+        raise click.UsageError("a timeline shows one run: choose the scheduler with --policy")
     if timeline is None and picture is None:
         options.refuse_idle("says how many to record: give --timeline or --picture, too", "events")
     if executed:

@@ -40,12 +40,13 @@ from ptxwcet.support.records import dataclass
 class SimulationOptions:
     """How to simulate: policy, seed of random choices, jitter in percent, events to keep, limit.
 
+    ``policy`` None: each, one after the other.
     ``path_seed`` takes decisions that the analysis left open at random; None: the first side of a
     divergent branch first, the first alternative, the largest loop count. ``executed``: what the
     launch file's inputs execute is simulated instead of what path extraction finds.
     """
 
-    policy: str
+    policy: str | None
     seed: int = 0
     jitter_percent: int = 0
     events: int = 0
@@ -73,11 +74,11 @@ SimulationAnswer = Answer[KernelSimulation]
 
 
 def simulate_file(request: Request, options: SimulationOptions) -> SimulationAnswer:
-    """Runs a block of each requested kernel on the simulated machine.
+    """Runs a block of each requested kernel on the simulated machine, under each policy asked for.
 
     Raises PtxwcetError for input that concerns no single kernel. Cost: that of the runs.
     """
-    policy = find_policy(options.policy)
+    policies = list(Policy) if options.policy is None else [find_policy(options.policy)]
     jitter = Jitter(options.jitter_percent, options.seed)
     machine = load_machine(request.machine, request.memory_latency_cycles)
     module = read_module(request)
@@ -87,11 +88,12 @@ def simulate_file(request: Request, options: SimulationOptions) -> SimulationAns
             kernels.append(prepared)
             continue
         try:
-            runs = [
-                simulate_piece(prepared, piece, policy, jitter, options)
-                for piece in prepared.pieces
-            ]
-            kernels.append(max(runs, key=lambda simulation: simulation.run.cycles))
+            for policy in policies:
+                runs = [
+                    simulate_piece(prepared, piece, policy, jitter, options)
+                    for piece in prepared.pieces
+                ]
+                kernels.append(max(runs, key=lambda simulation: simulation.run.cycles))
         except Exception as error:
             kernels.append(refuse(prepared.kernel, error))
     return Answer(request.path, digest_of(request), machine, tuple(kernels))

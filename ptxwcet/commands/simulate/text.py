@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, fields
 
 from ptxwcet.commands.bound.text import rendered
 from ptxwcet.commands.simulate.report import RunReport, SimulatedKernel, StallRow
-from ptxwcet.report.head import launch_text
+from ptxwcet.report.head import Refused, launch_text
 
 _MOST_ROWS = 8
 _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
@@ -14,19 +15,38 @@ _CAUSES = tuple(field.name.replace("_", " ") for field in fields(StallRow))
 
 def render_run_text(report: RunReport) -> str:
     """The whole report; refused kernels get one row each (their diagnostics are printed apart)."""
-    return rendered(report, report.kernels, _simulated).text
+    by_kernel: dict[str, list[SimulatedKernel | Refused]] = {}
+    for row in report.kernels:
+        by_kernel.setdefault(row.kernel, []).append(row)
+    others = {rows[0].readable: rows[1:] for rows in by_kernel.values()}
+    firsts = [rows[0] for rows in by_kernel.values()]
+    return rendered(report, firsts, lambda row: _simulated(row, others[row.readable])).text
 
 
-def _simulated(kernel: SimulatedKernel) -> str:
+def _run_line(kernel: SimulatedKernel) -> str:
     how = kernel.policy if kernel.policy != "random" else f"random, seed {kernel.seed}"
     if kernel.jitter_percent:
         how += f", timings shortened by up to {kernel.jitter_percent} %, seed {kernel.seed}"
+    return (
+        f"RUN        {kernel.cycles:,} cycles under {how} ({kernel.microseconds:,} us)   "
+        f"{kernel.guarantee}"
+    )
+
+
+def _simulated(kernel: SimulatedKernel, others: Sequence[SimulatedKernel | Refused]) -> str:
+    """A run; of several, under one policy each, what they take."""
     lines = [
         f"kernel     {kernel.kernel}",
         f"launch     {launch_text(kernel)}",
         "",
-        f"RUN        {kernel.cycles:,} cycles under {how} ({kernel.microseconds:,} us)   "
-        f"{kernel.guarantee}",
+        _run_line(kernel),
+    ]
+    if others:
+        lines += (_run_line(one) for one in others if isinstance(one, SimulatedKernel))
+        return "\n".join(
+            [*lines, "", "next       --policy NAME shows where the cycles of one went"]
+        )
+    lines += [
         f"issue      {kernel.instructions:,} instructions, "
         f"{kernel.issue_utilisation_percent} % of the issue slots"
         + (

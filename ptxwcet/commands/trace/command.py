@@ -27,8 +27,10 @@ from ptxwcet.support.printable import plural
     example="ptxwcet simulate launch kernel.ptx --launch launch.toml --policy gto -o trace.csv",
 )
 @options.FILE_ON_DISK
+@options.KERNELS
 @options.LINKS
-@options.launch_file(required=True)
+@options.launch_file()
+@options.all_of(*options.LAUNCHED)
 @options.written_to(
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
     required=True,
@@ -60,8 +62,12 @@ from ptxwcet.support.printable import plural
 @options.format_option("text", "json")
 def simulate_launch(
     file: str,
+    kernels: tuple[str, ...],
     links: tuple[str, ...],
-    launch_file: str,
+    launch_file: str | None,
+    block: str | None,
+    grid: str | None,
+    parameters: tuple[str, ...],
     output: Path,
     machine: str,
     mem_latency: int | None,
@@ -72,7 +78,8 @@ def simulate_launch(
 ) -> int:
     """Time a launch on a simulated GPU, and write when each warp entered each basic block.
 
-    The launch is executed, unless path analysis knows the one path of every warp without.
+    The launch is executed, unless path analysis knows the one path of every warp without: then
+    --block and --grid will do for --launch.
 
     The times are runs of the model machine, not bounds (docs/tracing.md). Exit code: 0 the trace
     was written; 1 refused; 2 usage.
@@ -81,8 +88,15 @@ def simulate_launch(
     from ptxwcet.trace.files import write_trace
 
     options.refuse_idle_seed(others["policy"], others["jitter"])
+    if launch_file is None:
+        options.refuse_idle("executes the inputs of a launch file: give --launch", "executed")
+        options.refuse_idle("is of an execution: give --launch", "max_instructions")
     request = Request(
         file,
+        kernels,
+        block,
+        grid,
+        parameters,
         source=source,
         machine=machine,
         memory_latency_cycles=mem_latency,

@@ -39,13 +39,14 @@ from ptxwcet.flow.paths.extraction import extract_ranges
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
-from ptxwcet.opened.opening import digest_of, read_module, state_facts
+from ptxwcet.opened.opening import digest_of, open_request, read_module, state_facts
 from ptxwcet.opened.request import MOST_INSTRUCTIONS, Request
 from ptxwcet.pipeline import build_flow
 from ptxwcet.simulator.grid import GridOptions, GridRun, GridShape, GridWorkload
 from ptxwcet.simulator.policies import Jitter, Policy, find_policy
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 
@@ -102,7 +103,8 @@ def trace_kernel(
 def trace_launch(
     request: Request, options: TraceOptions, progress: TraceProgress | None = None
 ) -> TracedLaunch:
-    """Times the launch of a launch file, block by block, on several SMs.
+    """Times the launch of a launch file, block by block, on several SMs; or one that the request
+    says, whose paths are known without data.
 
     Raises PtxwcetError: problems of the inputs; findings of the executions; PW315, PW316
     (occupancy); PW426 (contradicting registers); PW690 (too many events); PW691 (several runs that
@@ -113,7 +115,7 @@ def trace_launch(
     policy = find_policy(options.policy)
     Jitter(options.jitter_percent)  # refused before anything is done
     module = read_module(request)
-    launch, facts = open_launch(request, module)
+    launch, facts = _launch_of(request, module)
     _require_variety(launch, policy, options)
     if not launch.kernel.instructions:
         message = (
@@ -123,13 +125,28 @@ def trace_launch(
     plan = plan_grid(launch, module, machine, options.grid)
     paths = LaunchPaths(request, module, launch, facts, machine, options.max_instructions)
     if not options.execute:
-        paths.analyse()
+        paths.analyse(is_all=request.launch_file is None)
     report = _Report(progress, options.runs, math.prod(launch.grid))
     runs = _trace_runs(paths, plan.shape, policy, options, report)
     digest = digest_of(request)
     origin = TraceOrigin(launch.kernel.name, digest, f"simulator {policy.value}")
     trace = _join(runs, origin, paths.traced)
     return TracedLaunch(launch, machine, plan, trace, runs, paths.known is None)
+
+
+def _launch_of(request: Request, module: Module) -> tuple[LaunchFile, Launch]:
+    """The launch of a launch file; without one it has no arguments to run it with."""
+    if request.launch_file is not None:
+        return open_launch(request, module)
+    opened = open_request(request, module)
+    kernel, *others = opened.kernels
+    facts = opened.launch_not_bounded(kernel)
+    if others or facts.grid is None:
+        message = "a trace is of one kernel and all blocks of its grid"
+        names = ", ".join(one.readable for one in opened.kernels)
+        raise PtxwcetError.of("PW427", message, help=f"give --grid SIZE, and -k for one of {names}")
+    said = SourceFile(request.path, "")
+    return LaunchFile(said, kernel, facts.block, facts.grid, 0, (), (), ()), facts
 
 
 def plan_launch(request: Request, grid: GridWishes = ANY_GRID) -> WaveSchedule:
@@ -183,18 +200,27 @@ class LaunchPaths:
         self._meetings = compute_postdominators(self.traced.cfg).immediate
         self.known: GridWorkload | None = None
 
-    def analyse(self) -> None:
-        """Sets ``known`` if path analysis finds exactly one path for every warp."""
+    def analyse(self, *, is_all: bool = False) -> None:
+        """Sets ``known`` if path analysis finds exactly one path for every warp.
+
+        ``is_all``: there is nothing to execute, so raises PtxwcetError if it does not.
+        """
         kernel, launch = self.traced.kernel, self._facts
         stated = state_facts(self._request, self._module).of_kernel(kernel.name)
         try:
             flow = build_flow(kernel, launch)
             ranges = extract_ranges(followed(flow), launch, place_facts(flow, stated))
         except PtxwcetError:
+            if is_all:
+                raise
             return  # it needs the inputs; what is wrong with the kernel its execution tells too
         paths = known_paths(ranges, self._launch.grid)
         if paths is not None:
             self.known = build_grid_workload(paths, self.traced)
+        elif is_all:
+            message = f"what warps of kernel {kernel.readable} execute depends on data"
+            remedy = "give a launch file, whose data it is executed on: --launch"
+            raise PtxwcetError.of("PW427", message, kernel.span, help=remedy)
 
     def workload(self, number: int, progress: Progress | None = None) -> GridWorkload:
         """What warps execute on the inputs of that number. Raises PtxwcetError: of its run."""

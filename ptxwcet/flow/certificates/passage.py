@@ -175,8 +175,9 @@ class Passage:
                 negative = node.op is Op.SDIV and by >> (node.width - 1)
                 divisors[(1 << node.width) - by if negative else by] = None
 
+        seen: dict[Term, None] = {}  # registers have most of their terms in common
         for term_ in self._after.values():
-            fold(term_, note)
+            fold(term_, note, seen)
         return [by for by in divisors if by > 1]
 
 

@@ -79,7 +79,8 @@ def _layouts(text: str) -> Mapping[str, _Layout | None]:
 
 
 def _laid_out(body: str, alignment: int, layouts: Mapping[str, _Layout | None]) -> _Layout | None:
-    offset, members = 0, {}
+    offset = 0
+    members: dict[int, tuple[str, int]] = {}
     for declared in _declared(body, layouts):
         if declared is None:
             return None

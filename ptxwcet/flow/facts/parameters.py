@@ -168,7 +168,8 @@ def parameter_named(
     if re.fullmatch(r"[0-9]{1,9}", whole, re.ASCII) and int(whole) < len(kernel.parameters):
         whole = kernel.parameters[int(whole)].name
     elif whole not in named:
-        meant = {own: name for name, own in reversed(tuple((cuda_names or {}).items()))}
+        meant = {one.partition("+")[0]: one for one in named if one.endswith("+0")}
+        meant |= {own: name for name, own in reversed(tuple((cuda_names or {}).items()))}
         whole = meant.get(whole, whole)
     return named.get(whole + plus + offset.strip())
 

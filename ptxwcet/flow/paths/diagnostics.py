@@ -148,9 +148,11 @@ def _is_written_first(graph: FlowGraph, cause: Cause) -> bool:
 
 
 def _waits(graph: FlowGraph, loop: Loop, causes: frozenset[Cause]) -> str:
-    """That a loop reads again and again what others write, or the time; empty if it does not, or
-    counts as well.
+    """That a loop reads again and again what others write, or the time, tries until nobody comes in
+    between, or converges; empty if it does not, or counts as well.
     """
+    if causes and all(cause.kind is CauseKind.FLOAT for cause in causes):
+        return f"it ends when numbers of floating point are as they should be: {_FOR_YOU}"
     kernel, blocks = graph.kernel, graph.cfg.blocks
     body = [
         kernel.instructions[index]
@@ -160,28 +162,34 @@ def _waits(graph: FlowGraph, loop: Loop, causes: frozenset[Cause]) -> str:
     written = {name for instruction in body for name in instruction.writes}
     guards = [one.guard.register for one in body if one.guard is not None]
     inside = {one.start for one in body}
-    for one in (kernel.instructions[index] for index in deciding(kernel, guards)):
-        if one.start in inside and set(one.reads) & set(one.writes):
-            return ""
-    decided_by = {cause.instruction for cause in causes}
-    polls = [
-        one
-        for one in body
-        if _POLLS.search(one.words)
-        and any(one is kernel.instructions[index] for index in decided_by - {-1})
-        and not any(isinstance(o, Address) and _is_in(o.base, written) for o in one.operands)
-    ]
-    if polls:
-        return (
-            f"it waits until other threads or blocks have done something: {polls[0].mnemonic} in "
-            f"{polls[0].span.shown_place} reads the same place again; how often at most is for "
-            "you to say, and no execution of one block alone shows it"
-        )
-    if any("clock" in cause.name or "globaltimer" in cause.name for cause in causes):
-        return "it waits until some time has passed: how often it asks at most is for you to say"
+    counts = any(
+        one.start in inside and set(one.reads) & set(one.writes)
+        for one in (kernel.instructions[index] for index in deciding(kernel, guards))
+    )
+    decided_by = {
+        kernel.instructions[one.instruction].start for one in causes if one.instruction >= 0
+    }
+    for one in body:
+        if not _POLLS.search(one.words) or one.start not in decided_by:
+            continue
+        is_same = not any(isinstance(o, Address) and _is_in(o.base, written) for o in one.operands)
+        where = f"{one.mnemonic} in {one.span.shown_place}"
+        if "cas" in one.modifiers:
+            until = "no other thread has come in between" if is_same else "a place is free"
+            return f"it tries {where} until {until}: {_FOR_YOU}"
+        if is_same and not counts:
+            who = "threads of the block" if one.space is Space.SHARED else _OTHERS
+            return (
+                f"it waits until other {who} have done something: {where} reads the same place "
+                f"again; {_FOR_YOU}, and no execution of one block alone shows it"
+            )
+    if not counts and any("clock" in cause.name or "globaltimer" in cause.name for cause in causes):
+        return f"it waits until some time has passed: {_FOR_YOU}"
     return ""
 
 
+_FOR_YOU = "how often it goes round at most is for you to say"
+_OTHERS = "threads or blocks, the host or another device"
 _POLLS = re.compile(r"volatile|acquire|relaxed|atom|mmio|try_wait|test_wait")
 
 
@@ -200,11 +208,13 @@ def _place(graph: FlowGraph, index: int) -> tuple[str, ...]:
 
 
 def _cause_notes(graph: FlowGraph, causes: frozenset[Cause], launch: Launch) -> list[str]:
-    notes = []
+    notes, parameters = [], {one.name for one in graph.kernel.parameters}
     for cause in sorted(causes, key=lambda c: (c.kind.value, c.instruction, c.name)):
         is_parameter = cause.kind is CauseKind.PARAMETER
         name = launch.name_of(cause.name) if is_parameter else cause.name
         text = _CAUSE_TEXTS[cause.kind].format(name=name)
+        if is_parameter and cause.name.partition("+")[0] not in parameters:
+            text = text.replace("parameter", "the constant", 1)
         if is_parameter and cause.name in launch.ranges:
             least, most = launch.ranges[cause.name]
             text = f"it depends on parameter {name}, of which only {least}..{most} is stated"

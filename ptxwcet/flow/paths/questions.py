@@ -462,7 +462,8 @@ def _deciding(kernel: Kernel, launch: Launch) -> Iterator[str]:
     decisive = control_slice(kernel)
     loaded: set[str] = set()
     for instruction in kernel.instructions:
-        if instruction.space is not Space.PARAM or decisive.isdisjoint(instruction.writes):
+        is_fixed = instruction.space in (Space.PARAM, Space.CONST)
+        if not is_fixed or decisive.isdisjoint(instruction.writes):
             continue
         access = access_of(instruction)
         if access is not None and isinstance(access.base, SymbolRef):

@@ -24,6 +24,8 @@ from ptxwcet.support.records import dataclass
 
 _TYPE = re.compile(r"[busf](8|16|32|64|128)")
 _MOST_BITS = 64
+OF_CONSTANT = -1
+"""In the place of a parameter's index, for a word of a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +87,33 @@ def field_name(aggregate: str, offset: int) -> str:
 
 @lru_cache(maxsize=16)
 def fields_of(kernel: Kernel) -> Mapping[str, Parameter]:
-    """The words of aggregate parameters that a kernel loads by their offset, as parameters.
+    """The words of aggregate parameters and of ``.const`` variables of the module that a kernel
+    loads by their offset, as parameters.
 
     By name. The type is that of the first load; a load of another width is of another word, of
-    which none has a name. Cost: linear in the kernel if it has an aggregate.
+    which none has a name. Cost: linear in the kernel.
     """
-    aggregates = {one.name: one for one in kernel.parameters if one.is_array}
+    indices = {one.name: one.index if one.is_array else None for one in kernel.parameters}
+    indices |= dict.fromkeys((one.name for one in kernel.variables), None)
     fields: dict[str, Parameter] = {}
-    for instruction in kernel.instructions if aggregates else ():
-        access = access_of(instruction) if instruction.space is Space.PARAM else None
-        if access is None or not instruction.form.write_slots or access.bits > _MOST_BITS:
+    for instruction in kernel.instructions:
+        is_fixed = instruction.space in (Space.PARAM, Space.CONST)
+        access = access_of(instruction) if is_fixed else None
+        if access is None or not isinstance(access.base, SymbolRef):
             continue
-        whole = aggregates.get(access.base.name)
-        if whole is None or not isinstance(access.base, SymbolRef):
+        whole = access.base.name
+        index = indices.get(whole, OF_CONSTANT if access.space is Space.CONST else None)
+        if index is None or not instruction.form.write_slots or access.bits > _MOST_BITS:
             continue
         kind = [word for word in instruction.modifiers if _TYPE.fullmatch(word)][-1]
         for offset, _ in access.places():
-            name, size = field_name(whole.name, offset), access.bits // 8
-            fields.setdefault(name, Parameter(name, kind, size, size, whole.index))
+            name, size = field_name(whole, offset), access.bits // 8
+            fields.setdefault(name, Parameter(name, kind, size, size, index))
     return fields
 
 
 def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
-    """The parameters of a kernel, and the words of aggregates among them: see fields_of."""
+    """The parameters of a kernel, and the words of aggregates and constants: see fields_of."""
     return *kernel.parameters, *fields_of(kernel).values()
 
 

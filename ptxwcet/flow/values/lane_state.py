@@ -47,9 +47,12 @@ class FixedMemory:
 
     def __init__(self, kernel: Kernel, launch: Launch) -> None:
         private = {p.name for p in kernel.parameters} | {v.name for v in kernel.variables}
+        given = _parameter_bytes(parameters_of(kernel), launch)
+        constants = {n: data for n, data in launch.constants.items() if n not in private}
+        words = {name: data for name, data in given.items() if name not in private}
         self._spaces: Mapping[Space, Mapping[str, bytes]] = {
-            Space.PARAM: _parameter_bytes(parameters_of(kernel), launch),
-            Space.CONST: {n: data for n, data in launch.constants.items() if n not in private},
+            Space.PARAM: given,
+            Space.CONST: words | constants,
         }
         self._addresses: dict[str, Symbol] = {}
 
@@ -268,20 +271,28 @@ class LaneState:
         an aggregate.
         """
         parameter = self._parameters.get(name)
-        if parameter is None:
-            return None
-        value = self._fixed.word(Space.PARAM, name, offset, kind)
+        return None if parameter is None else self._word(Space.PARAM, parameter, offset, kind)
+
+    def constant(self, name: str, offset: int, kind: IntegerType) -> Value | None:
+        """What lies at ``offset`` bytes in a ``.const`` variable; None if it has no such word."""
+        word = self._parameters.get(field_name(name, offset))
+        return None if word is None else self._word(Space.CONST, word, offset, kind)
+
+    def _word(self, space: Space, held: Parameter, offset: int, kind: IntegerType) -> Value:
+        """A word of a parameter, or a word that is one by itself."""
+        name = held.name.partition("+")[0]
+        value = self._fixed.word(space, name, offset, kind)
         if value is not None:
             return value
         word = self._parameters.get(field_name(name, offset))
         if word is not None:
-            parameter, offset = word, 0
-        if parameter.name in self._spans and offset == 0:
-            span, symbol = self._spans[parameter.name]
-            if kind.bits == 8 * parameter.size_bytes:
+            held, offset = word, 0
+        if held.name in self._spans and offset == 0:
+            span, symbol = self._spans[held.name]
+            if kind.bits == 8 * held.size_bytes:
                 terms = {symbol: span.step} if span.count > 1 else {}
                 return Known(wrap(span.first, kind.bits), terms)
-        return Unknown(frozenset({Cause(CauseKind.PARAMETER, parameter.name)}))
+        return Unknown(frozenset({Cause(CauseKind.PARAMETER, held.name)}))
 
     def address(self, name: str) -> Known | None:
         """The address of a variable whose bytes the launch gives, as a symbol; None of another."""

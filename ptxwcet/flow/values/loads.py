@@ -93,6 +93,10 @@ def _reader(access: Access, kind: IntegerType, slots: frozenset[str]) -> _Read:
             return lambda state, offset: state.register(slot_name(name, offset, kind.bits))
         if space is Space.PARAM:
             return lambda state, offset: state.parameter(name, offset, kind)
+        return lambda state, offset: (
+            state.constant(name, offset, kind)
+            or _loaded(state, _address(state, base, offset), space, kind)
+        )
     return lambda state, offset: _loaded(state, _address(state, base, offset), space, kind)
 
 

@@ -61,6 +61,9 @@ def proposals(
     for measure in differences:
         certificates += _approaching(body, entry, measure)
         certificates += _halving(body, entry, measure)
+    constants = _constants(body, entry, ordered)
+    for measure in differences if constants else ():
+        certificates += _halving(body, entry, measure, also=constants)
     opcodes = {one.partition(".")[0] for one in _mnemonics(body)}
     for name, other in permutations(ordered[:_MOST_REGISTERS], 2):
         if body.types[name] == body.types[other]:
@@ -208,12 +211,27 @@ class _Register:
         return [one for one in limits if 0 < one < 1 << 40][:_MOST_LIMITS]
 
 
+def _constants(body: Region, entry: Entry, names: Iterable[str]) -> tuple[Bound, ...]:
+    """What an iteration may pass on as it was: registers whose value at the entry is one number.
+
+    Compilers keep a truth in a register that each iteration that goes back leaves as it is.
+    """
+    singles = [_Register(body, entry, name, ()).measure(signed=False) for name in names]
+    known = [(one, entry.interval(one)) for one in singles]
+    return tuple(bound_of(one, it) for one, it in known if it is not None and it.is_number)
+
+
 def _halving(
-    body: Region, entry: Entry, measure: Measure, least: int | None = None
+    body: Region,
+    entry: Entry,
+    measure: Measure,
+    least: int | None = None,
+    also: tuple[Bound, ...] = (),
 ) -> Iterator[Certificate]:
     """The difference of two registers is halved, each staying between where both began.
 
-    It is ``least`` or more at the entry, if that is given: to be proved there.
+    It is ``least`` or more at the entry, if that is given: to be proved there. With what is said
+    ``also`` it falls.
     """
     start = entry.interval(measure)
     ends: list[int] = []
@@ -226,11 +244,15 @@ def _halving(
         return
     within = Interval(min(ends), max(ends))
     registers = tuple(bound_of(part, within) for part in measure.parts())
+    halved = ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2)))
+    others = tuple(one for one in also if one.sum.parts[0].register not in measure.names)
+    if also and not others:
+        return
     for low in (1, 0) if least is None else (least,):
         first = start.low if least is None else least
         whole = bound_of(measure, Interval(min(first, low), start.high))
-        for steps in ((Step(1, 0, 2),), (Step(1, -1, 1), Step(1, 1, 2))):
-            invariant = (*registers, *settled(body, entry), whole)
+        for steps in ((Step(1, -1, 1),),) if others else halved:
+            invariant = (*registers, *others, *settled(body, entry), whole)
             yield Certificate(invariant, sum_of(measure), start.high, low, steps, 0)
 
 

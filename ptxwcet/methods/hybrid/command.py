@@ -57,7 +57,9 @@ _OF_THE_GPU = {
 @options.jitter(None, "Traced here: shorten timings at random by up to so much.")
 @options.saved("Traced here: write the trace.")
 @options.probabilities("With which a warp's time exceeds a quantile.  [default: 1e-3, 1e-6, 1e-9]")
-@options.picture("Draw the graph of ipoints with its times: a .dot, .svg or .png.", GRAPH_FILE)
+@options.picture(
+    "Draw the graph of ipoints with its times: a .dot, .svg, .png or .pdf.", GRAPH_FILE
+)
 @options.report_options
 def hybrid(
     trace: str | None,

@@ -221,6 +221,8 @@ def string_of(body: Sequence[Node], letters: Mapping[str, str]) -> StringTree:
     out: list[str | Loop] = []
     for node in body:
         match node:
+            case TimedInstruction(joins=True):
+                raise PtxwcetError(_several_paths("warps wait for their warpgroup at a product"))
             case TimedInstruction(unit=unit) | Barrier(instruction=TimedInstruction(unit=unit)):
                 letter = _letter(unit, letters)
                 if out and isinstance(out[-1], str):

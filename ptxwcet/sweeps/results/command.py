@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     metavar="[X][,Y]",
     help="Columns across and down the map.  [default: chosen]",
 )
+@click.option(
+    "--per",
+    metavar="COLUMNS",
+    help="Columns that say which problem a variant solves, with commas between them: the best are "
+    "those of one.  [default: the kernel's parameters]",
+)
 @options.picture(options.PICTURES_HELP, PICTURE_FILES)
 @options.report_options_of("text", "json", "html")
 def sweep_report(
@@ -51,15 +57,16 @@ def sweep_report(
     best: int,
     only: tuple[str, ...],
     columns: str | None,
+    per: str | None,
     picture: Path | None,
     form: str,
 ) -> int:
     """Show what a sweep found: the best variants of each machine, what is refused, a map.
 
     RESULTS is results.parquet of ptxwcet sweep; nothing is analysed.
-    Bounds are ranked machine by machine, those of launches and blocks and those of different
-    guarantee apart. The map, of page, pictures and JSON, has the least bound over two columns: by
-    default those that make the most cells.
+    Bounds are ranked machine by machine and problem by problem, those of launches and blocks and
+    those of different guarantee apart. The map, of page, pictures and JSON, has the least bound
+    over two columns: by default those that make the most cells.
 
     Exit code: 0 shown; 2 usage, or a file that is no result of a sweep.
     """
@@ -75,7 +82,10 @@ def sweep_report(
     table = read_results(results)
     try:
         table = chosen_rows(table, only)
-        report = build_sweep_report(table, best=best, x=x or None, y=y or None, only=only)
+        named = None if per is None else [one.strip() for one in per.split(",") if one.strip()]
+        report = build_sweep_report(
+            table, best=best, x=x or None, y=y or None, only=only, per=named
+        )
     except NotAnAxis as error:
         raise click.UsageError(str(error)) from None
     if columns and not is_drawn and form != "json":

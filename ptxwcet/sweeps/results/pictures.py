@@ -39,7 +39,9 @@ from ptxwcet.sweeps.results.sweep_model import (
     scheduler_text,
 )
 from ptxwcet.sweeps.results.sweep_text import (
+    MOST_RANKINGS,
     claim_text,
+    problem_text,
     scope_text,
     seconds_text,
     time_digits,
@@ -113,6 +115,7 @@ def _maps(report: SweepReport) -> Iterator[Picture]:
         if panel.of is not None:
             alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)},"
             what = f"the least bound of {scope_text(panel.of)}{alone}"
+            what += f" {problem_text(report.map.problem)}".rstrip()
             caption = f"{panel.machine}: {what} in each cell"
             yield Picture("map", f"map-{panel.machine}", caption, draw_map(report.map, panel))
 
@@ -120,9 +123,9 @@ def _maps(report: SweepReport) -> Iterator[Picture]:
 def _bests(report: SweepReport) -> Iterator[Picture]:
     for machine in report.machines:
         if machine.rankings:
-            kinds = "; ".join(claim_text(ranking) for ranking in machine.rankings)
+            kinds = "; ".join(map(claim_text, machine.rankings[:MOST_RANKINGS]))
             caption = f"{machine.machine}: the best variants, {kinds}"
-            figure = draw_best(machine, report.varying)
+            figure = draw_best(machine)
             yield Picture("best", f"best-{machine.machine}", caption, figure)
 
 
@@ -149,26 +152,29 @@ _MOST_BARS = 40
 _OTHERS = "others"
 
 
-def draw_best(machine: MachineRanking, varying: Sequence[str]) -> Figure:
+def draw_best(machine: MachineRanking) -> Figure:
     """The best variants of a machine as bars from zero, up to 40 for each kind of bound."""
-    counts = [min(len(ranking.best), _MOST_BARS) for ranking in machine.rankings]
+    rankings = machine.rankings[:MOST_RANKINGS]
+    counts = [min(len(ranking.best), _MOST_BARS) for ranking in rankings]
     height = sum(1.0 + 0.26 * count for count in counts)
     figure = Figure(figsize=(7.2, max(height, 1.8)), layout="constrained")
     parts = figure.subplots(len(counts), 1, squeeze=False, height_ratios=[2 + n for n in counts])
-    for axes, ranking in zip(parts[:, 0], machine.rankings, strict=True):
-        _bars_of(axes, ranking, varying)
+    for axes, ranking in zip(parts[:, 0], rankings, strict=True):
+        _bars_of(axes, ranking)
         axes.set_title(f"{plain(machine.machine)}: {claim_text(ranking)}")
     return figure
 
 
-def _bars_of(axes: Axes, ranking: Ranking, varying: Sequence[str]) -> None:
+def _bars_of(axes: Axes, ranking: Ranking) -> None:
     best = ranking.best[:_MOST_BARS]
     factor, unit = unit_of_time(best[0].seconds)
     times = [one.seconds * factor for one in best]
     places = range(len(times))
     axes.barh(places, times, height=0.7, color=PALETTE[_OF_GUARANTEES[ranking.guarantee]])
     labels = [
-        plain(f"{one.rank}.  {variant_text(one.variant, varying) or f'unit {one.unit}'}", 64)
+        plain(
+            f"{one.rank}.  {variant_text(one.variant, ranking.varying) or f'unit {one.unit}'}", 64
+        )
         for one in best
     ]
     axes.set_yticks(places, labels)

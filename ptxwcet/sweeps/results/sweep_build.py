@@ -6,7 +6,7 @@ Cost: some seconds for a million rows, linear but for sorting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from ptxwcet.claims import Guarantee
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 MOST_VALUES = 60
 """Most values of a column that is drawn or tabulated value by value: more cannot be read."""
 
-_VARIANT, _RANK = "#variant", "#rank"
-"""Columns of rows that no results have: the number of a row's variant, its rank."""
+_VARIANT, _RANK, _PROBLEM = "#variant", "#rank", "#problem"
+"""Columns of rows that no results have: the numbers of a row's variant and problem, its rank."""
 _OF_MACHINES = frozenset(f"set.{key}" for key in ("ptxas_info", "registers", "sms"))
 """Columns of the plan in which a variant may differ from machine to machine and be the same one."""
 _SCOPES: tuple[Scope, ...] = ("launch", "block")
@@ -81,11 +81,13 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """The variants with bounds of one kind on a machine: the least bound and first unit of each.
+    """The variants with bounds of one kind of a problem on a machine: of each the least bound and
+    first unit.
 
     ``rows`` are in order, with their ranks; variants have the same numbers on all machines.
     """
 
+    problem: int
     kind: _Kind
     rows: DataFrame
 
@@ -102,32 +104,50 @@ def build_sweep_report(
     x: str | None = None,
     y: str | None = None,
     only: Sequence[str] = (),
+    per: Sequence[str] | None = None,
 ) -> SweepReport:
     """The report of results; ``x`` and ``y`` are the columns of its map.
 
     Of those that are not named, the two that together have the most different pairs are taken.
-    ``only`` is said in it, see chosen_rows. Raises NotAnAxis for a column that cannot be drawn.
+    ``only`` is said in it, see chosen_rows. ``per`` are the columns that say which problem a unit
+    solves; None: the parameters. Raises NotAnAxis for a column that cannot be drawn, or is none.
     """
     axes = _axes(table)
-    rows = table.rows.assign(**{_VARIANT: _numbered(_codes(table, (*axes.varying, *axes.fixed)))})
+    problem = tuple(_problem_columns(table, per))
+    rows = table.rows.assign(
+        **{
+            _VARIANT: _numbered(_codes(table, (*axes.varying, *axes.fixed))),
+            _PROBLEM: _numbered(_codes(table, problem)) if problem else 0,
+        }
+    )
     here = {name: rows[rows["machine"] == name] for name in map(str, table.values("machine"))}
     orders = {name: tuple(_orders(table, mine)) for name, mine in here.items()}
-    first = {name: ranked[0] for name, ranked in orders.items() if ranked}
+    first = {
+        name: {order.problem: order for order in reversed(ranked)}
+        for name, ranked in orders.items()
+    }
     counted = rows["outcome"].value_counts()
     counts = [int(counted.get(one, 0)) for one in ("bounded", "refused", "failed")]
-    drawn = _map(table, axes, here, first, x, y)
+    drawn = _map(table, axes, rows, first, problem, (x, y))
     return SweepReport(
         *report_head(),
         *(table.path, table.sha256),
         *(table.plan, table.plan_sha256),
         tuple(map(str, table.values("version"))),
-        tuple(only),
+        *(tuple(only), problem),
         *(len(rows), counts[0], counts[1], counts[2]),
         axes.varying,
         axes.following,
         axes.fixed,
-        tuple(_machine(table, name, here[name], orders[name], best) for name in here),
-        tuple(_comparison(*pair) for pair in combinations(first.items(), 2)),
+        tuple(
+            _machine(table, name, here[name], orders[name], best, problem, axes.varying)
+            for name in here
+        ),
+        tuple(
+            _comparison((one, first[one][each]), (other, first[other][each]), problem)
+            for one, other in combinations(first, 2)
+            for each in sorted(first[one].keys() & first[other].keys())
+        ),
         *(_refusals(rows), _shares(table, axes)),
         drawn,
         "" if drawn else f"a map needs two columns with 2 to {MOST_VALUES} values each",
@@ -203,35 +223,58 @@ def _require_name(option: str, name: str, known: Sequence[str]) -> None:
         raise NotAnAxis(f"{option}: no column '{name}'; {listed}")
 
 
+def _problem_columns(table: ResultsTable, per: Sequence[str] | None) -> Iterator[str]:
+    """The columns that say which problem a unit solves, those that vary. Raises NotAnAxis."""
+    for name in per or ():
+        _require_name("--per", name, table.variant_columns)
+    for name in table.variant_columns:
+        is_one = name.startswith("param.") if per is None else name in per
+        if is_one and len(table.values(name)) + table.has_empty(name) > 1:
+            yield name
+
+
+def _problem(rows: DataFrame, columns: Sequence[str]) -> dict[str, Value]:
+    """The problem that all rows solve: what columns say of it."""
+    first = {name: _value(rows[name].iloc[0]) for name in columns}
+    return {name: value for name, value in first.items() if value is not None}
+
+
 # --- rankings -------------------------------------------------------------------------------------
 
 
 def _orders(table: ResultsTable, here: DataFrame) -> Iterator[_Order]:
-    """The orders of a machine's rows: launches before blocks, stronger guarantees first.
+    """The orders of a machine's rows, problem by problem: launches before blocks, stronger
+    guarantees first.
 
     Bounds of the method scheduled stand alone, policy by policy: a bound that holds for one
     scheduler is no smaller than one that holds for all, it says less.
     """
     bounded = here[here["cycles"] >= 0].sort_values(["cycles", "unit"])
-    for scope in _SCOPES:
-        for guarantee in Guarantee:
-            for policy in (None, *map(str, table.values("policy"))):
-                kind = _Kind(scope, guarantee.value, policy)
-                rows = kind.rows(bounded).drop_duplicates(_VARIANT)
-                if len(rows):
-                    ranks = rows["cycles"].rank(method="min").astype(int)
-                    yield _Order(kind, rows.assign(**{_RANK: ranks}))
+    policies = (None, *map(str, table.values("policy")))
+    kinds = [_Kind(*one) for one in product(_SCOPES, (one.value for one in Guarantee), policies)]
+    for problem, alike in bounded.groupby(_PROBLEM):
+        for kind in kinds:
+            rows = kind.rows(alike).drop_duplicates(_VARIANT)
+            if len(rows):
+                ranks = rows["cycles"].rank(method="min").astype(int)
+                yield _Order(int(problem), kind, rows.assign(**{_RANK: ranks}))
 
 
 def _machine(
-    table: ResultsTable, name: str, here: DataFrame, orders: Sequence[_Order], best: int
+    table: ResultsTable,
+    name: str,
+    here: DataFrame,
+    orders: Sequence[_Order],
+    best: int,
+    problem: Sequence[str],
+    varying: Sequence[str],
 ) -> MachineRanking:
     latencies = here["memory_latency"].unique()
     is_one = len(latencies) == 1 and not here["memory_latency"].isna().any()
     return MachineRanking(
         *(name, _clock(here), int(latencies[0]) if is_one else None),
         *(len(here), int((here["outcome"] == "bounded").sum())),
-        tuple(_ranking(table, order, best) for order in orders),
+        tuple(_ranking(table, order, best, problem, varying) for order in orders),
     )
 
 
@@ -244,7 +287,13 @@ def _clock(here: DataFrame) -> float | None:
     return float(f"{int(row['cycles']) / float(row['seconds']) / 1e6:.6g}")
 
 
-def _ranking(table: ResultsTable, order: _Order, best: int) -> Ranking:
+def _ranking(
+    table: ResultsTable,
+    order: _Order,
+    best: int,
+    problem: Sequence[str],
+    varying: Sequence[str],
+) -> Ranking:
     rows = tuple(
         BestVariant(
             int(row[_RANK]),
@@ -259,7 +308,9 @@ def _ranking(table: ResultsTable, order: _Order, best: int) -> Ranking:
     )
     keys = {key for text in order.rows["assumptions"].dropna().unique() for key in text.split()}
     kind = (order.kind.of, order.kind.guarantee, order.kind.policy)
-    return Ranking(*kind, len(order.rows), tuple(sorted(keys)), rows)
+    apart = tuple(name for name in varying if order.rows[name].nunique(dropna=False) > 1)
+    solved = _problem(order.rows, problem)
+    return Ranking(solved, *kind, len(order.rows), apart, tuple(sorted(keys)), rows)
 
 
 def _value(cell: Any) -> Value:
@@ -267,9 +318,11 @@ def _value(cell: Any) -> Value:
     return cell if isinstance(cell, str) else None if cell != cell else int(cell)
 
 
-def _comparison(first: tuple[str, _Order], second: tuple[str, _Order]) -> Comparison:
+def _comparison(
+    first: tuple[str, _Order], second: tuple[str, _Order], problem: Sequence[str]
+) -> Comparison:
     (name, one), (other_name, other) = first, second
-    pair = (name, other_name)
+    pair, solved = (name, other_name), _problem(one.rows, problem)
     guarantees = (one.kind.guarantee, other.kind.guarantee)
     policies = (one.kind.policy, other.kind.policy)
     reason = ""
@@ -281,7 +334,7 @@ def _comparison(first: tuple[str, _Order], second: tuple[str, _Order]) -> Compar
         )
         reason = f"the first bounds of {' and of '.join(kinds)}"
     if reason:
-        return Comparison(pair, None, guarantees, policies, 0, None, (), reason)
+        return Comparison(pair, solved, None, guarantees, policies, 0, None, (), reason)
     wanted = [_VARIANT, "cycles"]
     both = one.rows[wanted].merge(other.rows[wanted], on=_VARIANT)
     ranks = both[["cycles_x", "cycles_y"]].rank()
@@ -289,7 +342,8 @@ def _comparison(first: tuple[str, _Order], second: tuple[str, _Order]) -> Compar
     if (ranks.nunique() > 1).all():  # else there is no order
         correlation = round(float(ranks["cycles_x"].corr(ranks["cycles_y"])), 4)
     best = (_elsewhere(name, other_name, one, other), _elsewhere(other_name, name, other, one))
-    return Comparison(pair, one.kind.of, guarantees, policies, len(both), correlation, best, "")
+    kind = (one.kind.of, guarantees, policies)
+    return Comparison(pair, solved, *kind, len(both), correlation, best, "")
 
 
 def _elsewhere(name: str, other_name: str, order: _Order, other: _Order) -> BestElsewhere:
@@ -352,21 +406,35 @@ def _value_shares(table: ResultsTable, unbounded: DataFrame, name: str) -> Itera
 def _map(
     table: ResultsTable,
     axes: _Axes,
-    here: Mapping[str, DataFrame],
-    first: Mapping[str, _Order],
-    x: str | None,
-    y: str | None,
+    rows: DataFrame,
+    first: Mapping[str, Mapping[int, _Order]],
+    problem: Sequence[str],
+    named: tuple[str | None, str | None],
 ) -> SweepMap | None:
-    """The least bounds over two columns, a panel for each machine. Raises NotAnAxis."""
-    chosen = _map_columns(table, axes, x, y)
+    """The least bounds over two columns, a panel for each machine. Raises NotAnAxis.
+
+    Where a cell would have units of several problems, the map is of the one with most bounds.
+    """
+    chosen = _map_columns(table, axes, *named)
     if chosen is None:
         return None
-    kinds = {name: order.kind for name, order in first.items()}
+    solved: dict[str, Value] = {}
+    cells = rows.groupby([rows[name].cat.codes for name in chosen])[_PROBLEM]
+    if int(cells.nunique().max()) > 1:
+        bounded = rows[rows["cycles"] >= 0]
+        most = (bounded if len(bounded) else rows)[_PROBLEM].value_counts(sort=False)
+        rows = rows[rows[_PROBLEM] == most.sort_index().idxmax()]
+        solved = _problem(rows, problem)
+    at = set(rows[_PROBLEM].unique())
     panels = tuple(
-        _panel(table, chosen, name, mine, kinds.get(name)) for name, mine in here.items()
+        _panel(
+            *(table, chosen, name, rows[rows["machine"] == name]),
+            next((order.kind for each, order in sorted(orders.items()) if each in at), None),
+        )
+        for name, orders in first.items()
     )
     across, down = (tuple(value for _, value in _places(table, name)) for name in chosen)
-    return SweepMap(*chosen, across, down, panels)
+    return SweepMap(solved, *chosen, across, down, panels)
 
 
 def _places(table: ResultsTable, name: str) -> Iterator[tuple[int, Value]]:

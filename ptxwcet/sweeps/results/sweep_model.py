@@ -1,6 +1,7 @@
 """What a sweep found, as plain data: the best variants, what is not bounded, a map. Schema 1.
 
-A *variant* is all that a unit is but the machine. Variants are ranked machine by machine, and only
+A *variant* is all that a unit is but the machine. Variants are ranked machine by machine, for one
+*problem* (what the kernel is asked for: its parameters, or other columns that are named), and only
 among bounds of one kind: of one scope (a launch, any one block), of one guarantee, and for every
 scheduler or for one policy alone. On different machines times are compared, never cycles.
 """
@@ -36,24 +37,27 @@ class BestVariant:
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The variants with a bound of one scope and guarantee on a machine, the best of them, and the
-    keys of the assumptions that any of them rests on.
+    keys of the assumptions that any of them rests on. All solve one ``problem``, empty if there is
+    no other; ``varying`` are the columns that tell them apart.
 
     ``policy`` is that of the method scheduled, whose bounds hold for that scheduler alone; None:
     they hold for each.
     """
 
+    problem: Mapping[str, Value]
     of: Scope
     guarantee: Annotated[str, Guarantee]
     policy: str | None
     variants: int
+    varying: tuple[str, ...]
     assumptions: tuple[str, ...]
     best: tuple[BestVariant, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MachineRanking:
-    """A machine: how its units ended, and its rankings: launches first, strongest guarantee first,
-    bounds for every scheduler before those for one policy.
+    """A machine: how its units ended, and its rankings, problem by problem: launches first,
+    strongest guarantee first, bounds for every scheduler before those for one policy.
 
     ``clock_mhz`` is that of its rows, cycles over seconds; None where nothing is bounded. The
     latency of its memory is None if it is varied.
@@ -115,13 +119,14 @@ class BestElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two machines, by their first rankings: Spearman's correlation of the ranks of the variants
-    that both bound (1 the same order, -1 the opposite; None where there is no order).
+    """Two machines, by their first rankings of a problem: Spearman's correlation of the ranks of
+    the variants that both bound (1 the same order, -1 the opposite; None where there is no order).
 
     Nothing is compared (``reason``) if one has bounds of launches and the other of blocks only.
     """
 
     machines: tuple[str, str]
+    problem: Mapping[str, Value]
     of: Scope | None
     guarantees: tuple[str, str]
     policies: tuple[str | None, str | None]
@@ -151,8 +156,12 @@ class MapPanel:
 
 @dataclass(frozen=True, slots=True)
 class SweepMap:
-    """The least bounds over two columns, over all that the other columns say, for each machine."""
+    """The least bounds over two columns, over all that the other columns say, for each machine.
 
+    ``problem`` is the one that all units shown solve, if the columns do not say which it is.
+    """
+
+    problem: Mapping[str, Value]
     x: str
     y: str
     x_values: tuple[Value, ...]
@@ -164,7 +173,8 @@ class SweepMap:
 class SweepReport(FileHead):
     """What a sweep found. ``file`` and ``sha256`` are those of the results.
 
-    ``only`` is what the units shown were chosen by. ``varying`` are the columns that tell variants
+    ``only`` is what the units shown were chosen by. ``problem`` are the columns that say which
+    problem a unit solves, where there are several. ``varying`` are the columns that tell variants
     apart, ``following`` those that vary with them, ``fixed`` the others with their one value.
     """
 
@@ -172,6 +182,7 @@ class SweepReport(FileHead):
     plan_sha256: str | None
     made_by: tuple[str, ...]
     only: tuple[str, ...]
+    problem: tuple[str, ...]
     units: int
     bounded: int
     refused: int

@@ -17,6 +17,8 @@ from ptxwcet.sweeps.results.sweep_model import (
 )
 
 _LONGEST_MESSAGE = 160
+MOST_RANKINGS = 12
+"""Most rankings of a machine that are shown one by one: of more problems nobody reads each."""
 _NUMBERS = frozenset(("rank", "unit", "cycles", "time", "vs. least"))
 
 
@@ -24,7 +26,7 @@ def render_sweep_text(report: SweepReport) -> str:
     """The report for people."""
     lines = list(_head(report))
     for machine in report.machines:
-        lines += _machine(machine, report)
+        lines += _machine(machine)
     lines += _comparisons(report.comparisons)
     lines += _refusals(report)
     return "\n".join(lines) + "\n"
@@ -78,6 +80,18 @@ def variant_text(variant: Mapping[str, Value], names: Sequence[str]) -> str:
     return ", ".join(f"{name} {value_text(variant[name])}" for name in names)
 
 
+def problem_text(problem: Mapping[str, Value]) -> str:
+    """``for n 1024, k 64``: what variants are ranked for; empty if there is nothing else."""
+    told = (f"{name.removeprefix('param.')} {value_text(one)}" for name, one in problem.items())
+    return f"for {', '.join(told)}" if problem else ""
+
+
+def more_text(machine: MachineRanking) -> str:
+    """That not all rankings are shown; empty if they are."""
+    more = len(machine.rankings) - MOST_RANKINGS
+    return f"{plural(more, 'more ranking')}: --only NAME=VALUE shows those" if more > 0 else ""
+
+
 def scope_text(of: str) -> str:
     """What a bound is of."""
     return "the whole launch" if of == "launch" else "any one block"
@@ -89,7 +103,8 @@ def claim_text(ranking: Ranking) -> str:
         ranking.guarantee, f"{ranking.guarantee} bounds"
     )
     alone = "" if ranking.policy is None else f", {scheduler_text(ranking.policy)}"
-    return f"{kind} of {scope_text(ranking.of)}{alone}"
+    solved = f" {problem_text(ranking.problem)}".rstrip()
+    return f"{kind} of {scope_text(ranking.of)}{solved}{alone}"
 
 
 def times_text(times: float) -> str:
@@ -113,6 +128,8 @@ def _head(report: SweepReport) -> Iterator[str]:
     if report.varying:
         follows = ", ".join(report.following)
         yield f"varying    {', '.join(report.varying)}" + (f"; with them {follows}" * bool(follows))
+    if report.problem:
+        yield f"problems   ranked one by one: {', '.join(report.problem)}"
     if report.fixed:
         fixed = ", ".join(f"{name} {value_text(value)}" for name, value in report.fixed.items())
         yield f"the same   {fixed}"
@@ -134,25 +151,31 @@ def machine_text(machine: MachineRanking) -> str:
     return f"{machine.machine}: {clock}{memory}; {machine.bounded:,} of {machine.units:,} bounded"
 
 
-def _machine(machine: MachineRanking, report: SweepReport) -> Iterator[str]:
+def _machine(machine: MachineRanking) -> Iterator[str]:
     if not machine.rankings:
         yield ""
         yield f"BEST       on {machine.machine}: nothing is bounded"
-    for ranking in machine.rankings:
+    said: tuple[str, ...] = ()
+    for ranking in machine.rankings[:MOST_RANKINGS]:
         yield ""
         yield (
             f"BEST       on {machine.machine}: {claim_text(ranking)}, "
             f"{plural(ranking.variants, 'variant')}"
         )
-        yield from _table(ranking, report.varying)
-        if ranking.assumptions:
+        yield from _table(ranking)
+        if ranking.assumptions and ranking.assumptions != said:
             yield f"  assumed  {', '.join(ranking.assumptions)}"
-    if len(machine.rankings) > 1:
+        said = ranking.assumptions
+    if more := more_text(machine):
+        yield ""
+        yield f"  {more}"
+    if len({(one.of, one.guarantee, one.policy) for one in machine.rankings}) > 1:
         yield "  Bounds of different guarantee, of launches and blocks, for one policy and for all,"
         yield "  are not ranked together."
 
 
-def _table(ranking: Ranking, varying: Sequence[str]) -> Iterator[str]:
+def _table(ranking: Ranking) -> Iterator[str]:
+    varying = ranking.varying
     heads = ("rank", *varying, "cycles", "time", "vs. least", "guarantee")
     rows = [(*heads, "unit")]
     numeric = {
@@ -173,9 +196,14 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
         yield ""
         yield "MACHINES   compared by rank and by time, not by cycles"
     for one in comparisons:
-        yield f"  {' and '.join(one.machines)}"
+        yield f"  {pair_text(one)}"
         yield f"    {comparison_text(one)}"
         yield from (f"    {elsewhere_text(best)}" for best in one.best)
+
+
+def pair_text(one: Comparison) -> str:
+    """Which machines are compared, and for which problem."""
+    return f"{' and '.join(one.machines)} {problem_text(one.problem)}".rstrip()
 
 
 def comparison_text(one: Comparison) -> str:

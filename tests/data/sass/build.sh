@@ -29,6 +29,12 @@ for arch in 86 90; do
   python3 ../../oracle/integer_programs.py "$arch" >"integers_$arch.ptx"
   kept "integers_$arch.ptx" "$arch"
 done
+kept minima_90.ptx 90
+python3 ../../../benchmarks/translation_programs.py >random.ptx
+for arch in 80 90; do
+  kept random.ptx "$arch"
+  python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >"random_$arch.tables"
+done
 nvcc -ptx -arch=sm_75 -lineinfo meeting.cu -o "$work/meeting.ptx"
 kept "$work/meeting.ptx" 86
 nvcc -ptx -arch=sm_75 divisions.cu -o "$work/divisions.ptx"

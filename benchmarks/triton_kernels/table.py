@@ -1,4 +1,4 @@
-"""Bounds of Triton's kernels, for the page about them: ``python benchmarks/triton/table.py``.
+"""Bounds of Triton's kernels for their page: ``python benchmarks/triton_kernels/table.py``.
 
 Each is bounded with its grid and its parameters alone; its block is in the PTX. Prints the table
 that docs/experiments/triton.md shows. Takes a minute.
@@ -41,14 +41,15 @@ def bounded(name: str, arch: int) -> ptxwcet.Bound:
 
 def rows() -> Iterator[str]:
     """The table, line by line."""
-    yield "| kernel | data | warps | sm_ | on | options | bound of a block | bound of the launch | |"
+    yield "| kernel | data | warps | sm_ | on | options | a block | the launch | |"
     yield "|---|---|--:|--:|---|--:|--:|--:|--:|"
     for name, (data, _, _) in LAUNCHES.items():
         for arch, machine in MACHINES.items():
             found = bounded(name, arch)
+            warps = found.analysis.launch.warps
             yield " | ".join(
                 [
-                    f"| {name} | {data} | {found.analysis.launch.warps} | {arch} | {machine}",
+                    f"| {name} | {data} | {warps} | {arch} | {machine}",
                     f"{options(name).count('--')}",
                     f"{found.cycles:,}",
                     f"{found.launch_cycles:,}",

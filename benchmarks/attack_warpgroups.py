@@ -1,0 +1,60 @@
+"""The long attack on products of warpgroups (docs/methods/warpgroups.md).
+
+    python benchmarks/attack_warpgroups.py --cases 1500
+
+Random blocks and launches on the machine of ``tests/oracle/warpgroup_machine.py``, against the
+product's bounds, and blocks whose warps do not wait for their warpgroup, which exceed them. The
+summary depends on the sources and the numbers given alone. Exit code 1 if a run exceeds a bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+
+from warpgroup_attack import launch, random_block, random_launch, safe, worst_of
+from warpgroup_machine import Rules
+
+ATTACKS = {"blocks": True, "launches": True, "blocks that do not hold": False}
+
+
+def attack(what: str, cases: int, runs: int) -> dict[str, int]:
+    """How many of the cases exceed their bounds, and how many reach them."""
+    exceeded = reached = 0
+    for seed in range(cases):
+        random = Random(f"{what} {seed}")
+        rules = Rules(holds=ATTACKS[what], whole=random.random() < 0.5)
+        if what == "launches":
+            blocks, slots = random_launch(random, 6)
+            rules = Rules(whole=rules.whole, slots=slots)
+            bound = launch(blocks, slots)
+        else:
+            blocks = (random_block(random),)
+            bound = safe(blocks[0])
+        worst = worst_of(blocks, rules, random, runs)
+        exceeded += worst > bound
+        reached += worst == bound
+    return {"cases": cases, "runs": cases * runs, "exceeded": exceeded, "reached": reached}
+
+
+def main() -> int:
+    """Attacks blocks, launches, and blocks on a machine without one of the rules."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1_500, help="of each kind")
+    parser.add_argument("--runs", type=int, default=8, help="of each case")
+    parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-warpgroups.json"))
+    options = parser.parse_args()
+    rows = {what: attack(what, options.cases, options.runs) for what in ATTACKS}
+    command = f"--cases {options.cases} --runs {options.runs}"
+    options.out.write_text(json.dumps({"command": command, "kinds": rows}, indent=1) + "\n")
+    print(rows)
+    return 1 if any(row["exceeded"] for what, row in rows.items() if ATTACKS[what]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

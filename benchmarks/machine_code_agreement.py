@@ -29,7 +29,11 @@ from pathlib import Path
 from typing import Any
 
 import ptxwcet
-from ptxwcet.flow.paths.branch_kinds import BranchClass
+from ptxwcet.bounds.analysed import KernelAnalysis
+from ptxwcet.flow.paths.branch_kinds import BranchClass, classify_branches
+from ptxwcet.report.access_rows import access_rows
+from ptxwcet.report.source_lines import SourceLines
+from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "benchmarks" / "kernels" / "suite"
@@ -65,12 +69,15 @@ def bounded(path: Path, source: Path, name: str, launch: Path, machine: str) -> 
     except ptxwcet.PtxwcetError as error:
         one = error.diagnostics[0]
         return {"code": one.code, "why": one.message}
+    analysis = answer.analysis
     return {
         "cycles": report["launch"]["cycles"],
         "loops": sorted(
             [str(row["source_line"]).rpartition("/")[2], row["iterations"]]
             for row in report["loops"]
         ),
+        "branches": branches(analysis),
+        "accesses": accesses(analysis, SourceLines(str(path), str(source))),
         "seconds": round(time.process_time() - begin, 2),
     }
 
@@ -79,29 +86,27 @@ _CLASSES = list(BranchClass)
 """From what all agree on to what is not known."""
 
 
-def branches(path: Path, source: Path, name: str, launch: Path) -> dict[str, str]:
+def branches(analysis: KernelAnalysis) -> dict[str, str]:
     """By line of CUDA: who agrees at its branches, of several those of which least is known."""
     found: dict[str, int] = {}
-    graph = ptxwcet.cfg(str(path), kernel=name, launch=str(launch), cuda_source=str(source))
-    for block, one in graph.notes.branches.items():
-        branch = graph.flow.kernel.instructions[graph.graph.blocks[block].end - 1]
+    kernel, cfg = analysis.flow.kernel, analysis.flow.cfg
+    paths = [piece.paths for piece in analysis.pieces]
+    for one in classify_branches(graph_of(kernel, analysis.launch), analysis.facts, paths):
+        branch = kernel.instructions[cfg.blocks[one.block].end - 1]
         if branch.location is not None:
             place = f"{Path(branch.location.file).name}:{branch.location.line}"
             found[place] = max(found.get(place, 0), _CLASSES.index(one.kind))
     return {line: _CLASSES[number].name for line, number in sorted(found.items())}
 
 
-def accesses(path: Path, source: Path, name: str, launch: Path) -> dict[str, list[int]]:
+def accesses(analysis: KernelAnalysis, lines: SourceLines) -> dict[str, list[int]]:
     """By line of CUDA: the most sectors and passes that an access of it takes."""
     found: Counter[tuple[str, str]] = Counter()
-    answer = ptxwcet.memory(
-        str(path), kernel=name, launch=str(launch), cuda_source=str(source)
-    ).to_dict()
-    (kernel,) = answer["kernels"]
-    for row in kernel["accesses"]:
+    kernel = analysis.flow.kernel
+    for row in access_rows(kernel, kernel_accesses(kernel, analysis.launch), lines, {}, None):
+        line = str(row.place).rpartition("/")[2]
         for kind in ("sectors", "passes"):
-            line = str(row["place"]).rpartition("/")[2]
-            found[line, kind] = max(found[line, kind], row["most"][kind])
+            found[line, kind] = max(found[line, kind], getattr(row.most, kind))
     return {
         line: [found[line, "sectors"], found[line, "passes"]]
         for line in sorted({line for (line, _), most in found.items() if most})
@@ -155,13 +160,11 @@ def compared(only: list[str], arch: str, machine: str) -> Iterator[dict[str, Any
     with tempfile.TemporaryDirectory() as folder:
         for source, name, launch in kernels(only):
             code = compiled(source, arch, Path(folder))
-            found: dict[str, dict[str, Any]] = {}
             with contextlib.redirect_stderr(io.StringIO()):
-                for kind, path in (("ptx", source.with_suffix(".ptx")), ("sass", code)):
-                    one = found[kind] = bounded(path, source, name, launch, machine)
-                    if "cycles" in one:
-                        one["accesses"] = accesses(path, source, name, launch)
-                        one["branches"] = branches(path, source, name, launch)
+                found = {
+                    kind: bounded(path, source, name, launch, machine)
+                    for kind, path in (("ptx", source.with_suffix(".ptx")), ("sass", code))
+                }
             row = {"kernel": name, "launch": launch.stem, "source": source.stem, **found}
             print(row_text(row), flush=True)
             yield row

@@ -46,7 +46,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 import sass_execution
 from cubin_tables import tables_of
 from machine_code_containment import held
-from sass_execution import Program, UncoveredError, run_machine_code
+from sass_execution import Program, UncoveredError, constants_of, run_machine_code
 
 from ptxwcet.commands.run.study import emulated, read_launch
 from ptxwcet.emulator.execute import execute
@@ -191,7 +191,7 @@ def outcome(
     room: float = TOLERANCE,
 ) -> str:
     """What comes of a kernel of machine code: ``equal``, ``different``, or why it is not run."""
-    constants = b"".join(content for _, content in launch.variables)
+    constants = constants_of(kernel, module, launch)
     program = Program(kernel, module, tables)
     try:
         found = run_machine_code(program, launch, constants)
@@ -302,19 +302,19 @@ def install(row: int) -> str:
 # --- kernels that people wrote --------------------------------------------------------------------
 
 
-def launches() -> Iterator[tuple[str, str, Path, str, EmulatedLaunch]]:
-    """Corpus, name, file of PTX, kernel and launch of samples, suite and hybrid kernels."""
+def launches() -> Iterator[tuple[str, Path, str, EmulatedLaunch]]:
+    """Corpus, file of PTX, kernel and launch of samples, suite and hybrid kernels."""
     for kind in random_launches.KINDS:
         if kind.file.startswith("samples"):
             _, _, launch, _ = random_launches.random_launch(kind, 1)
-            yield "samples", kind.name, ROOT / kind.file, kind.kernel, launch
+            yield "samples", ROOT / kind.file, kind.kernel, launch
     files = [("suite", entry.path, entry.launch) for entry in kernel_suite.entries()]
     for one in hybrid_kernels.hybrid_kernels():
         files.append(("hybrid", one.path, one.small))
     for corpus, path, file in files:
         module = parse_module(read_source(str(path)))
         launch = read_launch(str(file), module, Request(str(path)))
-        yield corpus, launch.kernel.name, path, launch.kernel.name, emulated(launch)
+        yield corpus, path, launch.kernel.name, emulated(launch)
 
 
 class TooLongError(Exception):
@@ -325,40 +325,65 @@ def _too_long(_number: int, _frame: object) -> None:
     raise TooLongError
 
 
-def corpora(builds: Sequence[tuple[int, int]], seconds: int) -> dict[str, Any]:
-    """How many of the kernels of each corpus are executed on both sides, and what of the rest."""
+def corpora(
+    builds: Sequence[tuple[int, int]], seconds: int, state: Path | None
+) -> dict[str, dict[str, Any]]:
+    """How many of the kernels of each corpus are executed on both sides, and what of the rest.
+
+    Those that a state has as equal are not executed again.
+    """
     signal.signal(signal.SIGVTALRM, _too_long)
+    known = {(row["corpus"], row["kernel"]): row["results"] for row in kept(state)}
     code: dict[Path, list[Built]] = {}
     found: dict[str, dict[str, Any]] = {}
-    for corpus, name, path, kernel, launch in launches():
+    for corpus, path, kernel, launch in launches():
+        results = known.get((corpus, kernel), {"": ""})
+        if set(results.values()) != {"equal"}:
+            results = tried_on_builds(path, kernel, launch, builds, seconds, code)
+            print(corpus, kernel, results, flush=True)
+            if state is not None:
+                row = {"corpus": corpus, "kernel": kernel, "results": results}
+                with state.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
         rows = found.setdefault(corpus, {"kernels": 0})
         rows["kernels"] += 1
-        text = path.read_text(encoding="utf-8").replace(".target sm_86", ".target sm_80")
-        module = parse_module(SourceFile(path.name, text))
-        entry = next(one for one in module.kernels if one.name == kernel)
-        results = dict.fromkeys([f"sm_{one} -O{level}" for one, level in builds], "")
-        try:
-            if path not in code:
-                with TemporaryDirectory() as folder:
-                    code[path] = built(text, Path(folder), builds)
-            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-            expected = execute(entry, module, launch, options=EmulatorOptions()).buffers
-            for one in code[path]:
-                signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-                results[one.name] = of_corpus(one, kernel, launch, expected)
-        except TooLongError:
-            waiting = [one for one, result in results.items() if not result]
-            results |= dict.fromkeys(waiting, f"more than {seconds} s")
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        print(corpus, name, results, flush=True)
         for build, result in results.items():
             row = rows.setdefault(build, {"equal": 0, "others": {}})
             if result == "equal":
                 row["equal"] += 1
             else:
-                row["others"].setdefault(result, []).append(name)
+                row["others"].setdefault(result, []).append(kernel)
     return found
+
+
+def tried_on_builds(
+    path: Path,
+    kernel: str,
+    launch: EmulatedLaunch,
+    builds: Sequence[tuple[int, int]],
+    seconds: int,
+    code: dict[Path, list[Built]],
+) -> dict[str, str]:
+    """What comes of a kernel on each build; ``code`` keeps what was made of its file."""
+    text = path.read_text(encoding="utf-8").replace(".target sm_86", ".target sm_80")
+    module = parse_module(SourceFile(path.name, text))
+    entry = next(one for one in module.kernels if one.name == kernel)
+    results = dict.fromkeys([f"sm_{one} -O{level}" for one, level in builds], "")
+    try:
+        if path not in code:
+            with TemporaryDirectory() as folder:
+                code[path] = built(text, Path(folder), builds)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        expected = execute(entry, module, launch, options=EmulatorOptions()).buffers
+        for one in code[path]:
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+            results[one.name] = of_corpus(one, kernel, launch, expected)
+    except TooLongError:
+        waiting = [one for one, result in results.items() if not result]
+        results |= dict.fromkeys(waiting, f"more than {seconds} s of the processor")
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return results
 
 
 def of_corpus(one: Built, kernel: str, launch: EmulatedLaunch, expected: Buffers) -> str:
@@ -469,7 +494,7 @@ def main() -> int:
     if options.corpora:
         sass_execution.MOST_STEPS = 10**7
         builds = [one for one in BUILDS if one[1] in options.levels]
-        whole = corpora(builds, options.seconds)
+        whole = corpora(builds, options.seconds, options.state)
         print(json.dumps(whole, indent=1))
         if options.out is not None:
             options.out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Accesses to memory, votes and exchanges of machine code, as instructions of PTX that do the same.
+"""Accesses to memory, votes, exchanges and what barriers reduce in machine code, as instructions of
+PTX that do the same.
 
 What counts for analyses: which memory, how many bytes a lane, where, and which registers are
 written. What is loaded is not looked at here.
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.operands import (
     Address,
@@ -254,6 +255,34 @@ def _alike(
     return Access("vote.any", tuple(operands), (_VOTES[op_class], count))
 
 
+COUNT, TRUTH = "BR", "BP"
+"""What a block has reduced at its last barrier: registers of their own, until B2R takes it."""
+
+
+def _reduction(
+    name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
+) -> Access | None:
+    """BAR.RED, which leaves a result for B2R."""
+    if "RED" not in words or len(operands) != 2:
+        return None
+    return Access("bar.red", (Pair(Register(COUNT), Register(TRUTH)), *operands), (_REDUCING, 1))
+
+
+_REDUCING = Opcode("bar", OpClass.BARRIER, ControlEffect.BARRIER, (0, 16))
+
+
+def _reduced(
+    name: str, words: Sequence[str], operands: Sequence[Operand], address_of: AddressOf
+) -> Access | None:
+    """B2R, of a number or of a predicate."""
+    match operands:
+        case (Register() as target,):
+            return Access("mov.b32", (target, Register(COUNT)))
+        case (Sink(), Register() as target):
+            return Access("mov.pred", (target, Register(TRUTH)))
+    return None
+
+
 _VOTES = {one: Opcode("vote", one, operands=(0, 16)) for one in (OpClass.MOVE, OpClass.VOTE)}
 _Rule = Callable[[str, Sequence[str], Sequence[Operand], AddressOf], Access | None]
 _RULES: dict[str, _Rule] = {
@@ -265,5 +294,7 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("LDSM", "STSM"), _tiles),
     "CCTL": _prefetch,
     "SHFL": _exchange,
+    "BAR": _reduction,
+    "B2R": _reduced,
     **dict.fromkeys(("VOTE", "VOTEU", "R2UR", "S2UR", "REDUX", "ELECT"), _alike),
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 from ptxwcet.ir.bits import (
     first_found,
@@ -388,8 +389,9 @@ def narrowed_pair(given: Given) -> tuple[Term, ...]:
 
 
 def extreme(given: Given) -> tuple[Term, ...]:
-    """IMNMX: the smaller number if the predicate holds, else the larger one."""
-    return (_extreme(given, given.word(0), given.word(1)),)
+    """IMNMX: the smallest number if the predicate holds, else the largest one; of two or three."""
+    first, *others = (given.word(place) for place in range(len(given.values)))
+    return (reduce(partial(_extreme, given), others, first),)
 
 
 def extreme_of_sum(given: Given) -> tuple[Term, ...]:
@@ -645,6 +647,7 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "VIADD": (added_simply, 2),
     "IABS": (absolute, 1),
     "IMNMX VIMNMX": (extreme, 2),
+    "VIMNMX3": (extreme, 3),
     "VIADDMNMX": (extreme_of_sum, 3),
     "IMAD UIMAD": (multiplied, 3),
     "IDP": (products_added, 3),

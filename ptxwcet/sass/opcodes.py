@@ -102,7 +102,7 @@ def _add_integers(rows: Rows) -> None:
     rows.add("IADD3", OpClass.INT_ADD, alu, modifiers="X")
     rows.add("VIADD", OpClass.INT_ADD, fma)
     rows.add("IABS", OpClass.SIGN, alu)
-    rows.add("IMNMX VIMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU S16x2 U16x2")
+    rows.add("IMNMX VIMNMX VIMNMX3", OpClass.INT_MINMAX, alu, one, "U32 RELU S16x2 U16x2")
     rows.add("VIADDMNMX", OpClass.INT_MINMAX, alu, one, "U32 RELU")
     rows.add("IMAD", OpClass.INT_MAD, fma, modifiers="MOV IADD SHL WIDE HI X U32")
     rows.add("IDP", OpClass.INT_DOT, fma, one, "4A 2A LO HI S8 U8 S16 U16")

@@ -42,7 +42,7 @@ from ptxwcet.ir.operands import (
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
-from ptxwcet.sass.accesses import Place, access_of_code
+from ptxwcet.sass.accesses import TRUTH, Place, access_of_code
 from ptxwcet.sass.divisions import with_divisions
 from ptxwcet.sass.lowering import unread
 from ptxwcet.sass.pairs import (
@@ -113,7 +113,7 @@ class _Translation:
         self._encoded: dict[int, int] = {}  # where an instruction of the code is
         self._starts: list[int] = []
         self._words: dict[str, tuple[str, int, int]] = {}  # bank, place, size
-        self._types: dict[str, str] = {}
+        self._types: dict[str, str] = {TRUTH: "pred"}
         self._found: dict[tuple[int, Pair], str] = {}  # the number behind an instruction
 
     def wants_more(self) -> bool:

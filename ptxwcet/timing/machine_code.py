@@ -16,7 +16,7 @@ from functools import cached_property
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Encoded, Instruction, Kernel
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
-from ptxwcet.ir.operands import Immediate, Operand, Register, leaves
+from ptxwcet.ir.operands import Immediate, Operand, Pair, Register, leaves
 from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.records import dataclass
@@ -150,7 +150,8 @@ def _left(instruction: Instruction) -> Iterable[int]:
 
 def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
     """The number of a barrier, and its threads where it says so: what it reduces is left out."""
-    return tuple(one for one in instruction.operands if not _is_predicate(one))
+    reduced = isinstance(instruction.operands[0], Pair)
+    return tuple(one for one in instruction.operands[reduced:] if not _is_predicate(one))
 
 
 def _is_predicate(operand: Operand) -> bool:

@@ -21,7 +21,7 @@ import sass_floats as floats
 from numpy.typing import NDArray
 
 from ptxwcet.emulator.launch import EmulatedLaunch
-from ptxwcet.ir.kernel import Instruction, InstructionForm, Kernel, Module
+from ptxwcet.ir.kernel import Instruction, InstructionForm, Kernel, Module, Variable
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import (
     Address,
@@ -51,6 +51,10 @@ _SHARED_WINDOW, _LOCAL_WINDOW = 0x7F01, 0x7F02
 OPEN = np.random.default_rng(1)  # bits that terms leave open: others each time
 MOST_STEPS = 200_000
 _LOW = np.uint64(0xFFFFFFFF)
+_PARTS = {
+    **{f".B{number}": (8 * number, 8) for number in range(4)},
+    **{f".H{number}": (16 * number, 16) for number in range(2)},
+}
 _OFFSET = re.compile(r"(-?0x[0-9a-f]+)")
 
 
@@ -367,6 +371,19 @@ def run_machine_code(
     return found
 
 
+def constants_of(kernel: Kernel, module: Module, launch: EmulatedLaunch) -> bytes:
+    """Constant bank 3: what the launch gives its variables, else what the file does."""
+    assert kernel.code is not None
+    given = dict(launch.variables)
+    variables = {one.name: one for one in module.items if isinstance(one, Variable)}
+    found = bytearray(max((end for _, end, _ in kernel.code.constants_at), default=0))
+    for first, end, name in kernel.code.constants_at:
+        initial = variables[name].initial if name in variables else None
+        content = given.get(name, b"" if initial is None else initial(variables[name]))
+        found[first:end] = content.ljust(end - first, b"\0")
+    return bytes(found)
+
+
 def _laid_out(
     kernel: Kernel, launch: EmulatedLaunch
 ) -> tuple[NDArray[np.uint8], bytearray, list[int]]:
@@ -385,7 +402,7 @@ def _laid_out(
         elif isinstance(argument, bytes):
             content = argument
         elif isinstance(argument, float):
-            content = struct.pack("<f", argument)
+            content = struct.pack("<d" if parameter.size_bytes == 8 else "<f", argument)
         else:
             size = parameter.size_bytes
             content = (int(argument) % (1 << 8 * size)).to_bytes(size, "little")
@@ -442,7 +459,8 @@ class _Block:
         self.waits: Lanes = np.zeros(count, bool)
         self.needed = np.zeros(count, np.uint64)  # lanes of the warp; none: all of the block
         self.votes: Lanes = np.zeros(count, bool)  # of a barrier that combines them
-        self.reduction, self.combined = "", 0
+        self.reduction = ""
+        self.reduced = {"BR": 0, "BP": 0}  # what a barrier leaves for B2R: how many, and a truth
         self.waits_at = np.full(count, "", dtype="<U8")  # the register of those at a BSYNC
         self.group = np.arange(count) // 32
         self.bit = np.uint64(1) << lane
@@ -486,8 +504,9 @@ class _Block:
             at_barrier = self.alive & (self.needed == 0)
             assert (at_barrier == self.alive).all(), "a deadlock"
             votes = int((self.votes & self.alive).sum())
-            everyone = votes == int(self.alive.sum())
-            self.combined = {"POPC": votes, "AND": int(everyone)}.get(self.reduction, votes > 0)
+            if self.reduction:
+                is_true = votes == int(self.alive.sum()) if self.reduction == "AND" else votes > 0
+                self.reduced = {"BR": votes, "BP": int(is_true)}
             released = self.alive
         self.waits &= ~released
         self.waits_at[released] = ""
@@ -519,6 +538,11 @@ class _Block:
                 return self.read(low) | self.read(high) << np.uint64(32)
             case Negated(inner):
                 return np.uint64(1) - self.read(inner)
+            case Decorated(inner, "~", ""):
+                return ~self.read(inner) & _LOW
+            case Decorated(inner, "", after) if after in _PARTS:
+                low, width = _PARTS[after]
+                return _cut(self.read(inner) >> np.uint64(low), width)
             case Element(SymbolRef(bank), Address(base, offset)):
                 return self.constant(bank, self.read(base) + _word(offset), 4)
         raise UncoveredError(f"operand {operand}")
@@ -735,9 +759,9 @@ class _Block:
     def do_b2r(self, instruction: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         if words != {"RESULT"}:
             raise UncoveredError(instruction.mnemonic)
-        self.write(operands[0], self.zero + np.uint64(self.combined), lanes)
+        self.write(operands[0], self.zero + np.uint64(self.reduced["BR"]), lanes)
         for one in operands[1:]:
-            self.write(one, self.zero + np.uint64(self.combined != 0), lanes)
+            self.write(one, self.zero + np.uint64(self.reduced["BP"]), lanes)
 
     # --- memory
 

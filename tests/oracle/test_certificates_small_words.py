@@ -371,3 +371,86 @@ def test_neither_states_nor_the_order_of_questions_change_a_verdict(
                 monkeypatch.undo()
             wrong += bool(states)
     assert wrong > 2
+
+
+# --- a loop before --------------------------------------------------------------------------------
+
+
+def signed_word(number: int) -> int:
+    return (number + 8) % 16 - 8
+
+
+def most_back_edges_behind(bits: tuple[int, int], fall: int, limit: int, by: int) -> float:
+    """Of ``do r -= by while (r != 0)`` behind ``do r -= fall while (r > limit)``, from all r > 0
+    with bits of a mask and others that are set; infinite where it does not end.
+    """
+    found = [0.0]
+    for start in range(16):
+        r, done = signed_word(start & bits[0] | bits[1]), 0
+        if r <= 0:
+            continue
+        for _ in range(20):
+            r = signed_word(r - fall)
+            if r <= limit:
+                break
+        if r <= 0:
+            continue  # the second loop is not entered
+        while done < 40:
+            r, done = signed_word(r - by), done + 1
+            if r == 0:
+                break
+        found.append(done - 1 if r == 0 else float("inf"))
+    return max(found)
+
+
+ENDS = [((6, 0), 2), ((6, 0), 4), ((4, 0), 4)]
+
+
+@pytest.mark.every(5)
+@pytest.mark.parametrize(
+    ("bits", "fall"), [*ENDS, ((7, 0), 2), ((7, 0), 1), ((7, 0), 3), ((7, 5), 3), ((0, 7), 2)]
+)
+@pytest.mark.parametrize("limit", [2, 1, 3])
+def test_what_two_iterations_of_a_loop_before_say_is_true(
+    bits: tuple[int, int], fall: int, limit: int
+) -> None:
+    """The last one is the first of all, or behind one that has gone back."""
+    by = 2
+    rows: tuple[Row, ...] = (
+        ("ld.global.u32", "%r1"),
+        ("and.b32", "%r1", "%r1", str(bits[0])),
+        ("or.b32", "%r1", "%r1", str(bits[1])),
+        ("setp.le.s32", "%p1", "%r1", "0"),
+        ("bra", "%p1", "OUT"),
+        ("label", "FIRST"),
+        ("add.s32", "%r1", "%r1", str(-fall)),
+        ("setp.gt.s32", "%p1", "%r1", str(limit)),
+        ("bra", "%p1", "FIRST"),
+        ("setp.le.s32", "%p1", "%r1", "0"),
+        ("bra", "%p1", "OUT"),
+        ("label", "L"),
+        ("add.s32", "%r1", "%r1", str(-by)),
+        NOT_ZERO,
+        ("bra", "%p1", "L"),
+        ("label", "OUT"),
+    )
+    confirmed: dict[bool, list[int]] = {False: [], True: []}
+    with narrow_types():
+        graph = graph_of(Program(rows))
+        _, loop = sorted(graph.forest.loops, key=lambda one: one.header)
+        iteration = iteration_of(graph, loop)
+        for thorough in (False, True):
+            way = EntryFacts((), way_from(graph, BlockId(0), loop, thorough=thorough))
+            for high in (2, 4, 6):
+                whole = Bound(Sum((Part("%r1"),)), by, high, by)
+                tried = Certificate(
+                    (whole,), whole.sum, high, by, (Step(1, -by, 1),), high // by - 1
+                )
+                if check(tried, iteration, way, Effort(1_000_000)) is Verdict.CONFIRMED:
+                    confirmed[thorough].append(tried.back_edges)
+    most = most_back_edges_behind(bits, fall, limit, by)
+    assert all(one >= most for one in (*confirmed[False], *confirmed[True]))
+    assert set(confirmed[False]) <= set(confirmed[True])
+    if (bits, fall) in ENDS:
+        assert most < float("inf")
+        assert min(confirmed[True]) <= (limit + 1) // by

@@ -44,6 +44,7 @@ from ptxwcet.sass.lowering import read_program
 from ptxwcet.support.source import SourceFile
 
 POINTERS = ("pointers_86", "pointers_90")
+REDUCED = "reduced_86"
 BREAKS = SASS / "translation_breaks.tsv"
 
 
@@ -207,6 +208,10 @@ def launch_of_pointers(kernel: str) -> EmulatedLaunch:
     return EmulatedLaunch((40, 1, 1), (1, 1, 1), arguments(kernel))
 
 
+def launch_of_reduced() -> EmulatedLaunch:
+    return EmulatedLaunch((96, 1, 1), (1, 1, 1), (array(1, "i4"), array(3, "i4"), 20))
+
+
 def beside(
     kernel: Kernel, module: Module, launch: EmulatedLaunch, own: Kernel | None = None
 ) -> Translated:
@@ -224,6 +229,8 @@ def kept() -> Iterator[tuple[str, Kernel, Module, EmulatedLaunch]]:
     for listing in POINTERS:
         for kernel in listed(listing).kernels:
             yield listing, kernel, listed(listing), launch_of_pointers(kernel.name)
+    for kernel in listed(REDUCED).kernels:
+        yield REDUCED, kernel, listed(REDUCED), launch_of_reduced()
     for listing, name in SAMPLES.items():
         module = listed(listing)
         (kernel,) = (one for one in module.kernels if one.name == BY_NAME[name].kernel)
@@ -287,6 +294,17 @@ def test_executions_do_what_is_claimed() -> None:
     assert whole.states > 30
     assert whole.accesses > 10
     assert whole.branches > 5
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", ["any_left", "all_done", "counted"])
+def test_what_a_block_reduces_is_alike_for_its_warps(name: str) -> None:
+    """They leave a loop with barriers for it, together."""
+    kernel = next(one for one in listed(REDUCED).kernels if one.name == name)
+    assert beside(kernel, listed(REDUCED), launch_of_reduced()).wrong == []
+    found = held(kernel, listed(REDUCED), launch_of_reduced())
+    assert (found.refused, found.wrong) == ("", [])
+    assert found.uniform >= 2
 
 
 @pytest.mark.thorough

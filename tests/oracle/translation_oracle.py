@@ -305,6 +305,8 @@ class Translated:
 
     def _read(self, block: _Block, operand: Operand) -> Words:
         match operand:
+            case Register(name) if name.partition("@")[0] in block.reduced:
+                return block.zero + np.uint64(block.reduced[name.partition("@")[0]])
             case Register(name):
                 return self.words.get(name, block.zero)
             case _:

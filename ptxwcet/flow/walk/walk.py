@@ -97,7 +97,7 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "a block-wide barrier is reached by only some of the running threads of a warp",
             "move the barrier out of the divergent code",
         )
-    words = instruction.mnemonic.split(".")
+    words = [*instruction.mnemonic.split("."), *instruction.modifiers]  # of machine code, too
     if "cluster" in words:
         raise Refused(
             "PW223",

@@ -212,7 +212,7 @@ class _Reader:
             meant = {
                 name: names_meant(name, bodies) if names else (name,) for name in names or bodies
             }
-            by_file[file] = [kernel for found in meant.values() for kernel in found]
+            by_file[file] = [kernel for name in names or bodies for kernel in meant[name]]
             missing = {name: None for name in missing if not meant[name]}
             chosen = [kernel for kernel in module.kernels if kernel.name in by_file[file]]
             launch = replace(file, source=source)

@@ -24,6 +24,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.validate.cases import Run
+from ptxwcet.warp.segments import has_join
 
 MOST_INSTRUCTIONS = 4_000_000
 """Warp-instructions of a grid that is run: some seconds for all its runs, and 240 MB at most."""
@@ -71,6 +72,9 @@ def validate_grid(
         return GridValidation(skipped="the grid is not known")
     if isinstance(launched, Refusal):
         return GridValidation(skipped=f"the launch has no bound: {launched.reason}")
+    workloads = [piece.analysis.workload for piece in analysis.pieces]
+    if any(has_join(one.program.body) for workload in workloads for one in workload.classes):
+        return GridValidation(skipped="no grid is simulated with barriers of a part of the block")
     if execution.warp_instructions > most_instructions:
         return GridValidation(skipped=f"more than {most_instructions:,} warp-instructions")
     possible = distinct_residencies(launched)

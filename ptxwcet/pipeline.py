@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ptxwcet.bounds.analysed import AnalysedPiece, KernelAnalysis, PreparedKernel, PreparedPiece
 from ptxwcet.bounds.analysis import BlockAnalysis, analyse_block
-from ptxwcet.bounds.joins import NotStaticError
 from ptxwcet.bounds.launch_bound import count_blocks
 from ptxwcet.bounds.methods import SAFE, SCHEDULED, all_methods
 from ptxwcet.bounds.outcome import BlockBound, Outcome
@@ -33,6 +32,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import LaunchCosts
 from ptxwcet.timing.programs import build_workload
+from ptxwcet.warp.segments import NotStaticError
 
 if TYPE_CHECKING:
     from ptxwcet.simulator.policies import Policy

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from operator import add
+from typing import TYPE_CHECKING
 
-from ptxwcet.bounds.joins import JoinedSection, JoiningWarps, joined_section
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
 from ptxwcet.support.records import dataclass
@@ -47,6 +47,9 @@ from ptxwcet.warp.program import (
 )
 from ptxwcet.warp.segments import Section, cut_at_barriers, has_join
 from ptxwcet.warp.structure import Structures
+
+if TYPE_CHECKING:
+    from ptxwcet.bounds.joins import JoinedSection
 
 
 @dataclass(frozen=True)
@@ -356,6 +359,9 @@ def analyse_block(
     def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):
             return None
+        # here: few blocks have any
+        from ptxwcet.bounds.joins import JoiningWarps, joined_section
+
         present = [
             JoiningWarps(
                 own.body,

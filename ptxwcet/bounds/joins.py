@@ -21,28 +21,18 @@ from typing import NamedTuple
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Node, PartialBarrier, Repeat
-from ptxwcet.warp.segments import Section, SectionNode, SectionRepeat, cut_at_waits
+from ptxwcet.warp.segments import (
+    NotStaticError,
+    Section,
+    SectionNode,
+    SectionRepeat,
+    cut_at_waits,
+)
 from ptxwcet.warp.structure import bodies
 
 # Stretches that are run before the differences of times are left out, and then before the section
 # is refused: a second or so.
 _MOST_STRETCHES = 50_000
-
-
-class NotStaticError(PtxwcetError):
-    """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
-
-    def __init__(self, join: PartialBarrier, reason: str) -> None:
-        super().__init__(
-            Diagnostic(
-                "PW504",
-                f"barrier {join.name} of {join.warps} warps: {reason}",
-                notes=("which warps complete each of its phases must be the same in all runs",),
-                help="let as many warps arrive as the barrier counts, in each phase the same, and "
-                "none before it has waited for what comes after the phase before",
-            )
-        )
-        self.origin = join.instruction.origin
 
 
 @dataclass(frozen=True, slots=True)

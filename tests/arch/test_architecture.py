@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_841,
+    "bounds": 4_837,
     "cli": 1_831,
     "commands.annotate": 564,
     "commands.bound": 2_943,
@@ -167,7 +167,7 @@ MOST_LINES = {
     "timing": 3_175,
     "trace": 1_133,
     "validate": 3_970,
-    "warp": 884,
+    "warp": 900,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

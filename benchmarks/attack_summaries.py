@@ -202,6 +202,58 @@ def _control(what: str, checked: int, exceeded: int) -> Data:
     return {"what": what, "checked": checked, "exceeded": exceeded}
 
 
+def _joins(data: Data) -> Data:
+    controls = []
+    for name, left_out in _LEFT_OUT.items():
+        parts = list(data[f"control {name}"].values())
+        seen = ("exceeded", "clock exceeded", "clock of groups exceeded")
+        # what one kind of claim shows: others show some of the same runs
+        exceeded = sum(max(part[kind] for kind in seen) for part in parts)
+        controls.append(_control(f"without {left_out}", sum(p["runs"] for p in parts), exceeded))
+    return {
+        "attacked": "bounds of random blocks and launches whose warps meet at named barriers",
+        "by": "all schedules of tiny blocks and random schedules of others, on a machine that "
+        "shares nothing with the tool's simulators",
+        "command": f"python benchmarks/attack_joins.py {data['command']}",
+        "cases": data["cases"],
+        "runs": data["runs"],
+        "exceeded": data["exceeded"],
+        "controls": controls,
+        "sources_sha256": None,
+    }
+
+
+_LEFT_OUT = {
+    "own": "edges of a warp to its next stretch",
+    "others": "edges of arrivals to those that wait",
+    "latency": "what is in flight at the end of a stretch",
+    "slack": "the slack of groups",
+    "work": "the work of all sub-cores but the first",
+    "order": "the order of arrivals",
+}
+
+
+def _warpgroups(data: Data) -> Data:
+    kinds = dict(data["kinds"])
+    control = kinds.pop("blocks that do not hold")
+    return {
+        "attacked": "bounds of random blocks and launches with products of warpgroups",
+        "by": "random schedules, on a machine that shares nothing with the tool's simulators",
+        "command": f"python benchmarks/attack_warpgroups.py {data['command']}",
+        "cases": sum(kind["cases"] for kind in kinds.values()),
+        "runs": sum(kind["runs"] for kind in kinds.values()),
+        "exceeded": sum(kind["exceeded"] for kind in kinds.values()),
+        "controls": [
+            _control(
+                "where warps issue others before the last has come",
+                control["runs"],
+                control["exceeded"],
+            )
+        ],
+        "sources_sha256": None,
+    }
+
+
 ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack.json": _blocks,
     "attack-accesses.json": _accesses,
@@ -209,9 +261,11 @@ ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack-first-touch.json": _first_touch,
     "attack-footprints.json": _footprints,
     "attack-grid.json": _grids,
+    "attack-joins.json": _joins,
     "attack-launches.json": _launches,
     "attack-path.json": _path,
     "attack-servers.json": _servers,
+    "attack-warpgroups.json": _warpgroups,
 }
 
 

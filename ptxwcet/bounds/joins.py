@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import Node, PartialBarrier
+from ptxwcet.warp.program import Node, PartialBarrier, Repeat
 from ptxwcet.warp.segments import (
     NotStaticError,
     Section,
@@ -103,8 +103,8 @@ def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
     for node in body:
         if isinstance(node, PartialBarrier):
             yield node
-        for inner in bodies(node):
-            yield from _arrivals(inner)
+        times = min(node.count, 2) if isinstance(node, Repeat) else 1
+        for inner in bodies(node) * times:
             yield from _arrivals(inner)
 
 

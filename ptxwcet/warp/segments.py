@@ -38,6 +38,22 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.structure import Body, entered, with_bodies
 
 
+class NotStaticError(PtxwcetError):
+    """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
+
+    def __init__(self, join: PartialBarrier, reason: str) -> None:
+        super().__init__(
+            Diagnostic(
+                "PW504",
+                f"barrier {join.name} of {join.warps} warps: {reason}",
+                notes=("which warps complete each of its phases must be the same in all runs",),
+                help="let as many warps arrive as the barrier counts, in each phase the same, and "
+                "none before it has waited for what comes after the phase before",
+            )
+        )
+        self.origin = join.instruction.origin
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """What a warp executes between two barriers. ``barrier`` is its last node, None at the exit."""

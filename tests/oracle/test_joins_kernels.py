@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import run_program
 
 import ptxwcet
 from ptxwcet.commands.run.study import prepare_executed
@@ -91,3 +92,17 @@ def test_what_is_not_static_is_refused_where_it_is() -> None:
     assert "arrives twice" in said("runs_ahead", block=64, params={"runs_ahead_param_2": 4})
     assert said("told_by_data", block=128).startswith("PW222")
     assert said("told_by_parameter", block=64).startswith("PW223")
+
+
+def test_launches_are_validated_block_by_block(tmp_path: Path) -> None:
+    """No grid is simulated, and it is said why."""
+    launch = tmp_path / "l.toml"
+    launch.write_text(
+        'kernel = "two_stages"\ngrid = 2\nblock = 128\n[arguments]\n'
+        'in = { shape = 512, dtype = "float32", init = "zeros" }\n'
+        'out = { shape = 128, dtype = "float32", init = "zeros" }\ntiles = 4\n'
+    )
+    said = ["--launch", str(launch), "--inputs", "1", "--machine", "titan-v"]
+    code, out, _ = run_program("validate", str(FILE), *said)
+    assert code == 0
+    assert "no grid is simulated with barriers of a part of the block" in out

@@ -321,6 +321,22 @@ def test_what_is_not_static_is_refused(bodies: tuple[tuple[Node, ...], ...], sai
     assert said in refusal(*bodies)
 
 
+def test_loops_are_entered_as_often_as_they_are() -> None:
+    """What arrives in a loop that never runs completes no phase; in one that runs once, it does."""
+
+    def block(count: int) -> Case:
+        rows = (Repeat(count, (arrive(),)), BLOCK), (wait(), BLOCK)
+        classes = tuple(WarpClass(WarpProgram(row), (n,)) for n, row in enumerate(rows))
+        return Case("", BlockWorkload(classes, Scoreboard.RAW))
+
+    assert bound_safe(block(1).analyse()).cycles == 4
+    for count, said in ((0, "no other warp"), (2, "arrives twice")):
+        with pytest.raises(PtxwcetError, match=said):
+            block(count).analyse()
+    never = (Repeat(0, (wait(), arrive())), BLOCK)
+    assert refusal(never, (wait(), BLOCK)).startswith("PW504")
+
+
 def test_warps_that_do_the_same_must_arrive_together() -> None:
     """Two of four equal warps: which two is not known."""
     program = WarpProgram((wait(),))

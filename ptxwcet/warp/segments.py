@@ -211,22 +211,6 @@ def cut_at_waits(body: Body) -> tuple[SectionNode, ...]:
     return (*sections, Section(tail, None))
 
 
-class NotStaticError(PtxwcetError):
-    """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
-
-    def __init__(self, join: PartialBarrier, reason: str) -> None:
-        super().__init__(
-            Diagnostic(
-                "PW504",
-                f"barrier {join.name} of {join.warps} warps: {reason}",
-                notes=("which warps complete each of its phases must be the same in all runs",),
-                help="let as many warps arrive as the barrier counts, in each phase the same, and "
-                "none before it has waited for what comes after the phase before",
-            )
-        )
-        self.origin = join.instruction.origin
-
-
 def has_join(body: Sequence[Node]) -> bool:
     """Whether a body has a barrier of a part of the block. Cost: linear in the tree."""
     return any(isinstance(node, PartialBarrier) for node in entered(body))

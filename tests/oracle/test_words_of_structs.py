@@ -195,3 +195,18 @@ def test_of_pointers_in_structs_nothing_is_said(said: str) -> None:
         resolve_parameters(kernel.kernels[0], fact, None)
     with pytest.raises(PtxwcetError, match=r"k_s\+8 is no pointer"):
         resolve_arrays(kernel.kernels[0], fact, None)
+
+
+VECTORS = """
+char2 2 2, char4 4 4, uchar3 3 1, short2 4 4, short4 8 8, ushort3 6 2, int1 4 4, int2 8 8,
+uint4 16 16, float3 12 4, float4 16 16, double2 16 16, double3 24 8, double4 32 16,
+longlong2 16 16, longlong4 32 16, ulonglong3 24 8, dim3 12 4
+"""  # sizes and alignments as nvcc 13.0 has them: asserted with sizeof and alignof
+
+
+def test_vectors_are_aligned_as_the_compiler_does() -> None:
+    for row in VECTORS.split(","):
+        name, size, alignment = row.split()
+        source = f"struct S {{ char first; {name} v; }}; __global__ void k(S s) {{}}"
+        whole = -(-(int(alignment) + int(size)) // int(alignment)) * int(alignment)
+        assert members_of_parameters(source, "k", [whole])[0][int(alignment)][0] == ".v.x"

@@ -46,14 +46,14 @@ def exact_case(seed: int) -> Case:
     return Case((code,), rows, (tuple(line.word(rows) for line in code),))
 
 
-@pytest.mark.every(17)
+@pytest.mark.every(40)
 @pytest.mark.parametrize("seed", range(400))
 def test_alone_a_warp_takes_what_is_said(seed: int) -> None:
     case = exact_case(seed)
     assert safe_cycles(case) == alone(case, queues=True)
 
 
-@pytest.mark.every(17)
+@pytest.mark.every(40)
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("queues", [True, False])
 def test_safe_covers_every_schedule(seed: int, queues: bool) -> None:
@@ -61,7 +61,7 @@ def test_safe_covers_every_schedule(seed: int, queues: bool) -> None:
     assert Sm(case.words, queues).worst() <= safe_cycles(case)
 
 
-@pytest.mark.every(17)
+@pytest.mark.every(40)
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("queues", [True, False])
 def test_safe_covers_random_schedules(seed: int, queues: bool) -> None:
@@ -71,7 +71,7 @@ def test_safe_covers_random_schedules(seed: int, queues: bool) -> None:
         assert Sm(case.words, queues, case.cores).run(choose) <= bound
 
 
-@pytest.mark.every(17)
+@pytest.mark.every(40)
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("queues", [True, False])
 def test_launches_are_covered(seed: int, queues: bool) -> None:
@@ -84,7 +84,7 @@ def test_launches_are_covered(seed: int, queues: bool) -> None:
         assert sm.run(choose) <= bound
 
 
-@pytest.mark.every(17)
+@pytest.mark.every(40)
 @pytest.mark.parametrize("seed", range(100))
 @pytest.mark.parametrize("queues", [True, False])
 def test_words_of_the_vendors_compiler(seed: int, queues: bool) -> None:

@@ -358,7 +358,7 @@ def install(name: str, text: str, other: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sass_execution, "MOST_STEPS", 5_000)
 
 
-@pytest.mark.every(30)
+@pytest.mark.every(100)
 @pytest.mark.parametrize(("name", "text", "other"), list(breaks()))
 def test_a_break_of_the_translation_is_seen(
     name: str, text: str, other: str, monkeypatch: pytest.MonkeyPatch

@@ -664,7 +664,7 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "SGXT USGXT": (extended, 2),
     "BMSK": (mask, 2),
     "PRMT UPRMT": (bytes_picked, 3),
-    "POPC": (ones, 1),
+    "POPC UPOPC": (ones, 1),
     "BREV": (reversed_bits, 1),
     "FLO UFLO": (first_bit, 1),
     "MOV UMOV": (moved, 1),
@@ -682,7 +682,7 @@ _FUNCTIONS = frozenset(
     (
         *("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FSET", "FCHK", "MUFU", "F2FP", "I2FP"),
         *("F2F", "F2I", "I2F", "FRND", "HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2", "HSET2"),
-        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P", "UBREV", "UPOPC", "UBMSK"),
+        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P", "UBREV", "UBMSK"),
     )
 )
 """Opcodes without terms whose results are functions of what they read."""

@@ -6,6 +6,7 @@ between lanes and with floating point; ``benchmarks/translation_campaign.py`` ma
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import translation_campaign
 import translation_programs
 from numpy.typing import NDArray
 from parsing import parse_text
-from places import DATA
+from places import DATA, ROOT
 from sass_execution import Program, run_machine_code
 from test_machine_code import needs_tools
 
@@ -145,3 +146,27 @@ def test_a_mistake_in_a_row_is_seen(
     monkeypatch.setattr("sys.argv", arguments)
     assert translation_campaign.main() == 0
     assert "different" in capsys.readouterr().out
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_the_summaries_say() -> None:
+    folder = ROOT / "docs" / "experiments"
+    page = (folder / "machine-code-translation.md").read_text(encoding="utf-8")
+    whole = json.loads((folder / "machine-code-translation.json").read_text(encoding="utf-8"))
+    assert f"{whole['programs']:,} programs, of which {whole['ended']:,} ended" in page
+    assert f"**{len(whole['different'])} differed**" in page
+    assert whole["departed"] == []
+    for kind, row in whole["kinds"].items():
+        numbers = " | ".join(f"{row[key]:,}" for key in ("programs", "ended", "equal", "refused"))
+        assert f"| {kind} | {numbers} |" in page
+    corpora = json.loads((folder / "machine-code-corpora.json").read_text(encoding="utf-8"))
+    for corpus, rows in corpora.items():
+        equal = [row["equal"] for build, row in rows.items() if build != "kernels"]
+        (line,) = (one for one in page.splitlines() if one.startswith(f"| {corpus} |"))
+        cells = line.split(" | ")
+        assert [int(cells[1]), int(cells[2]), int(cells[4])] == [rows["kernels"], *equal]
+        for build, row in rows.items():
+            if build != "kernels":
+                assert not [why for why in row["others"] if why.startswith("different")]

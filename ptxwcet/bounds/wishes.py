@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -14,8 +16,7 @@ _RANGES = {
 """What is said in numbers, by its name: the least and the most that it can be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spills:
+class Spills(NamedTuple):
     """Bytes of local memory that a thread's code stores and loads, each instruction once."""
 
     stored_bytes: int

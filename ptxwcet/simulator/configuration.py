@@ -94,12 +94,8 @@ class SmConfiguration:
         return queues
 
 
-def require_simple(instruction: TimedInstruction) -> None:
-    """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), or that waits
-    for its warpgroup (PW548).
-
-    The exhaustive search does not look at whether it waits there.
-    """
+def require_alone(instruction: TimedInstruction) -> None:
+    """Raises PtxwcetError (PW548) for one that waits for its warpgroup."""
     if instruction.joins:
         raise PtxwcetError(
             Diagnostic(
@@ -109,6 +105,15 @@ def require_simple(instruction: TimedInstruction) -> None:
                 help="simulate a block (ptxwcet simulate)",
             )
         )
+
+
+def require_simple(instruction: TimedInstruction) -> None:
+    """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), or that waits
+    for its warpgroup (PW548).
+
+    The exhaustive search does not look at whether it waits there.
+    """
+    require_alone(instruction)
     if instruction.path_cycles or instruction.sectors:
         raise PtxwcetError(
             Diagnostic(

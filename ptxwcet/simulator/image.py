@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptxwcet.simulator.configuration import PARTS, SmConfiguration, Way, require_simple
+from ptxwcet.simulator.configuration import PARTS, SmConfiguration, Way, require_alone
 from ptxwcet.simulator.grid import GridWorkload, TracedLoop, TracedNode, TracedVisit
 from ptxwcet.simulator.grid_stepping import (
     ENTRY_COLUMNS,
@@ -363,6 +363,6 @@ class _GridBuilder(Rows):
         if isinstance(step, Barrier):
             kind, barrier = BARRIER, self.barriers.setdefault(step.name, len(self.barriers))
             step = step.instruction
-        require_simple(step)
+        require_alone(step)
         encoded = self.instruction(kind, step, self._configuration.way_of(step))
         encoded[ARGUMENT], encoded[POINT] = barrier, -1

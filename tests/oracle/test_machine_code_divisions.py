@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 import sass_execution
+import sass_floats
 from test_machine_code_execution import listed
 from test_machine_code_translation import beside, broken
 from translation_oracle import DIVISIONS
@@ -26,10 +27,12 @@ from ptxwcet.support.source import SourceFile
 
 EDGES = [0, 1, 2, 3, 5, 7, 10, 1000, 0xFFFF, 0xAAAAAAAA]
 EDGES += [(1 << k) + by for k in (8, 16, 22, 23, 24, 25, 30, 31, 32) for by in (-2, -1, 0, 1)]
-OFF = {
-    "one more": lambda x: np.nextafter(np.float32(1) / x, np.float32(np.inf)),
-    "one less": lambda x: np.nextafter(np.float32(1) / x, np.float32(-np.inf)),
-}
+OFF = {"one more": lambda x: off_by_one(x, np.inf), "one less": lambda x: off_by_one(x, -np.inf)}
+
+
+def off_by_one(numbers: np.ndarray, to: float) -> np.ndarray:
+    """Reciprocals of numbers of single precision, and their neighbours in that direction."""
+    return np.nextafter(np.float32(1) / numbers.astype("f4"), np.float32(to)).astype(np.float64)
 
 
 def numbers(seed: int, count: int) -> np.ndarray:
@@ -72,7 +75,7 @@ def test_quotients_are_said_and_are_those_of_the_code(
     off: str, arch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All divisions of the source."""
-    monkeypatch.setitem(sass_execution._FUNCTIONS, "RCP", OFF[off])
+    monkeypatch.setitem(sass_floats.FUNCTIONS, "RCP", OFF[off])
     module = listed(f"divisions_{arch}")
     for number, kernel in enumerate(module.kernels):
         own = translated(f"divisions_{arch}")[kernel.name]
@@ -161,7 +164,7 @@ def test_a_break_is_seen(text: str, other: str, monkeypatch: pytest.MonkeyPatch)
     """Something false is said, or not all that there is."""
     made = broken("divisions", text, other)
     monkeypatch.setattr(translation, "with_divisions", made.with_divisions)
-    monkeypatch.setitem(sass_execution._FUNCTIONS, "RCP", OFF["one less"])
+    monkeypatch.setitem(sass_floats.FUNCTIONS, "RCP", OFF["one less"])
     module = listed("divisions_86")
     for number, kernel in enumerate(module.kernels):
         own = translation.translated(kernel)

@@ -128,6 +128,13 @@ HALVES = {
     "@P1 STS [R0.X4+0x20], R23; @P1 IMAD.WIDE R4, R20, R21, R22",
     "another guard": "ISETP.GT.AND P2, PT, R0, 0x9, PT; @P1 IADD3 R22, R4, 0x1, RZ; "
     "@P2 IADD3 R5, R22, R6, RZ",
+    # registers of their own: others are read elsewhere, too
+    "another guard alone": "ISETP.GT.AND P2, PT, R0, 0x1, PT; @P1 IADD3 R28, R4, 0x1, RZ; "
+    "@P2 IADD3 R5, R28, R6, RZ",
+    "a guard that changes alone": "ISETP.GE.AND P2, PT, R0, RZ, PT; @P1 IADD3 R29, R4, 0x1, RZ; "
+    "@P2 ISETP.LT.AND P1, PT, R0, 0x40, PT; @P1 IADD3 R5, R29, R6, RZ",
+    "a guard that changes over another number": "MOV R30, R6; @P1 IADD3 R30, R4, 0x1, RZ; "
+    "ISETP.LT.AND P1, PT, R0, 0x40, PT; @P1 IADD3 R5, R30, R6, RZ",
     "words of several parameters": "IADD3 R2, P0, R4, c[0x0][0x160], RZ; "
     "IADD3.X R3, R5, c[0x0][0x168], RZ, P0, !PT",
     "a word of two parameters": "MOV R2, c[0x0][0x160]; MOV R3, c[0x0][0x168]; "
@@ -347,12 +354,19 @@ def is_seen() -> bool:
     return False
 
 
+FUNCTIONS = (
+    *("wholes", "are_halves", "moved_register"),
+    *("with_webs", "speculated", "access_of_code"),
+)
+"""What the translation takes of the modules in which mistakes are made."""
+
+
 def install(name: str, text: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translation with a mistake in one of its modules."""
     module = broken(name, text, other)
     if name == "translation":
         monkeypatch.setattr(translation, "translated", module.translated)
-    for one in ("wholes", "are_halves", "moved_register", "with_webs", "access_of_code"):
+    for one in FUNCTIONS:
         if hasattr(module, one) and name != "translation":
             monkeypatch.setattr(translation, one, getattr(module, one))
     monkeypatch.setattr(sass_execution, "MOST_STEPS", 5_000)

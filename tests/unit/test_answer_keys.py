@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from places import ROOT, SAMPLES
 
-from ptxwcet.bounds.wishes import GridWishes
+from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.commands.bound.answers import answer_kernel
 from ptxwcet.commands.check.answering import answer_keyed
 from ptxwcet.commands.check.study import read_plan
@@ -141,6 +141,7 @@ def test_every_field_changes_the_key(folder: Path) -> None:
         "launch_gap_cycles": 5,
         "co_runner": "96 bytes",
         "dynamic_shared": 0,
+        "spills": Spills(8, 4),
     }
     assert set(said) == {field.name for field in fields(GridWishes)}
     changed += [replace(plain(), gpu=GridWishes(**{name: said[name]})) for name in said]

@@ -305,7 +305,7 @@ def test_budgets_are_of_the_launch_where_there_is_one() -> None:
     code, text = run(*vector_add, "700", "--grid", "8")
     assert code == 1
     assert "PW520" in text
-    assert "the bound of the launch of" in text
+    assert "the bound of the launch, " in text
     assert run(*vector_add, "block:700", "--grid", "8")[0] == 0
     code, text = run(*vector_add, "kernel:700")
     assert code == 1

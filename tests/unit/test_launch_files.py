@@ -1,6 +1,7 @@
 """Launch files: what they say, and one clear diagnostic for each way to get them wrong."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from places import SAMPLES
 from programs import run_program
 from refusals import refusals_of
 
+from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.executed import bound_executed
 from ptxwcet.commands.run.study import RunRequest, run_file
 from ptxwcet.emulator.launch_arrays import MOST_BYTES, array_source, difference
@@ -406,7 +408,10 @@ def test_a_bound_needs_no_data_and_a_run_does(tmp_path: Path) -> None:
     whole.write_text(GOOD)
     short.write_text("".join(one for one in GOOD.splitlines(True) if one[0] not in "axy"))
     said = [only_answer(Request(str(SAXPY), launch_file=str(one))) for one in (short, whole)]
-    assert said[0].launch_bound == said[1].launch_bound is not None
+    bounds = [one.launch_bound for one in said]
+    assert all(isinstance(one, LaunchBound) for one in bounds)
+    # each has a kernel of its own
+    assert replace(bounds[0], block=bounds[1].block) == bounds[1]
     assert said[0].worst.bound.claim == said[1].worst.bound.claim
     # what an option says of a pointer that the file is silent about is no contradiction
     request = Request(str(SAXPY), launch_file=str(short), parameters=("x=align:16", "y=4096"))

@@ -45,7 +45,7 @@ def numbers(seed: int, count: int) -> np.ndarray:
 
 def launch_of(kernel: str, seed: int) -> EmulatedLaunch:
     a, b, out = numbers(seed, 256), numbers(seed + 50, 256), np.zeros(512, "u4")
-    ones: dict[str, tuple[Argument, ...]] = {"others": (a, out, int(b[seed]), 3)}
+    ones: dict[str, tuple[Argument, ...]] = {"others": (a, out, int(b[seed % len(b)]), 3)}
     return EmulatedLaunch((256, 1, 1), (1, 1, 1), ones.get(kernel, (a, b, out)))
 
 

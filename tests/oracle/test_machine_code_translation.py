@@ -132,7 +132,7 @@ HALVES = {
     "another guard alone": "ISETP.GT.AND P2, PT, R0, 0x1, PT; @P1 IADD3 R28, R4, 0x1, RZ; "
     "@P2 IADD3 R5, R28, R6, RZ",
     "a guard that changes alone": "ISETP.GE.AND P2, PT, R0, RZ, PT; @P1 IADD3 R29, R4, 0x1, RZ; "
-    "@P2 ISETP.LT.AND P1, PT, R0, 0x40, PT; @P1 IADD3 R5, R29, R6, RZ",
+    "@P2 ISETP.LT.AND P1, PT, R0, 0x40, PT; @P1 STS [R0.X4+0x20], R29",
     "a guard that changes over another number": "MOV R30, R6; @P1 IADD3 R30, R4, 0x1, RZ; "
     "ISETP.LT.AND P1, PT, R0, 0x40, PT; @P1 IADD3 R5, R30, R6, RZ",
     "words of several parameters": "IADD3 R2, P0, R4, c[0x0][0x160], RZ; "

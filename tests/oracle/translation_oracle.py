@@ -291,9 +291,6 @@ class Translated:
         key = kernel.name, index
         if key not in self._compiled:
             found = meaning_of(kernel.instructions[index], kernel.registers)
-            if kernel.code is not None and index not in kernel.code.added:
-                opcode = kernel.instructions[index].opcode
-                found = found if opcode is not None and opcode.meaning is not None else None
             if found is None or kernel.instructions[index].mnemonic.startswith("ld."):
                 self._compiled[key] = None
             else:

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_956,
+    "bounds": 4_957,
     "cli": 1_842,
     "commands.annotate": 1_044,
     "commands.bound": 3_022,
@@ -160,7 +160,7 @@ MOST_LINES = {
     "ptx": 4_101,
     "report": 941,
     "sass": 5_331,
-    "simulator": 4_915,
+    "simulator": 4_920,
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,

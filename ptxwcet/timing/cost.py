@@ -630,7 +630,7 @@ def _barrier(
         return _unproved(instruction, "how many threads it is for is in a register")
     whole = -(-block_threads // WARP_SIZE) * WARP_SIZE
     if waits and threads in (block_threads, whole):
-        return Barrier(timed, str(name.value))
+        return Barrier(timed, str(name.value), counts=True)
     if threads % WARP_SIZE or not 0 < threads <= whole:
         return _unproved(instruction, f"{threads} threads are no number of warps of the block")
     return PartialBarrier(timed, str(name.value), threads // WARP_SIZE, waits)

@@ -621,6 +621,8 @@ def _barrier(
     name, *rest = operands
     if not isinstance(name, Immediate):
         return _unproved(instruction, "its number is in a register")
+    if name.value not in range(16):
+        return _unproved(instruction, f"its number {name.value} is none of 0 to 15")
     waits = instruction.control is ControlEffect.BARRIER
     if not rest:
         return Barrier(timed, str(name.value))

@@ -102,7 +102,7 @@ def build_workload(
         WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
     )
     costs.raise_refusals()
-    require_warpgroups(classes, kernel, costs.machine)
+    require_warpgroups(classes, [path.nodes for path in paths], kernel, cfg, costs.machine)
     return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
 
 

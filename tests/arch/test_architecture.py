@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,
-    "timing": 3_672,
+    "timing": 3_708,
     "trace": 1_133,
     "validate": 3_976,
     "warp": 932,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import Node, PartialBarrier, Repeat
+from ptxwcet.warp.program import Barrier, Node, PartialBarrier, Repeat
 from ptxwcet.warp.segments import (
     NotStaticError,
     Section,
@@ -287,7 +287,21 @@ class _Run:
                 raise NotStaticError(
                     one.last, f"{one.got} warps arrive for the last time, and nobody completes that"
                 )
+        self._require_over()
         return True
+
+    def _require_over(self) -> None:
+        """Raises NotStaticError if warps may come to a barrier of the whole block, which ends the
+        section, before a phase of its object is over: they would be counted there, too.
+        """
+        for one, warps in zip(self._classes, self._warps, strict=True):
+            end = one.body[-1] if one.body else None
+            if isinstance(end, Barrier) and end.name in self._objects.keys() - warps.knows:
+                last = self._objects[end.name].last
+                assert last is not None, "some phase is over of which these warps do not know"
+                raise NotStaticError(
+                    last, "a warp may be at this barrier with all of the block before that is over"
+                )
 
     def _step(self, number: int) -> bool:
         """Runs a stretch; whether a loop begins another iteration behind a phase that it ends."""

@@ -621,6 +621,8 @@ def _barrier(
     name, *rest = operands
     if not isinstance(name, Immediate):
         return _unproved(instruction, "its number is in a register")
+    if name.value not in range(16):
+        return _unproved(instruction, f"its number {name.value} is none of 0 to 15")
     waits = instruction.control is ControlEffect.BARRIER
     if not rest:
         return Barrier(timed, str(name.value))
@@ -630,7 +632,7 @@ def _barrier(
         return _unproved(instruction, "how many threads it is for is in a register")
     whole = -(-block_threads // WARP_SIZE) * WARP_SIZE
     if waits and threads in (block_threads, whole):
-        return Barrier(timed, str(name.value))
+        return Barrier(timed, str(name.value), counts=True)
     if threads % WARP_SIZE or not 0 < threads <= whole:
         return _unproved(instruction, f"{threads} threads are no number of warps of the block")
     return PartialBarrier(timed, str(name.value), threads // WARP_SIZE, waits)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.walk.path import (
     Path,
     PathChoice,
@@ -41,6 +42,8 @@ from ptxwcet.flow.walk.path import (
     PathScatter,
     PathUnordered,
     Visit,
+    may_end,
+    parts_of,
     visited_blocks,
 )
 from ptxwcet.ir.kernel import Kernel
@@ -146,18 +149,32 @@ def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
     return tuple(next(reversed([*visited_blocks(way)]), -1) for way in alternatives)
 
 
-def require_warpgroups(classes: Sequence[WarpClass], kernel: Kernel, machine: Machine) -> None:
-    """Raises PtxwcetError (PW403) for products of which no bound is proved.
+def require_warpgroups(
+    classes: Sequence[WarpClass],
+    paths: Sequence[Path],
+    kernel: Kernel,
+    cfg: ControlFlowGraph,
+    machine: Machine,
+) -> None:
+    """Raises PtxwcetError (PW403) for products of which no bound is proved. ``paths``: of classes.
 
     They are executed by whole warpgroups whose warps have one program, wherever the warps of the
     block go the same way; each of the four warps has a sub-core with units of its own.
     """
-    groups = [(one, found) for one in classes if (found := joining(one.program.body))]
+    groups = [
+        (one, found, path)
+        for one, path in zip(classes, paths, strict=True)
+        if (found := joining(one.program.body))
+    ]
     if not groups:
         return
     used = frozenset[str]().union(*(used_units(one.program.body) for one in classes))
     shared = [one.name for one in machine.units if one.name in used and one.count != WARPGROUP]
-    for one, found in groups:
+    for one, found, path in groups:
+        origins = {product.origin for product in found}
+        places = frozenset(
+            block.id for block in cfg.blocks if origins & {*range(block.start, block.end)}
+        )
         open_ = joining(_undecided(one.program.body))
         reason = ""
         if any(has_join(each.program.body) for each in classes):
@@ -170,8 +187,27 @@ def require_warpgroups(classes: Sequence[WarpClass], kernel: Kernel, machine: Ma
             reason = "the four warps of a warpgroup do not all take the same path to it"
         elif open_:
             reason = "whether or how often warps come to it is not known"
+        elif _may_have_ended(path, places):
+            reason = "some warps may have ended before they come to it"
         if reason:
             raise PtxwcetError(unproved((open_ or found)[0], kernel, reason))
+
+
+def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
+    """Whether a warp may have ended before it comes to one of the blocks.
+
+    Cost: linear in the tree, times its depth.
+    """
+    ended = False
+    for node in nodes:
+        ends, comes = may_end((node,)), not places.isdisjoint(visited_blocks((node,)))
+        again = ends and isinstance(node, PathRepeat | PathGrowing | PathLoop | PathScatter)
+        if comes and (ended or again):
+            return True
+        if any(_may_have_ended(part, places) for part in parts_of(node)):
+            return True
+        ended |= ends
+    return False
 
 
 def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnostic:

@@ -24,6 +24,7 @@ from ptxwcet.flow.walk.path import (
     PathGrowing,
     PathLate,
     PathLoop,
+    PathNode,
     PathPart,
     PathRepeat,
     PathScatter,
@@ -62,7 +63,6 @@ from ptxwcet.warp.program import (
 from ptxwcet.warp.segments import (
     conditional,
     has_barrier,
-    has_join,
     split_at_barrier,
     with_before_barriers,
     with_late_side,
@@ -96,33 +96,46 @@ def build_workload(
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
     bodies = builder.programs([path.nodes for path in paths])
-    if any(map(has_join, bodies)):
-        bodies = _joined(bodies, paths, kernel)
+    if counting := _counting_warps(bodies):
+        bodies = _joined(bodies, paths, kernel, counting)
     classes = tuple(
         WarpClass(WarpProgram(body), path.warps) for body, path in zip(bodies, paths, strict=True)
     )
     costs.raise_refusals()
-    require_warpgroups(classes, kernel, costs.machine)
+    require_warpgroups(classes, [path.nodes for path in paths], kernel, cfg, costs.machine)
     return BlockWorkload(classes, scoreboard_of(kernel, scoreboard))
 
 
-_MAY_NOT_ARRIVE = PathFork, PathEnd, PathGone, PathLate, PathScatter, PathPart
+_MAY_NOT_ARRIVE = PathFork, PathLate, PathScatter, PathPart
+
+
+def _may_end(node: PathNode) -> bool:
+    match node:
+        case PathFork(jumps=jumps) | PathPart(jumps=jumps):
+            return not jumps
+        case PathChoice(early=early):
+            return bool(early)
+        case _:
+            return isinstance(node, PathEnd | PathGone)
 
 
 def _joined(
-    bodies: Sequence[Body], paths: Sequence[WarpPath], kernel: Kernel
+    bodies: Sequence[Body],
+    paths: Sequence[WarpPath],
+    kernel: Kernel,
+    counting: Sequence[Barrier | PartialBarrier],
 ) -> list[tuple[Node, ...]]:
-    """The programs of warps that meet at barriers of a part of the block.
+    """The programs of warps that meet at barriers for a number of warps.
 
     A barrier for as many threads as the block has is one of these, too, if some warps only arrive
     there. Raises PW504 where lanes of some warp may end before it arrives: what takes no less time
     then is no longer who arrives.
     """
-    joins = [one for body in bodies for one in entered(body) if isinstance(one, PartialBarrier)]
+    joins = [one for one in counting if isinstance(one, PartialBarrier)]
     for path in paths:
         for node in nodes_in(path.nodes):
-            if isinstance(node, _MAY_NOT_ARRIVE) or (isinstance(node, PathChoice) and node.early):
-                where = kernel.instructions[min(one.instruction.origin for one in joins)]
+            if _may_end(node) or (joins and isinstance(node, _MAY_NOT_ARRIVE)):
+                where = kernel.instructions[min(one.instruction.origin for one in counting)]
                 raise PtxwcetError(_may_not_arrive(where))
     warps = sum(len(path.warps) for path in paths)
     names = {one.name for one in joins if one.warps == warps}
@@ -138,10 +151,20 @@ def _joined(
     return [changed(body) for body in bodies] if names else list(bodies)
 
 
+def _counting_warps(bodies: Sequence[Body]) -> list[Barrier | PartialBarrier]:
+    """The barriers that are for a number of warps: of a part of the block, or of all."""
+    return [
+        one
+        for body in bodies
+        for one in entered(body)
+        if isinstance(one, PartialBarrier) or (isinstance(one, Barrier) and one.counts)
+    ]
+
+
 def _may_not_arrive(where: Instruction) -> Diagnostic:
     return Diagnostic(
         "PW504",
-        f"{where.mnemonic} is for a part of the block, and lanes of some warp may have ended, or "
+        f"{where.mnemonic} is for a number of warps, and lanes of some warp may have ended, or "
         "be elsewhere, when it is reached: which warps arrive is not known",
         where.span,
         help="give the parameters that decide the branches before it",

@@ -12,6 +12,7 @@ from math import lcm
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.warp.program import Barrier
 from ptxwcet.warp.segments import Section, SectionChoice, SectionNode, SectionRepeat
 
 # Aligned sections before the alignment is refused. Warps of one kernel run the same loops, so a few
@@ -268,9 +269,21 @@ def _emit(sections: Sequence[Section | None], times: int, out: list[AlignedStep]
                 help="all warps must meet the same sequence of barriers",
             )
         )
+    barriers = [None if one is None else one.barrier for one in sections]
+    if None in barriers and any(isinstance(b, Barrier) and b.counts for b in barriers):
+        raise PtxwcetError(_missed(next(filter(None, names))))
     if len(out) >= _MOST_SECTIONS:
         raise PtxwcetError(_too_complex())
     out.append(AlignedSection(times, tuple(sections)))
+
+
+def _missed(name: str) -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        f"barrier {name} counts all warps of the block, of which some have ended before it",
+        notes=("a warp that has ended does not arrive at a barrier with a number of threads",),
+        help="leave the number of threads out, or let all warps arrive",
+    )
 
 
 def _too_complex() -> Diagnostic:

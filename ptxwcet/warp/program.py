@@ -67,10 +67,14 @@ class TimedInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A block-wide barrier: an instruction that also waits for all warps of the block."""
+    """A block-wide barrier: an instruction that also waits for all warps of the block.
+
+    ``counts``: it says for how many threads it is, so that warps that have ended are missed.
+    """
 
     instruction: TimedInstruction
     name: str = "0"
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_957,
+    "bounds": 4_970,
     "cli": 1_842,
     "commands.annotate": 1_044,
     "commands.bound": 3_022,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,
-    "timing": 3_647,
+    "timing": 3_708,
     "trace": 1_133,
     "validate": 3_976,
-    "warp": 931,
+    "warp": 932,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

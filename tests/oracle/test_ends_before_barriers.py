@@ -17,6 +17,7 @@ from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.support.diagnostics import PtxwcetError
 
 KERNEL = """
 .version 8.3
@@ -51,3 +52,16 @@ def test_warps_wait_for_those_that_end(initiation: int, latency: int) -> None:
     for given in inputs(launch, 1, 20, 200):
         run = execute(kernel, given)
         assert checker.check_time(run, given) is None
+
+
+@pytest.mark.parametrize("guard", ["setp.ge.u32 %p1, %r4, 2;", ""], ids=["decided", "by data"])
+def test_who_has_ended_is_missed_where_warps_are_counted(guard: str) -> None:
+    """``bar.sync 0`` waits for whoever is there; ``bar.sync 0, 96`` for three warps, for ever."""
+    ends = KERNEL.replace("@%p1 bra", f"{guard}\n@%p1 bra")
+    analyse_kernel(parse_kernel(ends), Launch((96, 1, 1)), machine())
+    counts = parse_kernel(ends.replace("bar.sync 0;", "bar.sync 0, 96;"))
+    with pytest.raises(PtxwcetError, match="ended") as refused:
+        analyse_kernel(counts, Launch((96, 1, 1)), machine())
+    assert [one.code for one in refused.value.diagnostics] == ["PW504"]
+    everybody = KERNEL.replace("@%p1 bra END;", "").replace("bar.sync 0;", "bar.sync 0, 96;")
+    analyse_kernel(parse_kernel(everybody), Launch((96, 1, 1)), machine())

@@ -301,6 +301,7 @@ def wait(name: str = "1", warps: int = 2) -> Node:
 
 
 BLOCK = Barrier(TimedInstruction("A", 1, 0))
+BLOCK_1 = Barrier(TimedInstruction("A", 1, 0), "1")  # the number that others count partially
 
 
 @pytest.mark.parametrize(
@@ -313,12 +314,23 @@ BLOCK = Barrier(TimedInstruction("A", 1, 0))
         (((wait(),), ()), "no other warp"),
         (((arrive(),), ()), "nobody completes"),
         (((arrive(), BLOCK), (BLOCK, wait())), "nobody completes"),
+        (((wait(), BLOCK_1), (wait(), BLOCK_1), (BLOCK_1,)), "before that is over"),
+        (((BLOCK_1,), (wait(), BLOCK_1), (wait(), BLOCK_1)), "before that is over"),
+        (((wait(),), (wait(),), (BLOCK_1,)), "before that is over"),
         (((Choice(((wait(),), ())),), (wait(),)), "PW501"),
         (((Repeat(3, (wait(),), 1),), (Repeat(3, (wait(),)),)), "PW501"),
     ],
 )
 def test_what_is_not_static_is_refused(bodies: tuple[tuple[Node, ...], ...], said: str) -> None:
     assert said in refusal(*bodies)
+
+
+def test_a_number_may_be_of_all_and_of_some_if_all_know_the_phase_to_be_over() -> None:
+    """Whoever waits at number 1 with the whole block has heard by way of 2 that 1 is over."""
+    first, other = (wait("1"), wait("2", 3), BLOCK_1), (wait("2", 3), BLOCK_1)
+    classes = tuple(WarpClass(WarpProgram(r), (n,)) for n, r in enumerate((first, first, other)))
+    one, _ = Case("", BlockWorkload(classes, Scoreboard.RAW)).analyse().sections
+    assert one.joined is not None
 
 
 def test_loops_are_entered_as_often_as_they_are() -> None:

@@ -129,3 +129,16 @@ def test_what_is_bounded_is_executed_so(first: int) -> None:
         assert not result.diagnostics, (seed, [str(one) for one in result.diagnostics])
         assert all(row.longest_cycles <= row.safe_cycles for row in result.rows)
     assert bounded > 5
+
+
+def test_numbers_in_registers_are_numbers_of_barriers() -> None:
+    """There is no barrier 17, and nothing says that it is not number 1."""
+    for number, found in ((15, None), (17, "17 is none of 0 to 15")):
+        text = f"{HEAD}mov.u32 %r10, {number};\nbar.sync %r10, 64;\nret;\n}}\n"
+        kernel = parse_module(SourceFile("k.ptx", text)).kernels[0]
+        launch = Launch((64, 1, 1), None, {"n": 1})
+        if found is None:
+            analyse_kernel(kernel, launch, load_machine("orin-ecrts2025"))
+            continue
+        with pytest.raises(PtxwcetError, match=found):
+            analyse_kernel(kernel, launch, load_machine("orin-ecrts2025"))

@@ -47,3 +47,17 @@ def test_products_beside_barriers_of_a_part_are_refused(meets: bool) -> None:
     found = ptxwcet.analyse(text, block=256, machine="h100")["both"]
     codes = found.reason if isinstance(found, ptxwcet.Refused) else ""
     assert codes == ("PW403" if meets else "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [("", "@%p ret;", ""), ("@%p ret;", "", "PW403"), ("@%p bra END;", "", "PW403")],
+)
+def test_warps_that_may_have_ended_come_to_no_product(before: str, after: str, code: str) -> None:
+    """The others of their warpgroup would wait for them at the product, for ever."""
+    asks = "ld.param.u64 %d, [a]; ld.global.u32 %t, [%d]; setp.lt.u32 %p, %t, 128;"
+    text = PTX.replace("wgmma.fence", f"{asks} {before} wgmma.fence", 1)
+    text = text.replace("mov.u32 %t, %tid.x;", after).replace("setp.lt.u32 %p, %t, 128;\n", "\n")
+    text = text.replace("@%p bra FIRST;", "").replace("MEET_1", "").replace("MEET_2", "")
+    found = ptxwcet.analyse(text, block=256, machine="h100")["both"]
+    assert (found.reason if isinstance(found, ptxwcet.Refused) else "") == code

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 4_970,
+    "bounds": 4_971,
     "cli": 1_842,
     "commands.annotate": 1_044,
     "commands.bound": 3_022,

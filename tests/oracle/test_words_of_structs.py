@@ -250,3 +250,13 @@ def test_other_names_beside_a_struct_do_not_hide_it() -> None:
     template <class T> T f(P p) { return T(); }
     """
     assert members_of_parameters(text + KERNEL, "_Z1k1PPi", (8, 8))
+
+
+def test_words_over_one_another_have_values_that_agree() -> None:
+    """Nothing is bounded of what no execution begins with: 0x300000002 has 3 in its upper word."""
+    loads = "ld.param.u64 %rd2, [k_s+8]; ld.param.u32 %r2, [k_s+12]; ret;\n}\n"
+    kernel = parse_module(SourceFile("k.ptx", HEAD + loads)).kernels[0]
+    both = parse_parameters(["1+8=0x300000002", "1+12=3"])
+    assert len(resolve_parameters(kernel, both, None).values) == 2
+    with pytest.raises(PtxwcetError, match="byte 12 of k_s is given twice"):
+        resolve_parameters(kernel, parse_parameters(["1+12=2", "1+8=0x300000002"]), None)

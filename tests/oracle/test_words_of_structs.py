@@ -210,3 +210,53 @@ def test_vectors_are_aligned_as_the_compiler_does() -> None:
         source = f"struct S {{ char first; {name} v; }}; __global__ void k(S s) {{}}"
         whole = -(-(int(alignment) + int(size)) // int(alignment)) * int(alignment)
         assert members_of_parameters(source, "k", [whole])[0][int(alignment)][0] == ".v.x"
+
+
+KERNEL = "__global__ void k(P p, int *o) { *o = p.w; }"
+OTHERS = (
+    "#ifdef A\nstruct alignas(8) P { int h; int w; };\n#else\nSTRUCT\n#endif\nKERNEL",
+    '#ifdef A\n#include "p.h"\n#else\nSTRUCT\n#endif\nKERNEL',
+    "struct alignas(8) P { int h; int w; };\nnamespace a { STRUCT }\nKERNEL",
+    "namespace a { class P { public: int h; int w; }; }\nSTRUCT\nusing a::P; KERNEL",
+    "struct A { struct P { int h; int w; P() {} }; };\nSTRUCT\nnamespace a { KERNEL }",
+    "typedef struct { struct { int h; } x; int w; } P;\nnamespace a { STRUCT }\nKERNEL",
+    "struct Q { short h, v, w, x; };\ntypedef Q P;\nnamespace a { STRUCT }\nKERNEL",
+    "STRUCT\ntemplate <typename P> KERNEL",
+    "#define w v, w\n#define int short\nSTRUCT\nKERNEL",
+    "struct P { float f; char a[0]; char w; char h; };\nKERNEL",
+    "struct P { char a[02]; char w; char h; float f; };\nKERNEL",
+)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_structs_of_which_something_else_may_be_meant_have_no_members(text: str) -> None:
+    """A struct of the same name and size, read instead of the one that is compiled, gives members
+    the places of others."""
+    plain = "struct P { int w; int h; };"
+    source = text.replace("STRUCT", plain).replace("KERNEL", KERNEL)
+    assert members_of_parameters(f"{plain}\n{KERNEL}", "_Z1k1PPi", (8, 8))
+    assert not members_of_parameters(source, "_Z1k1PPi", (8, 8))
+
+
+def test_other_names_beside_a_struct_do_not_hide_it() -> None:
+    text = """typedef struct P P;
+    enum class Mode : int { A, B };
+    #ifdef X
+    int z;
+    #endif
+    struct P { int w; int h; };
+    struct P make(struct P q) { return q; }
+    class R { public: P p; };
+    template <class T> T f(P p) { return T(); }
+    """
+    assert members_of_parameters(text + KERNEL, "_Z1k1PPi", (8, 8))
+
+
+def test_words_over_one_another_have_values_that_agree() -> None:
+    """Nothing is bounded of what no execution begins with: 0x300000002 has 3 in its upper word."""
+    loads = "ld.param.u64 %rd2, [k_s+8]; ld.param.u32 %r2, [k_s+12]; ret;\n}\n"
+    kernel = parse_module(SourceFile("k.ptx", HEAD + loads)).kernels[0]
+    both = parse_parameters(["1+8=0x300000002", "1+12=3"])
+    assert len(resolve_parameters(kernel, both, None).values) == 2
+    with pytest.raises(PtxwcetError, match="byte 12 of k_s is given twice"):
+        resolve_parameters(kernel, parse_parameters(["1+12=2", "1+8=0x300000002"]), None)

@@ -2,14 +2,17 @@
 
 Read is what has one layout whoever compiles it: structs of numbers, CUDA's vectors, pointers,
 arrays with a number of elements, and of other such structs. Of a struct with anything else in it
-(functions, bases, bit fields, directives, types that are not known) nothing is said, nor of one
+(functions, bases, bit fields, directives, macros, types that are not known) nothing is said, nor of
+one that a directive may leave out, of a name that something else in the source has, too, or of one
 whose size is not that of the parameter in the PTX: its words have names by their offsets then.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ptxwcet.flow.facts.cuda_loops import kernel_declarations
@@ -25,7 +28,17 @@ _STRUCT = re.compile(
     r"\bstruct\b\s*(?:__align__\s*\(\s*(\d+)\s*\)\s*)?(\w*)\s*\{([^{}]*)\}\s*(\w*)\s*;"
 )
 _UNCLEAR = re.compile(r"[^\w\s;,*&\[\]=.+-]|\b(?:static|union|operator|template|typedef)\b")
-_DECLARED = re.compile(r"(.*?)(\w+)\s*((?:\[\s*\d+\s*\])*)", re.DOTALL)
+_DECLARED = re.compile(r"(.*?)(\w+)\s*((?:\[\s*[1-9]\d*\s*\])*)", re.DOTALL)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_HEAD = re.compile(r"\b(?:struct|class|union|enum)\b([^;{}]*)\{")
+_BASES = re.compile(r"(?<!:):(?!:).*", re.DOTALL)
+_END = re.compile(r"\}[^;{}()=]*?\b(\w+)\s*;")
+_OTHER = re.compile(
+    r"\b(?:typename|class)\s+(\w+)\s*[,>=]|\busing\b[^;{}=]*?\b(\w+)\s*[;=]"
+    r"|\btypedef\b(?!\s+struct\s+(\w+)\s+\3\s*;)[^;{}]*\b(\w+)\s*;"
+)
+"""Names of types that are parameters of templates, or stand for other types."""
 _QUALIFIERS = frozenset(("const", "volatile", "struct", "__grid_constant__"))
 _POINTER = 8
 _MOST_MEMBERS = 4096
@@ -69,13 +82,31 @@ def members_of_parameters(
 
 def _layouts(text: str) -> Mapping[str, _Layout | None]:
     """The structs of a source in their order; None for what is not clear, or has two layouts."""
-    layouts: dict[str, _Layout | None] = {}
-    for match in _STRUCT.finditer(text):
+    matches = list(_STRUCT.finditer(text))
+    layouts: dict[str, _Layout | None] = dict.fromkeys(_of_others(text, matches))
+    macros, conditions = set(_MACRO.findall(text)), list(_CONDITION.finditer(text))
+    places = [one.start() for one in conditions]
+    depths = [0, *accumulate(1 if one[1] == "if" else -1 for one in conditions)]
+    for match in matches:
         alignment, own, body, alias = match.groups()
-        layout = None if _UNCLEAR.search(body) else _laid_out(body, int(alignment or 1), layouts)
+        is_always = depths[bisect(places, match.start())] == 0
+        is_clear = is_always and macros.isdisjoint(re.findall(r"\w+", match[0]))
+        is_clear = is_clear and not _UNCLEAR.search(body)
+        layout = _laid_out(body, int(alignment or 1), layouts) if is_clear else None
         for name in filter(None, (own, alias)):
             layouts[name] = layout if layouts.get(name, layout) == layout else None
     return layouts
+
+
+def _of_others(text: str, structs: Sequence[re.Match[str]]) -> Iterator[str]:
+    """The names of types of which something else than those structs is told."""
+    starts, ends = {one.start() for one in structs}, {one.end() for one in structs}
+    for head in _HEAD.finditer(text):
+        if head.start() not in starts and not head[1].rstrip().endswith(")"):  # of a function
+            yield from re.findall(r"\w+", _BASES.sub("", head[1]))
+    yield from (one[1] for one in _END.finditer(text) if one.end() not in ends)
+    for other in _OTHER.finditer(text):
+        yield from filter(None, (other[1], other[2], other[4]))
 
 
 def _laid_out(body: str, alignment: int, layouts: Mapping[str, _Layout | None]) -> _Layout | None:

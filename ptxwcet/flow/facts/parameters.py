@@ -108,6 +108,7 @@ def resolve_parameters(
                 raise PtxwcetError(conflict(f"parameter {fact.name}", *texts))
             stated = both
         merged[parameter.name] = stated, fact.source if earlier is None else earlier[1]
+    _require_agreement(kernel, merged)
     values = [(name, value) for name, (value, _) in merged.items()]
     return ResolvedParameters(
         {name: value for name, value in values if isinstance(value, int | float)},
@@ -120,12 +121,33 @@ def resolve_parameters(
 def is_said(stated: ResolvedParameters, word: Parameter, data: bytes) -> bool:
     """Whether a word of an aggregate whose bytes are given has its value, or one in its range."""
     if word.type[0] == "f":
-        form = {"f16": "<e", "f32": "<f", "f64": "<d"}[word.type]
-        return data == struct.pack(form, stated.values[word.name])
+        return data == _bytes_of(word, stated.values[word.name])
     value = stated.values.get(word.name, 0)
     low, high = stated.ranges.get(word.name, (value, value))
     readings = (int.from_bytes(data, "little", signed=signed) for signed in (False, True))
     return any(low <= one <= high for one in readings)
+
+
+def _require_agreement(kernel: Kernel, merged: Mapping[str, tuple[Stated, FactSource]]) -> None:
+    """Raises PtxwcetError (PW215) if words that lie over one another have values that differ."""
+    words = {one.name: one for one in parameters_of(kernel)}
+    held: dict[tuple[str, int], tuple[int, tuple[str, FactSource]]] = {}
+    for name, (stated, source) in merged.items():
+        whole, plus, offset = name.partition("+")
+        if not plus or not isinstance(stated, int | float):
+            continue
+        said = _shown(stated), source
+        for place, byte in enumerate(_bytes_of(words[name], stated), int(offset)):
+            other, by = held.setdefault((whole, place), (byte, said))
+            if other != byte:
+                raise PtxwcetError(conflict(f"byte {place} of {whole}", by, said))
+
+
+def _bytes_of(word: Parameter, value: int | float) -> bytes:
+    """What lies in memory for a value that fits its type."""
+    if isinstance(value, int) and word.type[0] != "f":
+        return (value & (1 << 8 * word.size_bytes) - 1).to_bytes(word.size_bytes, "little")
+    return struct.pack({"f16": "<e", "f32": "<f", "f64": "<d"}[word.type], value)
 
 
 def _both(statement: Stated, other: Stated) -> Stated | None:

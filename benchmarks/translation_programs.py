@@ -72,6 +72,42 @@ def made(kind: str, seeds: range) -> Made:
     return Made(text, launches)
 
 
+# --- what ptxas does not translate as PTX says (docs/methods/machine-code.md) ---------------------
+
+
+def _repeats(line: str) -> bool:
+    """Whether a ``lop3`` reads one register twice."""
+    operands = line.rstrip(";").split(", ")[1:4]
+    return "lop3." in line and len(set(operands)) < 3
+
+
+def _with_opaque_predicates(lines: Sequence[str]) -> list[str]:
+    """Before each loop, predicates that it reads and writes are read from memory.
+
+    What ptxas knows of one that has decided a branch before the loop it takes for what it is in
+    all iterations.
+    """
+    heads = {line[:-1]: number for number, line in enumerate(lines) if line.endswith(":")}
+    opaque: dict[int, set[str]] = {}
+    for number, line in enumerate(lines):
+        label = line.rstrip(";").rsplit(" ", 1)[-1]
+        if " bra" in f" {line}" and heads.get(label, number) < number:
+            inside = "\n".join(lines[heads[label] : number + 1])
+            written = re.findall(r"^(?:@\S+ )?(?:setp|vote)\S* (%p\d+)", inside, re.M)
+            read = set(re.findall(r"@!?(%p\d+)|, !?(%p\d+)", inside))
+            used = {one or other for one, other in read}
+            opaque.setdefault(heads[label], set()).update(used & set(written))
+    found = list[str]()
+    for number, line in enumerate(lines):
+        for name in sorted(opaque.get(number, ())):
+            found += [
+                f"selp.u32 %w, 1, 0, {name};\nst.volatile.shared.u32 [%apart], %w;",
+                f"ld.volatile.shared.u32 %w, [%apart];\nsetp.ne.u32 {name}, %w, 0;",
+            ]
+        found.append(line)
+    return found
+
+
 # --- integers, lane by lane and all lanes together ------------------------------------------------
 
 
@@ -112,7 +148,7 @@ class _Own(Writer):
         """
         before = len(self.lines)
         super().odd()
-        while "16x2" in self.lines[-1]:  # not on all architectures
+        while "16x2" in self.lines[-1] or _repeats(self.lines[-1]):  # not on all architectures
             del self.lines[before:]
             super().odd()
         text = self.lines[-1]
@@ -219,16 +255,16 @@ class _Lanes(random_programs.Program):
                 f".visible .entry {name}(.param .u64 data, .param .u32 n, .param .u64 nn)",
                 "{",
                 *declared,
-                ".reg .b64 %base, %own, %table;\n.reg .b32 %t, %w, %mine, %other;",
-                f".shared .align 4 .b32 words[{LANES}];",
+                ".reg .b64 %base, %own, %table;\n.reg .b32 %t, %w, %mine, %other, %apart;",
+                f".shared .align 4 .b32 words[{2 * LANES}];",
                 "ld.param.u64 %base, [data];\nmov.u32 %t, %tid.x;",
                 f"mad.wide.u32 %own, %t, {ROW}, %base;",
                 f"add.u64 %table, %base, {LANES * ROW};",
                 "mov.u32 %w, words;\nmad.lo.u32 %mine, %t, 4, %w;",
-                "st.shared.u32 [%mine], %t;",
+                f"st.shared.u32 [%mine], %t;\nadd.u32 %apart, %mine, {4 * LANES};",
                 "xor.b32 %other, %t, 5;\nmad.lo.u32 %other, %other, 4, %w;",
                 *first,
-                *w.lines,
+                *_with_opaque_predicates(w.lines),
                 "DONE:",
                 *last,
                 "ret;\n}\n",
@@ -326,7 +362,10 @@ class _Floats:
             "near",
         ]
         text = chosen.choice([one for one in forms if one])
-        if text != "near":
+        if text.startswith("neg") and is_single:  # PTX leaves the bits of what is no number open
+            self.lines += [text, f"setp.num.f32 %p9, {to}, {to};"]
+            self.lines.append(f"selp.f32 {to}, {to}, 0f7FFFFFFF, %p9;")
+        elif text != "near":
             self.guarded(text)
         elif self.near < 8:
             name = chosen.choice(_APPROXIMATE)
@@ -388,13 +427,15 @@ class _Floats:
                 "{",
                 f".reg .f32 %f<{_COUNT + 1}>, %q<3>; .reg .f64 %g<{_COUNT + 1}>;",
                 f".reg .b32 %r<{_COUNT + 1}>; .reg .b64 %d<{_COUNT + 1}>; .reg .pred %p<10>;",
-                ".reg .b32 %t, %w, %w2, %i; .reg .b64 %own, %near, %wide;",
-                "mov.u32 %t, %tid.x;",
+                ".reg .b32 %t, %w, %w2, %i, %apart; .reg .b64 %own, %near, %wide;",
+                f".shared .align 4 .b32 words[{LANES}];",
+                "mov.u32 %t, %tid.x;\nmov.u32 %apart, words;\nmad.lo.u32 %apart, %t, 4, %apart;",
+                "setp.lt.u32 %p9, %t, 9;",
                 "ld.param.u64 %own, [data];\nmad.wide.u32 %own, %t, 512, %own;",
                 "ld.param.u64 %near, [near];\nmad.wide.u32 %near, %t, 32, %near;",
                 "ld.param.u64 %wide, [wide];\nmad.wide.u32 %wide, %t, 64, %wide;",
                 *first,
-                *self.lines,
+                *_with_opaque_predicates(self.lines),
                 *last,
                 "ret;\n}\n",
             )

@@ -81,6 +81,16 @@ def _repeats(line: str) -> bool:
     return "lop3." in line and len(set(operands)) < 3
 
 
+def _one_pattern(text: str) -> list[str]:
+    """``neg`` or ``copysign``, with the sign that instructions give what is no number.
+
+    PTX leaves open what ``neg`` makes of it, and ptxas keeps its bits in the larger of ``a`` and
+    ``a``.
+    """
+    to = text.split()[1].rstrip(",")
+    return [text, f"setp.num.f32 %p9, {to}, {to};", f"selp.f32 {to}, {to}, 0f7FFFFFFF, %p9;"]
+
+
 def _with_opaque_predicates(lines: Sequence[str]) -> list[str]:
     """Before each loop, predicates that it reads and writes are read from memory.
 
@@ -362,9 +372,8 @@ class _Floats:
             "near",
         ]
         text = chosen.choice([one for one in forms if one])
-        if text.startswith("neg") and is_single:  # PTX leaves the bits of what is no number open
-            self.lines += [text, f"setp.num.f32 %p9, {to}, {to};"]
-            self.lines.append(f"selp.f32 {to}, {to}, 0f7FFFFFFF, %p9;")
+        if text.startswith(("neg.f32", "neg.ftz.f32", "copysign")):  # see _one_pattern
+            self.lines += _one_pattern(text)
         elif text != "near":
             self.guarded(text)
         elif self.near < 8:

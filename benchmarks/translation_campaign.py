@@ -140,12 +140,22 @@ def built(text: str, folder: Path, builds: Sequence[tuple[int, int]] = BUILDS) -
 
 
 def modules(tasks: Sequence[tuple[str, range]]) -> Iterator[tuple[str, range, Any, list[Built]]]:
-    """The modules of tasks with their machine code; the next is made while one is executed."""
+    """The modules of tasks with their machine code; the next is made while one is executed.
+
+    One that ptxas does not compile comes in halves, and at last without machine code.
+    """
     with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
 
-        def make(task: tuple[str, range]) -> tuple[str, range, Any, list[Built]]:
-            made = translation_programs.made(*task)
-            return *task, made, built(made.text, Path(folder))
+        def make(task: tuple[str, range]) -> list[tuple[str, range, Any, list[Built]]]:
+            kind, seeds = task
+            made = translation_programs.made(kind, seeds)
+            try:
+                return [(kind, seeds, made, built(made.text, Path(folder)))]
+            except subprocess.CalledProcessError:  # ptxas itself ends by a signal
+                if len(seeds) == 1:
+                    return [(kind, seeds, made, [])]
+                middle = len(seeds) // 2
+                return make((kind, seeds[:middle])) + make((kind, seeds[middle:]))
 
         under_way = pool.submit(make, tasks[0]) if tasks else None
         for number in range(len(tasks)):
@@ -153,7 +163,7 @@ def modules(tasks: Sequence[tuple[str, range]]) -> Iterator[tuple[str, range, An
             done = under_way.result()
             if number + 1 < len(tasks):
                 under_way = pool.submit(make, tasks[number + 1])
-            yield done
+            yield from done
 
 
 def alike(found: Buffers, expected: Buffers, room: float) -> bool:
@@ -192,8 +202,8 @@ def outcome(
 ) -> str:
     """What comes of a kernel of machine code: ``equal``, ``different``, or why it is not run."""
     constants = constants_of(kernel, module, launch)
-    program = Program(kernel, module, tables)
     try:
+        program = Program(kernel, module, tables)
         found = run_machine_code(program, launch, constants)
         if alike(found, expected, room):
             return "equal"
@@ -203,6 +213,8 @@ def outcome(
             return "bits that are left open"
     except UncoveredError as error:
         return str(error)
+    except PtxwcetError as error:  # a function that it calls is not read
+        return error.diagnostics[0].message.split(": ", 1)[-1].split(" `(")[0]
     except (AssertionError, KeyError) as error:  # it does not end, leaves memory or the code
         return f"different: {type(error).__name__} {error}"
     return "different"
@@ -228,6 +240,9 @@ def tried(
             continue
         expected[kernel.name] = found.buffers
     tally.ended = len(expected)
+    if expected and not code:
+        for architecture, level in BUILDS:
+            tally.refuse(f"sm_{architecture} -O{level}", "ptxas ends by a signal")
     for one in code:
         machine_code = read_program(one.source)
         for kernel in machine_code.kernels:

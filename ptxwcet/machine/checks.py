@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ptxwcet.claims import AssumptionState
+from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.permitted import matching
 from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS, HASHED_SETS
 from ptxwcet.machine.model import Evidence, Reader, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
@@ -123,7 +125,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
 _SWITCHES = ("upper", "stalls")
-_OPTIONAL_KEYS = (*_SWITCHES, "readers", "rates")
+_OPTIONAL_KEYS = (*_SWITCHES, "readers", "rates", "forms")
 _RATES = ("f16", "tf32", "f8", "int8", "shared_bytes")
 """Of products of a warpgroup: operations a cycle and SM by kind of factor, bytes from shared."""
 _READERS = tuple(reader.value for reader in Reader)
@@ -383,8 +385,48 @@ class Checker:
             self._readers(name, timing["readers"], timing.get("latency_cycles"))
         if "rates" in timing or name == OpClass.MMA_ASYNC.value:
             self._products(name, timing.get("rates"))
+        if "forms" in timing:
+            self._forms(name, timing)
         if "evidence" in timing:
             self._evidence(timing["evidence"], f"op class {name}", place)
+
+    def _forms(self, name: str, timing: Table) -> None:
+        """Figures of single instructions of the class; none is slower than its row."""
+        place, what, forms = ("ops", name), f"op class {name}: forms", timing["forms"]
+        initiation, latency = timing.get("initiation_cycles"), timing.get("latency_cycles")
+        if not isinstance(forms, dict) or not forms:
+            self.report("PW306", f"{what} must be a table of [initiation, latency]", place)
+            return
+        if (
+            not (isinstance(initiation, int) and isinstance(latency, int))
+            or "rates" in timing
+            or "stalls" in timing
+        ):
+            message = f"{what} need a latency_cycles that is a number, and neither rates nor stalls"
+            self.report("PW306", message, place)
+            return
+        for form, figures in forms.items():
+            opcode, count = find_opcode(form.split("."))
+            words = form.split(".")[count:]
+            if (
+                opcode is None
+                or not opcode.is_judged(words)
+                or not matching(opcode.forms, words)[0]
+            ):
+                self.report("PW305", f"{what}: PTX has no instruction {form}", place)
+            elif opcode.op_class(words).value != name:
+                message = f"{what}: {form} is of op class {opcode.op_class(words).value}"
+                self.report("PW305", message, place)
+            elif (
+                not isinstance(figures, list)
+                or len(figures) != 2
+                or not all(_has_type(one, int) for one in figures)
+            ):
+                self.report("PW306", f"{what}: {form} must be [initiation, latency]", place)
+            else:
+                self._integer(figures[0], (1, initiation), f"{what}: {form}: initiation", place)
+                most = initiation + latency - figures[0]
+                self._integer(figures[1], (0, most), f"{what}: {form}: latency", place)
 
     def _readers(self, name: str, readers: object, latency: object) -> None:
         """Latencies to some readers; all others wait for ``latency``, so none may exceed it."""

@@ -250,6 +250,7 @@ def _timing(
         tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
         timing.get("stalls", False),
         tuple(timing.get("rates", {}).items()),
+        tuple((form, (one[0], one[1])) for form, one in timing.get("forms", {}).items()),
     )
 
 

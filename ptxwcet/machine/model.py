@@ -60,6 +60,8 @@ class OpTiming:
     ``stalls``: its warp issues nothing until it has ended. ``rates`` has, of products of a
     warpgroup, the operations a cycle and SM by the kind of their factors, and the bytes of them
     that come from shared memory in a cycle; ``initiation_cycles`` is the least of any shape then.
+    ``forms`` has initiation and latency of instructions that take less than the slowest of the
+    class, by their mnemonics (``ex2.approx.ftz.f32``).
     """
 
     unit: str
@@ -71,6 +73,7 @@ class OpTiming:
     readers: tuple[tuple[Reader, int], ...] = ()
     stalls: bool = False
     rates: tuple[tuple[str, int], ...] = ()
+    forms: tuple[tuple[str, tuple[int, int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

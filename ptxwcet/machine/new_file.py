@@ -126,6 +126,11 @@ class _Writer:
                 if timing.rates:
                     rates = ", ".join(f"{kind} = {rate}" for kind, rate in timing.rates)
                     origin = f"rates = {{ {rates} }}, {origin}"
+                if timing.forms:
+                    forms = ", ".join(f"{_quoted(name)} = {[*one]}" for name, one in timing.forms)
+                    origin = f"forms = {{ {forms} }}, {origin}"
+                if timing.stalls:
+                    origin = f"stalls = true, {origin}"
                 yield self._row(op, timing.unit, timing.initiation_cycles, latency, origin)
 
     def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:

@@ -38,7 +38,13 @@ from ptxwcet.memory.analysis import (
 )
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
+from ptxwcet.timing.machine_code import (
+    PTX_FORMS,
+    CodeTimes,
+    accesses_memory,
+    barrier_operands,
+    is_taken,
+)
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
 from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
@@ -162,7 +168,7 @@ def _cost_on(
         )
     if _name(instruction).startswith("wgmma."):
         return _cost_of_warpgroup(instruction, op_class, machine, origin)
-    timing = machine.timings[timing_class(instruction, op_class, machine)]
+    timing = row_of(instruction, op_class, machine)
     if isinstance(timing, OpTiming) and timing.rates:
         timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
@@ -410,7 +416,7 @@ class InstructionCosts:
         """
         if instruction.op_class is None or self._code is not None:
             return True
-        timing = self.machine.timings[timing_class(instruction, instruction.op_class, self.machine)]
+        timing = row_of(instruction, instruction.op_class, self.machine)
         barrier = self.machine.timings[OpClass.BARRIER]
         if not isinstance(timing, OpTiming) or not isinstance(barrier, OpTiming):
             return False
@@ -526,8 +532,20 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
     op_class = instruction.op_class
     if op_class is None or op_class is OpClass.NANOSLEEP:
         return True
-    row = machine.timings[timing_class(instruction, op_class, machine)]
+    row = row_of(instruction, op_class, machine)
     return isinstance(row, OpTiming) and row.is_upper
+
+
+def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpTiming | RefusedOp:
+    """What the machine file says of an instruction: of its form, else of its op class."""
+    row = machine.timings[timing_class(instruction, op_class, machine)]
+    if isinstance(row, OpTiming) and row.forms:
+        name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
+        figures = dict(row.forms).get(name)
+        if figures is not None:
+            initiation, latency = figures
+            return replace(row, initiation_cycles=initiation, latency_cycles=latency, readers=())
+    return row
 
 
 def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:

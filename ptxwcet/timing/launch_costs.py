@@ -27,7 +27,7 @@ from ptxwcet.timing.cost import (
     InstructionCosts,
     Products,
     cycles_at_path,
-    timing_class,
+    row_of,
 )
 from ptxwcet.timing.machine_code import (
     UNIFORM_KEPT,
@@ -104,7 +104,7 @@ class LaunchCosts(InstructionCosts):
             cycles = cycles_at_path(self._taken(index, instruction), rules)
             if not cycles:
                 continue
-            row = machine.timings[timing_class(instruction, instruction.op_class, machine)]
+            row = row_of(instruction, instruction.op_class, machine)
             if not isinstance(row, OpTiming) or row.is_upper:
                 return None  # charged above what it may take
             passing.append((cycles, row))

@@ -40,6 +40,19 @@ _QUEUED = _ACCESSING | {OpClass.SHUFFLE, OpClass.FP16_SFU, OpClass.FP32_SFU, OpC
 """The classes of what goes through a queue though its word may set no scoreboard."""
 _BOARD = re.compile(r"(?:.*:)?SB(\d)")  # inlining puts the function before it
 _ALWAYS_TRUE = ("PT", "!PT")
+_HALVES = "mma.sync.aligned.m16n8k16.row.col"
+PTX_FORMS = {
+    "MUFU.EX2": "ex2.approx.ftz.f32",
+    "MUFU.LG2": "lg2.approx.ftz.f32",
+    "MUFU.RCP": "rcp.approx.ftz.f32",
+    "MUFU.RSQ": "rsqrt.approx.ftz.f32",
+    "MUFU.SQRT": "sqrt.approx.ftz.f32",
+    "MUFU.TANH": "tanh.approx.f32",
+    "HMMA.16816.F32": f"{_HALVES}.f32.f16.f16.f32",
+    "HMMA.16816.F32.BF16": f"{_HALVES}.f32.bf16.bf16.f32",
+    "HMMA.16816.F16": f"{_HALVES}.f16.f16.f16.f16",
+}
+"""What ptxas makes one instruction of, by that instruction: machine files name it as PTX does."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from ptxwcet.timing.cost import (
     charge_unknown,
     cost_instruction,
 )
+from ptxwcet.timing.machine_code import PTX_FORMS
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, TimedInstruction
 
@@ -337,3 +338,33 @@ def test_an_unknown_opcode_may_write_all_of_its_first_operand(
     path.write_text(text, encoding="utf-8")
     (problem, *_) = only_refusal(Request(str(path), block="32", unknown_at_worst=True)).diagnostics
     assert problem.code == "PW203"  # nobody knows how often the loop runs
+
+
+@pytest.mark.parametrize("name", ["ampere-realistic", "a100", "h100"])
+def test_a_form_has_figures_of_its_own_and_its_class_all_others(name: str) -> None:
+    machine = load_machine(name)
+
+    def charged(statement: str) -> tuple[int, int]:
+        (instruction, _) = parsed(statement)
+        found = cost_instruction(instruction, machine)
+        assert isinstance(found, TimedInstruction)
+        return found.initiation_cycles, found.latency_cycles
+
+    row = machine.timings[OpClass.FP32_SFU]
+    assert isinstance(row, OpTiming)
+    own = (row.initiation_cycles, row.latency_cycles)
+    for function in ("ex2", "lg2", "rcp", "rsqrt", "sqrt"):
+        faster = charged(f"{function}.approx.ftz.f32 %f1, %f2")
+        assert faster == dict(row.forms)[f"{function}.approx.ftz.f32"]
+        assert faster[0] == 8 < own[0]
+        assert charged(f"{function}.approx.f32 %f1, %f2") == own  # scales what is subnormal
+    for statement in ("sqrt.rn.ftz.f32 %f1, %f2", "sin.approx.ftz.f32 %f1, %f2"):
+        assert charged(statement) == own
+
+
+def test_what_a_machine_times_apart_is_one_instruction_of_it() -> None:
+    """ptxas makes these of such forms: what else would take longer than one of them."""
+    known = set(PTX_FORMS.values())
+    for machine in shipped_machines():
+        for row in load_machine(machine).timings.values():
+            assert not isinstance(row, OpTiming) or {form for form, _ in row.forms} <= known

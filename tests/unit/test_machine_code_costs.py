@@ -170,3 +170,18 @@ def test_a_constant_for_the_uniform_datapath_comes_through_a_pipe() -> None:
     move = timed(coded("UMOV UR4, URZ", stall=4))
     assert one == move
     assert one.writes == ("warp.next",)
+
+
+def test_machine_code_is_charged_as_the_form_that_it_is_made_of() -> None:
+    machine = load_machine("h100")
+    for line, charged in (
+        ("MUFU.EX2 R1, R2", (8, 20)),
+        ("MUFU.COS R1, R2", (235, 2)),
+        ("HMMA.16816.F32 R4, R8, R12, R4", (6, 0)),
+        ("HMMA.1688.F32 R4, R8, R12, R4", (64, 0)),
+    ):
+        kernel = coded(line)
+        costs = InstructionCosts(machine, 64, code=CodeTimes(kernel))
+        (node,) = costs.nodes(0, kernel.instructions[0])
+        assert isinstance(node, TimedInstruction)
+        assert (node.initiation_cycles, node.latency_cycles) == charged

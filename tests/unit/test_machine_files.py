@@ -348,6 +348,30 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
                 (", rates = { f64 = 9, shared_bytes = 9 }", "PW305"),
             )
         ),
+        *(
+            (HEAD + row("9", f"4, forms = {forms}").replace("move", "fp32_sfu"), [code])
+            for forms, code in (
+                ("3", "PW306"),
+                ("{ }", "PW306"),
+                ("{ 'ex2.approx.ftz.f32' = 3 }", "PW306"),
+                ("{ 'ex2.approx.ftz.f32' = [3] }", "PW306"),
+                ("{ 'ex2.approx.ftz.f32' = [3, true] }", "PW306"),
+                ("{ 'ex2.approx.ftz.f32' = [10, 0] }", "PW310"),
+                ("{ 'ex2.approx.ftz.f32' = [3, 11] }", "PW310"),
+                ("{ 'ex2.approx.ftz' = [3, 1] }", "PW305"),
+                ("{ 'ex2.aprox.ftz.f32' = [3, 1] }", "PW305"),
+                ("{ 'ex3.approx.ftz.f32' = [3, 1] }", "PW305"),
+                ("{ 'add.f32' = [3, 1] }", "PW305"),
+                ("{ 'ex2.approx.ftz.f32' = [3, 1] }, stalls = false", "PW306"),
+            )
+        ),
+        (
+            HEAD
+            + row(
+                "9", "{ memory_latency = true }, forms = { 'ex2.approx.ftz.f32' = [3, 1] }"
+            ).replace("move", "fp32_sfu"),
+            ["PW306"],
+        ),
         (HEAD + row(lat="{ memory_latency = true, times = 3 }"), ["PW305"]),
         (HEAD + '[ops]\nteleport = { refuse = "no" }\n', ["PW307"]),
         (HEAD + row().replace('"INT"', '"ALU"'), ["PW309"]),
@@ -388,6 +412,15 @@ def test_a_file_without_a_base_must_be_complete(tmp_path: Path) -> None:
     assert found.count("PW308") == 1
     assert found.count("PW306") == 1
     assert found.count("PW309") > 3  # every row on the missing unit
+
+
+def test_an_instruction_may_take_less_than_its_class(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    forms = "{ 'ex2.approx.ftz.f32' = [3, 10] }"  # as long as the row in all: 13
+    path.write_text(HEAD + row("9", f"4, forms = {forms}").replace("move", "fp32_sfu"))
+    timing = load_machine(str(path)).timings[OpClass.FP32_SFU]
+    assert isinstance(timing, OpTiming)
+    assert timing.forms == (("ex2.approx.ftz.f32", (3, 10)),)
 
 
 def test_readers_and_stalls_are_read(tmp_path: Path) -> None:

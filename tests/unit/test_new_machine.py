@@ -102,6 +102,7 @@ def test_nothing_measured_is_a_copy_all_of_which_is_marked(tmp_path: Path) -> No
             if isinstance(row, OpTiming) and isinstance(other, OpTiming):
                 assert (other.unit, other.initiation_cycles) == (row.unit, row.initiation_cycles)
                 assert (other.latency_cycles, other.rates) == (row.latency_cycles, row.rates)
+                assert (other.forms, other.stalls) == (row.forms, row.stalls)
                 assert other.evidence is Evidence.ASSUMED
                 assert other.source.startswith(f"copied from {base}, not measured here; there ")
             else:

@@ -69,6 +69,10 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     if sooner:
         echo("\nlatencies to readers that wait for less than lat")
         _print_table(("op class", *(reader.value for reader in Reader)), sooner)
+    faster = list(_forms(shown))
+    if faster:
+        echo("\ninstructions that take less than the slowest of their op class")
+        _print_table(("instruction", "op class", "init", "lat"), faster)
     if refused:
         echo("\nrefused")
         _print_table(("op class", "reason"), refused)
@@ -229,6 +233,13 @@ def _sooner(shown: Machine) -> Iterable[Sequence[str]]:
         if isinstance(row, OpTiming) and row.readers:
             known = dict(row.readers)
             yield op_class.value, *(str(known.get(reader, "-")) for reader in Reader)
+
+
+def _forms(shown: Machine) -> Iterable[Sequence[str]]:
+    for op_class, row in shown.timings.items():
+        if isinstance(row, OpTiming):
+            for form, (initiation, latency) in row.forms:
+                yield form, op_class.value, str(initiation), str(latency)
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -133,9 +133,9 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
         timing = timings[one]
         assert isinstance(timing, OpTiming)
         timings[one] = (
-            replace(timing, latency_cycles=number, readers=())
+            replace(timing, latency_cycles=number, readers=(), forms=())
             if figure == "latency"
-            else replace(timing, initiation_cycles=number)
+            else replace(timing, initiation_cycles=number, forms=())
         )
     return replace(machine, timings=timings)
 

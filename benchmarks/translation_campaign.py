@@ -95,7 +95,7 @@ MADE_OTHERWISE = {
     "leavers 533": "count",
     "exchanges 1297": "cnot",
 }
-"""Programs of the plans that ptxas makes something else of than PTX says, and the row of
+"""Programs of the plan that ptxas makes something else of than PTX says, and the row of
 docs/experiments/machine-code-translation.md that has why; found by hand, one by one.
 """
 Buffers = Sequence[NDArray[Any] | None]

@@ -460,6 +460,99 @@ HAZARDS = {
         "0",
         {0x20},
     ),
+    **{
+        f"opposite guards: {name}": ((*rows, "EXIT | 5"), "1", wanted)
+        for name, (rows, wanted) in {
+            "no thread does both": (
+                ("@P0 MOV R2, RZ | {}", "@!P0 IADD3 R3, R2, R2, RZ | 5"),
+                set(),
+            ),
+            "nor waits": (("@!P0 LDS R2, [R1] | {} 0", "@P0 FADD R3, R2, R2 | 5"), set()),
+            "nor the loads before": (
+                ("@P0 LDS R2, [R1] | {}", "@!P0 FADD R3, R2, R2 | 5", "LDS R4, [R1] | 1 0"),
+                set(),
+            ),
+            "the same": (("@P0 MOV R2, RZ | {}", "@P0 IADD3 R3, R2, R2, RZ | 5"), {0x10}),
+            "another": (("@P0 MOV R2, RZ | {}", "@!P1 IADD3 R3, R2, R2, RZ | 5"), {0x10}),
+            "no guard": (("@P0 LDS R2, [R1] | {} 0", "FADD R3, R2, R2 | 5"), {0x10}),
+            "only the reader's": (("LDS R2, [R1] | {} 0", "@!P0 FADD R3, R2, R2 | 5"), {0x10}),
+            "written between": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "ISETP.EQ.AND P0, PT, R1, RZ, PT | 13",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                {0x20},
+            ),
+            "written by some between": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "@P1 ISETP.EQ.AND P0, PT, R1, RZ, PT | 13",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                {0x20},
+            ),
+            "written by the producer": (
+                (
+                    "@P0 IADD3 R2, P0, R1, R4, RZ | {}",
+                    "MOV R9, RZ | 1",
+                    "@!P0 IADD3 R3, R2, R2, RZ | 5",
+                ),
+                {0x20},
+            ),
+            **{
+                f"both, read under {guard}": (
+                    (
+                        "@P0 LDS R2, [R1] | {} 0",
+                        "@!P0 LDS R2, [R4] | 1 0",
+                        f"@{guard} FADD R3, R2, R2 | 5",
+                    ),
+                    {0x20},
+                )
+                for guard in ("P0", "!P0")
+            },
+            "the other was waited for": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "@!P0 LDS R2, [R4] | 1 1 - 0",
+                    "@P0 FADD R3, R2, R2 | 5",
+                ),
+                set(),
+            ),
+            "on one way": (
+                (
+                    "@P1 BRA `(.L) | 13",
+                    "@P0 LDS R2, [R1] | {} 0",
+                    ".L:",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                set(),
+            ),
+            **{
+                f"{one} and {other} on two ways": (
+                    (
+                        "@P1 BRA `(.L) | 13",
+                        f"{one} LDS R2, [R1] | {{}} 0",
+                        "BRA `(.M) | 5",
+                        ".L:",
+                        f"{other} LDS R2, [R1] | {{}} 0",
+                        ".M:",
+                        "@!P0 FADD R3, R2, R2 | 5",
+                    ),
+                    {0x40},
+                )
+                for one, other in (("@P0", "@!P0"), ("@!P0", "@P0"), ("@P0", ""), ("", "@P0"))
+            },
+            "a predicate": (
+                ("@P0 ISETP.EQ.AND P1, PT, R1, RZ, PT | {}", "@!P0 SEL R3, R2, R4, P1 | 5"),
+                set(),
+            ),
+            "of the whole warp": (
+                ("@P0 R2UR UR4, R2 | {}", "@!P0 IADD3 R3, R2, UR4, RZ | 5"),
+                {0x10},
+            ),
+        }.items()
+    },
     "what is added": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "2", {0x10}),
     "added in time": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "3", set()),
     "the high half": (

@@ -7,8 +7,9 @@ is told (PW126): the file was changed by hand, or a row of ours is wrong.
 
 Distances are the least over all paths; an instruction takes a cycle at least. A thread that has
 written under a guard does not read under its opposite while the predicate is the same: such reads
-are not told, but of uniform registers, which a warp's threads share. What the table of latencies has no cell for is not checked; neither are writes after reads or after writes, what a
-function leaves to its caller, and the other way round.
+are not told, but of uniform registers, which a warp's threads share. What the table of latencies
+has no cell for is not checked; neither are writes after reads or after writes, what a function
+leaves to its caller, and the other way round.
 """
 
 from __future__ import annotations

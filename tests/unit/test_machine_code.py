@@ -23,6 +23,7 @@ from ptxwcet.sass import disassembler, reading
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
+from ptxwcet.sass.splicing import with_copies
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -416,7 +417,7 @@ def assembled(*rows: str) -> str:
     address = 0
     for row in rows:
         text, _, bits = row.partition("|")
-        if row.endswith(":"):
+        if row.startswith("."):
             lines.append(row)
             continue
         stall, write, read, *waits = (*bits.split(), "-", "-")[: max(3, len(bits.split()))]
@@ -576,6 +577,42 @@ def test_hazards_by_hand(case: str) -> None:
     assert not isinstance(found.kernels[0], UnreadKernel), found.kernels[0].failure.render()
     assert {int(one.message.split(" at 0x")[1][:4], 16) for one in found.warnings} == wanted
     assert {one.code for one in found.warnings} <= {"PW126"}
+
+
+# --- returns --------------------------------------------------------------------------------------
+
+CALL = ("MOV R8, 0x20 | 5", "CALL.REL.NOINC `(f) | 5", "EXIT | 5", ".function f")
+RETURNS = {
+    "by itself": (("MOV R9, 0x0 | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "by a copy": (("MOV R2, R8 | 5", "MOV R3, 0x0 | 5", "RET.REL.NODEC R2 `(k) | 5"), None),
+    "half precision": (("HFMA2.MMA R9, -RZ, RZ, 0, 0 | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "a product": (("IMAD.MOV.U32 R9, RZ, RZ, RZ | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "a sum": (("IADD3 R9, RZ, RZ, RZ | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "no zero": (("HFMA2.MMA R9, -RZ, RZ, 0, 5.9604644775390625e-08 | 5",), "R9"),
+    "nor this": (("HFMA2.MMA R9, -RZ, RZ, 1.875, 0 | 5",), "R9"),
+    "not always": (("@P0 MOV R9, 0x0 | 5",), "R9"),
+    "a register": (("MOV R9, R1 | 5",), "R9"),
+    "nothing": ((), "R9"),
+    "in another block": (("MOV R9, 0x0 | 5", ".L:", "@P0 BRA `(.L) | 5"), "R9"),
+    "written, too": (("MOV R9, 0x0 | 5", "IADD3 R8, R8, 0x10, RZ | 5"), "R8"),
+}
+
+
+@pytest.mark.parametrize("case", RETURNS)
+def test_a_function_returns_behind_its_call_or_is_refused(case: str) -> None:
+    rows, register = RETURNS[case]
+    last = () if rows and rows[-1].startswith("RET") else ("RET.REL.NODEC R8 `(k) | 5",)
+    found = module(assembled(*CALL, *rows, *last))
+    whole = found.kernels[0]
+    assert not isinstance(whole, UnreadKernel), whole.failure.render()
+    functions = {one.name: one for one in found.functions}
+    if register is None:
+        jumps = with_copies(whole, functions).instructions[-1]
+        assert [jumps.mnemonic, jumps.targets] == ["RET.REL.NODEC", ("f 1:behind",)]
+        return
+    with pytest.raises(PtxwcetError, match=rf"\b{register}\b") as refused:
+        with_copies(whole, functions)
+    assert only(refused).code == "PW125"
 
 
 # --- the program ----------------------------------------------------------------------------------

@@ -22,8 +22,10 @@ ARCHITECTURES = (75, 86, 90)
 INITIAL = {"limits": [3, 5, 7, 9], "bytes": [0, 0, 0, 0], "pair": [4, 2]}
 COUNTING = {"n": 0, "limits": 2, "bytes": 1, "pair": 1}  # which element
 KINDS = {
-    **{"n": "int32", "limits": "int32", "bytes": "uint8", "pair": "int16"},
-    **{"three": "uint8", "one": "uint8", "half": "int16", "last": "int8"},
+    **dict.fromkeys(("n", "limits"), "int32"),
+    **dict.fromkeys(("pair", "half"), "int16"),
+    **dict.fromkeys(("bytes", "three", "one"), "uint8"),
+    "last": "int8",
 }
 LAUNCH = """kernel = "counted"
 grid = 1

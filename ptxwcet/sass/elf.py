@@ -27,6 +27,7 @@ _SPACES = {".nv.constant3": "const", ".nv.global": "global", ".nv.global.init": 
 _BANK_BYTES = 1 << 16
 _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
+_LAUNCH_BYTES = 24  # of constant bank 0, with the sizes of blocks and grid
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
 _CODE = ".text."
 _SECOND_FORM = ".nv.merc."  # from sm_100 on, on the bytes of others; never read
@@ -307,21 +308,27 @@ class _Reader:
         """Of a kernel and its shared bytes: from its attributes and from those of the file."""
         kernel, shared_bytes = of
         single = dict(said)
-        arguments: dict[int, Argument] = {}
+        arguments: list[tuple[int, Argument]] = []
         branches: dict[int, tuple[int, ...]] = {}
         for attribute, value in said:
             if attribute == _PARAMETER:
                 _, ordinal, offset, packed = struct.unpack("<IHHI", value)
-                arguments[ordinal] = Argument(offset, packed >> 18)
+                arguments.append((ordinal, Argument(offset, packed >> 18)))
             elif attribute == _BRANCHES:
                 branches |= dict(_indexed(value))
-        if sorted(arguments) != list(range(len(arguments))):
-            raise damaged(self.name, f"parameters of {kernel} are missing")
+        arguments.sort()
+        if [ordinal for ordinal, _ in arguments] != list(range(len(arguments))):
+            raise damaged(self.name, f"parameters of {kernel} are missing, or there twice")
         if not 0 < of_kernel[_REGISTERS] <= 255:
             raise damaged(self.name, f"it does not say how many registers {kernel} uses")
         constants = single.get(_CONSTANTS)
-        if constants is None and arguments:
+        at, size = struct.unpack("<4xHH", constants) if constants else (0, 0)
+        if arguments and (at < _LAUNCH_BYTES or at % 4):
             raise damaged(self.name, f"it does not say where the parameters of {kernel} lie")
+        ends = (one.offset + one.size for _, one in arguments)
+        starts = (*(one.offset for _, one in arguments[1:]), size)
+        if any(one > start for one, start in zip(ends, starts, strict=False)):
+            raise damaged(self.name, f"the parameters of {kernel} do not fit")
         return CodeSection(
             name=kernel,
             code=code,
@@ -329,8 +336,8 @@ class _Reader:
             registers=of_kernel[_REGISTERS],
             shared_bytes=shared_bytes,
             local_bytes=of_kernel[_FRAME],
-            parameters=tuple(arguments[one] for one in sorted(arguments)),
-            parameters_at=struct.unpack("<IHH", constants)[1] if constants else 0,
+            parameters=tuple(one for _, one in arguments),
+            parameters_at=at,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),
             branches=branches,

@@ -38,10 +38,11 @@ _RELOCATIONS = (4, 9)  # types of sections
 _LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
 _NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
 _PARTS = "split the file: compile the kernels in several"
-_SIZED = 4  # format of an attribute that says its size
+_BARE, _SIZED = 1, 4  # formats of attributes: nothing more, and one that says its size
 # numbers of attributes
 _MOST_THREADS, _CONSTANTS, _THREADS, _FRAME = 0x05, 0x0A, 0x10, 0x11
 _PARAMETER, _REGISTERS, _BRANCHES = 0x17, 0x2F, 0x34
+_CLUSTER, _IN_CLUSTERS = 0x3D, 0x3E
 
 
 class Argument(NamedTuple):
@@ -64,7 +65,8 @@ class Function:
 class CodeSection:
     """The code of a kernel and of its functions, and what the compiler says of the kernel.
 
-    ``threads`` are the block that the kernel requires, ``most_threads`` the largest one; None where
+    ``threads`` are the block that the kernel requires, ``most_threads`` the largest one, and
+    ``cluster`` how many blocks start together, zeros where the launch has to say it; None where
     nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
     ``branches`` has for the address of an indexed branch those that it leads to. ``relocations``
     says whether whoever loads the file changes the code.
@@ -80,6 +82,7 @@ class CodeSection:
     parameters_at: int
     threads: tuple[int, int, int] | None
     most_threads: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
     branches: Mapping[int, tuple[int, ...]]
     relocations: bool = False
 
@@ -284,7 +287,7 @@ class _Reader:
             )
 
     def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """The numbers and values of the attributes with a size."""
+        """The numbers and values of the attributes with a size, and of those that hold nothing."""
         place, end = (section.offset, section.offset + section.size) if section else (0, 0)
         while place + 4 <= end:
             form, number, size = struct.unpack_from("<BBH", self.data, place)
@@ -294,6 +297,8 @@ class _Reader:
                     raise damaged(self.name, "an attribute ends behind its section")
                 yield number, self.data[place : place + size]
                 place += size
+            elif form == _BARE:
+                yield number, b""
 
     def described(
         self,
@@ -340,6 +345,7 @@ class _Reader:
             parameters_at=at,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),
+            cluster=_three(single.get(_CLUSTER, bytes(12) if _IN_CLUSTERS in single else None)),
             branches=branches,
             relocations=relocations,
         )

@@ -12,7 +12,9 @@ import pytest
 from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
+from ptxwcet.bounds.launch_bound import grid_refusal
 from ptxwcet.ir.kernel import UnreadKernel
+from ptxwcet.ir.operands import Immediate, SpecialRegister
 from ptxwcet.sass import disassembler
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
@@ -170,6 +172,41 @@ def test_what_is_said_of_parameters_fits_or_is_refused(case: str) -> None:
     with pytest.raises(PtxwcetError, match=why) as raised:
         read_cubin("c", bytes(data))
     assert [one.code for one in raised.value.diagnostics] == ["PW123"]
+
+
+@pytest.mark.parametrize(
+    ("more", "cluster"),
+    [
+        (struct.pack("<BBHIII", 4, 0x3D, 12, 2, 1, 1), (2, 1, 1)),
+        (struct.pack("<BBH", 1, 0x3E, 0), (0, 0, 0)),  # the launch has to say how many
+        (struct.pack("<BBHBBHIII", 1, 0x3E, 0, 4, 0x3D, 12, 4, 2, 1), (4, 2, 1)),
+        (b"", None),
+    ],
+)
+def test_kernels_of_clusters_say_so(more: bytes, cluster: tuple[int, ...] | None) -> None:
+    number = section(".nv.info.sgemm_naive")
+    at = struct.unpack_from("<Q", WHOLE, 40)[0] + SECTION.size * number
+    begin, size = SECTION.unpack_from(WHOLE, at)[4:6]
+    data = changed(number, offset=len(WHOLE), size=size + len(more))
+    (found,) = read_cubin("c", data + WHOLE[begin : begin + size] + more).sections
+    assert found.cluster == cluster
+
+
+@pytest.mark.parametrize("cluster", ["", "2 1 1", "0 0 0"])
+def test_the_place_in_a_cluster_is_0_where_there_is_none(cluster: str) -> None:
+    """Code of sm_90 adds it to addresses of shared memory."""
+    text = listing("sgemm_naive_90")
+    if cluster:
+        text = text.replace(".local 0\n", f".local 0\n.reqnctapercluster {cluster}\n")
+    (one,) = translated_program(read_program(SourceFile("k.cubin", text))).kernels
+    assert not isinstance(one, UnreadKernel)
+    assert one.code is not None
+    reads = [at for at in one.instructions if at.mnemonic == "S2UR"]
+    assert [[str(operand) for operand in at.operands[1:]] for at in reads] == [
+        [str(Immediate(0, "0") if not cluster else SpecialRegister("SR_CgaCtaId"))]
+    ]
+    refused = grid_refusal(one)
+    assert (refused is None) == (not cluster)
 
 
 # --- listings -------------------------------------------------------------------------------------

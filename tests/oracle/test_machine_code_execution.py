@@ -136,6 +136,25 @@ def test_special_registers_and_signs(listing: str) -> None:
     assert not of_specials(listing)
 
 
+def by_uniform_table(tables: bytes, case: int) -> bool:
+    """Whether a branch by a number that is alike for all leaves what its PTX does."""
+    module = listed("uniform_90")
+    ptx = parse_text((SASS / "uniform.ptx").read_text(encoding="utf-8"))
+    words = np.zeros(4 * 2 * 40, np.uint32)
+    launch = EmulatedLaunch((40, 1, 1), (2, 1, 1), (words, 11 + 3 * case, 4 + 9 * case, case))
+    expected = executed(ptx.kernels[0], ptx, launch)
+    found = run_machine_code(Program(module.kernels[0], module, tables), launch)
+    return alike(found, expected)
+
+
+def test_indexed_branches_of_a_whole_warp() -> None:
+    kept = (SASS / "uniform_90.tables").read_text(encoding="utf-8").split()[1]
+    tables = bytes.fromhex(kept)
+    assert all(by_uniform_table(tables, case) for case in range(4))
+    turned = np.frombuffer(tables, np.uint32)[::-1].tobytes()
+    assert not all(by_uniform_table(turned, case) for case in range(4))
+
+
 # --- every row of the table -----------------------------------------------------------------------
 
 LAUNCH = integer_programs.launch(1)

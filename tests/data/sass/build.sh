@@ -30,6 +30,8 @@ for arch in 86 90; do
   kept "integers_$arch.ptx" "$arch"
 done
 kept minima_90.ptx 90
+kept uniform.ptx 90
+python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >uniform_90.tables
 python3 ../../../benchmarks/translation_programs.py >random.ptx
 for arch in 80 90; do
   kept random.ptx "$arch"

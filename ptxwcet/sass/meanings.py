@@ -45,7 +45,7 @@ from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
 _LARGEST_HALF = 65504.0
 BANK = "c[0x0]"
-_BANKS = (BANK, "c[0x3]")  # and that of variables
+_BANKS = (BANK, "c[0x2]", "c[0x3]")  # and those of literals and of variables
 LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
 

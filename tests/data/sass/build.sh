@@ -32,6 +32,8 @@ done
 kept minima_90.ptx 90
 kept uniform.ptx 90
 python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >uniform_90.tables
+kept literals.ptx 80
+python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >literals_80.tables
 python3 ../../../benchmarks/translation_programs.py >random.ptx
 for arch in 80 90; do
   kept random.ptx "$arch"

@@ -82,7 +82,7 @@ class _Webs:
             return one
 
         reached: dict[int, int] = {}
-        joined = 0  # the writes of the last read, which are of one web by now
+        joined = 0  # writes that are known to be of one web
         by_block: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         for index in reads:
             by_block[self._block_of[index]].append((index, False))
@@ -96,13 +96,12 @@ class _Webs:
                     continue
                 now = reaching.read(index, name) or bit[-1]
                 first = reached[index] = now & -now
-                others = now ^ first
-                if joined & now == joined:
-                    others = now & ~joined | joined & -joined
+                shared = joined & now
+                others = now & ~joined | shared & -shared
+                joined = joined | now if shared else max(joined, now, key=int.bit_count)
                 while others:
                     parent[root(others & -others)] = root(first)
                     others &= others - 1
-                joined = now
         open_web = root(bit[-1])
         roots = list(dict.fromkeys(root(bit[index]) for index in writes))
         numbers = {one: number for number, one in enumerate(roots)}

@@ -510,14 +510,24 @@ class Module:
         return tuple(i for i in self.items if isinstance(i, Variable))
 
 
+MADE_CODE = "machine code of "
+"""How the names of listings begin that were made or found when they were asked for."""
+
+
 def require_ptx(kernel: Kernel, what: str) -> None:
     """Raises PtxwcetError (PW127) for machine code, where ``what`` is only for PTX."""
     if kernel.code is not None:
         message = f"kernel {kernel.readable} is machine code, and {what} PTX alone"
+        file = kernel.span.source.name.removeprefix(MADE_CODE)
         help_text = (
-            "give it the PTX of the kernel, without --machine-code: 'nvcc -ptx -lineinfo "
-            "kernel.cu', or 'cuobjdump -xptx all' of a binary that holds it, too"
+            f"leave --machine-code out: the PTX of '{file}' is taken then, out of a binary by the "
+            "cuobjdump on the PATH"
         )
+        if file == kernel.span.source.name:
+            help_text = (
+                "give the PTX: 'nvcc -ptx -lineinfo kernel.cu', or the binary that the cubin is "
+                "of, without --machine-code"
+            )
         raise PtxwcetError(Diagnostic("PW127", message, kernel.span, help=help_text))
 
 

@@ -25,7 +25,7 @@ from ptxwcet.flow.facts.stated import (
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.accesses import parameters_of
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import MADE_CODE, Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_names, cuda_source
 from ptxwcet.opened.front_ends import read_program, read_source
@@ -240,7 +240,7 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
     if request.text is None:
         main = read_source(request.path)
     else:
-        what = "machine code of " if request.is_code else "PTX of "
+        what = MADE_CODE if request.is_code else "PTX of "
         is_cuda = Path(request.path).suffix.lower() == SOURCE
         source = cuda_source(replace(request, source=None)) if is_cuda else None
         written = None if source is None else SourceFile(request.path, source.text)

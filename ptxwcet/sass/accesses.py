@@ -27,6 +27,7 @@ from ptxwcet.ir.operands import (
     Vector,
 )
 from ptxwcet.ir.terms import Meaning, Term, source
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 class Access(NamedTuple):
@@ -54,7 +55,7 @@ AddressOf = Callable[[Place], Address]
 def access_of_code(instruction: Instruction, address_of: AddressOf) -> Access | None:
     """What an instruction of machine code is in PTX, None of all that is none of these.
 
-    Cost: constant.
+    Raises PtxwcetError (PW125) for operands and modifiers that it does not have. Cost: constant.
     """
     assert instruction.opcode is not None
     name, words = instruction.opcode.name, instruction.modifiers
@@ -62,7 +63,12 @@ def access_of_code(instruction: Instruction, address_of: AddressOf) -> Access | 
     if rule is None:
         return None
     operands = [one for one in instruction.operands if not _is_descriptor(one)]
-    return rule(name, words, operands, address_of)
+    try:
+        return rule(name, words, operands, address_of)
+    except (AssertionError, KeyError, IndexError, StopIteration, ValueError):
+        message = f"machine code that is not known: {instruction.span.text.strip(' ;')}"
+        help_text = "bound the kernel from its PTX, and report the instruction"
+        raise PtxwcetError(Diagnostic("PW125", message, instruction.span, help=help_text)) from None
 
 
 def _is_descriptor(operand: Operand) -> bool:

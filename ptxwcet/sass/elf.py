@@ -27,6 +27,7 @@ _SPACES = {".nv.constant3": "const", ".nv.global": "global", ".nv.global.init": 
 _BANK_BYTES = 1 << 16
 _KERNEL = 0x10  # of a symbol's "other": who starts it is the host
 _INSTRUCTION_BYTES = 16
+_LAUNCH_BYTES = 24  # of constant bank 0, with the sizes of blocks and grid
 _NEW_LAYOUT = 8  # version of the layout from which on the flags hold the architecture in byte 1
 _CODE = ".text."
 _SECOND_FORM = ".nv.merc."  # from sm_100 on, on the bytes of others; never read
@@ -37,10 +38,11 @@ _RELOCATIONS = (4, 9)  # types of sections
 _LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
 _NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
 _PARTS = "split the file: compile the kernels in several"
-_SIZED = 4  # format of an attribute that says its size
+_BARE, _SIZED = 1, 4  # formats of attributes: nothing more, and one that says its size
 # numbers of attributes
 _MOST_THREADS, _CONSTANTS, _THREADS, _FRAME = 0x05, 0x0A, 0x10, 0x11
 _PARAMETER, _REGISTERS, _BRANCHES = 0x17, 0x2F, 0x34
+_CLUSTER, _IN_CLUSTERS = 0x3D, 0x3E
 
 
 class Argument(NamedTuple):
@@ -63,7 +65,8 @@ class Function:
 class CodeSection:
     """The code of a kernel and of its functions, and what the compiler says of the kernel.
 
-    ``threads`` are the block that the kernel requires, ``most_threads`` the largest one; None where
+    ``threads`` are the block that the kernel requires, ``most_threads`` the largest one, and
+    ``cluster`` how many blocks start together, zeros where the launch has to say it; None where
     nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
     ``branches`` has for the address of an indexed branch those that it leads to. ``relocations``
     says whether whoever loads the file changes the code.
@@ -79,6 +82,7 @@ class CodeSection:
     parameters_at: int
     threads: tuple[int, int, int] | None
     most_threads: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
     branches: Mapping[int, tuple[int, ...]]
     relocations: bool = False
 
@@ -283,7 +287,7 @@ class _Reader:
             )
 
     def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """The numbers and values of the attributes with a size."""
+        """The numbers and values of the attributes with a size, and of those that hold nothing."""
         place, end = (section.offset, section.offset + section.size) if section else (0, 0)
         while place + 4 <= end:
             form, number, size = struct.unpack_from("<BBH", self.data, place)
@@ -293,6 +297,8 @@ class _Reader:
                     raise damaged(self.name, "an attribute ends behind its section")
                 yield number, self.data[place : place + size]
                 place += size
+            elif form == _BARE:
+                yield number, b""
 
     def described(
         self,
@@ -307,21 +313,27 @@ class _Reader:
         """Of a kernel and its shared bytes: from its attributes and from those of the file."""
         kernel, shared_bytes = of
         single = dict(said)
-        arguments: dict[int, Argument] = {}
+        arguments: list[tuple[int, Argument]] = []
         branches: dict[int, tuple[int, ...]] = {}
         for attribute, value in said:
             if attribute == _PARAMETER:
                 _, ordinal, offset, packed = struct.unpack("<IHHI", value)
-                arguments[ordinal] = Argument(offset, packed >> 18)
+                arguments.append((ordinal, Argument(offset, packed >> 18)))
             elif attribute == _BRANCHES:
                 branches |= dict(_indexed(value))
-        if sorted(arguments) != list(range(len(arguments))):
-            raise damaged(self.name, f"parameters of {kernel} are missing")
+        arguments.sort()
+        if [ordinal for ordinal, _ in arguments] != list(range(len(arguments))):
+            raise damaged(self.name, f"parameters of {kernel} are missing, or there twice")
         if not 0 < of_kernel[_REGISTERS] <= 255:
             raise damaged(self.name, f"it does not say how many registers {kernel} uses")
         constants = single.get(_CONSTANTS)
-        if constants is None and arguments:
+        at, size = struct.unpack("<4xHH", constants) if constants else (0, 0)
+        if arguments and (at < _LAUNCH_BYTES or at % 4):
             raise damaged(self.name, f"it does not say where the parameters of {kernel} lie")
+        ends = (one.offset + one.size for _, one in arguments)
+        starts = (*(one.offset for _, one in arguments[1:]), size)
+        if any(one > start for one, start in zip(ends, starts, strict=False)):
+            raise damaged(self.name, f"the parameters of {kernel} do not fit")
         return CodeSection(
             name=kernel,
             code=code,
@@ -329,10 +341,11 @@ class _Reader:
             registers=of_kernel[_REGISTERS],
             shared_bytes=shared_bytes,
             local_bytes=of_kernel[_FRAME],
-            parameters=tuple(arguments[one] for one in sorted(arguments)),
-            parameters_at=struct.unpack("<IHH", constants)[1] if constants else 0,
+            parameters=tuple(one for _, one in arguments),
+            parameters_at=at,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),
+            cluster=_three(single.get(_CLUSTER, bytes(12) if _IN_CLUSTERS in single else None)),
             branches=branches,
             relocations=relocations,
         )

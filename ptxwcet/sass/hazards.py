@@ -5,9 +5,11 @@ cycles after an instruction, and by scoreboards where their number is not known.
 nearer to its producer than any that the vendor's compiler leaves, or that waits for no scoreboard,
 is told (PW126): the file was changed by hand, or a row of ours is wrong.
 
-Distances are the least over all paths; an instruction takes a cycle at least. What the table of
-latencies has no cell for is not checked; neither are writes after reads or after writes, what a
-function leaves to its caller, and the other way round.
+Distances are the least over all paths; an instruction takes a cycle at least. A thread that has
+written under a guard does not read under its opposite while the predicate is the same: such reads
+are not told, but of uniform registers, which a warp's threads share. What the table of latencies
+has no cell for is not checked; neither are writes after reads or after writes, what a function
+leaves to its caller, and the other way round.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ class _Facts(NamedTuple):
     reads: tuple[tuple[str, str], ...]
     writes: tuple[tuple[str, str], ...]
     is_fixed: bool
-    is_sure: bool  # no guard keeps it from writing
+    guard: str  # as ``!P0``; empty: nothing keeps it from writing
     unit: str  # instructions of one unit return in order
     encoded: Encoded
     most_left: tuple[int, int] | None  # DEPBAR.LE: a scoreboard, and how many may be left
@@ -107,7 +109,8 @@ class _State:
 
     ``fixed`` has the cycles since the producers of a register were issued, ``held`` for each
     scoreboard its registers and how often it was taken since, ``owed`` for each unit the registers
-    whose scoreboard a later instruction of the unit takes.
+    whose scoreboard a later instruction of the unit takes. ``under`` has the guard of all that
+    writes a register that is not there yet, empty if there is none or they are several.
     """
 
     fixed: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -115,6 +118,7 @@ class _State:
         default_factory=lambda: tuple({} for _ in range(_SCOREBOARDS))
     )
     owed: dict[str, set[str]] = field(default_factory=dict)
+    under: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> _State:
         """A state that changes apart."""
@@ -122,6 +126,7 @@ class _State:
             {register: dict(since) for register, since in self.fixed.items()},
             tuple(map(dict, self.held)),
             {unit: set(registers) for unit, registers in self.owed.items()},
+            self.under.copy(),
         )
 
     def join(self, other: _State) -> bool:
@@ -136,7 +141,19 @@ class _State:
             mine_of_unit = self.owed.setdefault(unit, set())
             changed = changed or not registers <= mine_of_unit
             mine_of_unit |= registers
+        for register, guard in other.under.items():
+            if self.under.setdefault(register, guard) not in ("", guard):
+                self.under[register], changed = "", True
         return changed
+
+    def is_pending(self, register: str) -> bool:
+        """Whether a register is not there yet, for all that is known."""
+        return register in self.fixed or self.is_unheard(register)
+
+    def is_unheard(self, register: str) -> bool:
+        """Whether no scoreboard has said yet that a register is there, and one does."""
+        is_held = any(register in held for held in self.held)
+        return is_held or any(register in owed for owed in self.owed.values())
 
     def forget(self, register: str) -> None:
         """A register is written by another instruction."""
@@ -189,14 +206,18 @@ def _block(
             state.fixed[register] = recent
         else:
             del state.fixed[register]
+    for register in [name for name in state.under if not state.is_pending(name)]:
+        del state.under[register]
 
 
 def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]:
+    opposite = one.guard.removeprefix("!") if one.guard[:1] == "!" else f"!{one.guard}"
     for register, reader in one.reads:
+        if register[0] != "U" and state.under.get(register) == opposite:
+            continue  # no thread executes both
         for producer, at in state.fixed.get(register, {}).items():
             yield Read(index, register, producer, reader, clock - at)
-        is_held = any(register in held for held in state.held)
-        if is_held or any(register in owed for owed in state.owed.values()):
+        if state.is_unheard(register):
             yield Read(index, register, "variable", reader, None)
 
 
@@ -204,11 +225,15 @@ def _write(one: _Facts, state: _State, clock: int) -> None:
     if one.forgets:
         state.fixed.clear()
         state.owed.clear()
+        state.under.clear()
         for held in state.held:
             held.clear()
-    if one.is_sure:
-        for register, _ in one.writes:
+    for register, _ in one.writes:
+        if not one.guard:
             state.forget(register)
+        is_first = not state.is_pending(register)
+        is_alike = is_first or state.under.get(register) == one.guard
+        state.under[register] = one.guard if is_alike else ""
     board = one.encoded.on_write
     if board is not None:
         held = state.held[board]
@@ -225,6 +250,10 @@ def _write(one: _Facts, state: _State, clock: int) -> None:
             state.owed.setdefault(one.unit, set()).add(register)
         else:
             state.held[board][register] = 0
+    for predicate in (register for register, _ in one.writes if register[0] == "P"):
+        for register, guard in state.under.items():
+            if guard.removeprefix("!") == predicate:
+                state.under[register] = ""  # of what the predicate was before
 
 
 # --- what an instruction reads and writes ---------------------------------------------------------
@@ -233,13 +262,13 @@ def _write(one: _Facts, state: _State, clock: int) -> None:
 def _facts(instruction: Instruction, encoded: Encoded, architecture: int) -> _Facts:
     assert instruction.opcode is not None
     name, words = instruction.opcode.name, instruction.mnemonic.split(".")[1:]
-    row = ROWS[name]
+    row, guard = ROWS[name], instruction.guard
     first = _FIXED_FROM.get(row.pipe, 0)
     return _Facts(
         () if instruction.callee is not None else tuple(_read(instruction, row, words)),
         tuple(_written(instruction, row, words)),
         architecture >= first and encoded.on_write is None,
-        instruction.guard is None,
+        "" if guard is None else f"{'!' * guard.negated}{guard.register}",
         _UNITS.get(name, name),
         encoded,
         _left(instruction),

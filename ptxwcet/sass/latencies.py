@@ -5,7 +5,7 @@ architecture): a shorter one would be a wrong program, so the hardware needs no 
 integers, floats, halves and predicates are the tables that NVIDIA gave to Mesa for NAK
 (``sm75_instr_latencies.rs``, ``sm80_instr_latencies.rs``, MIT); what those tables leave open, some
 readers of sm_75 and fp64 of sm_90, is the least that was seen in the corpus, which proves nothing
-there.
+there; 10 for fp64 is also what ptxas leaves in chains (``tests/corpus/test_vendor_latencies.py``).
 """
 
 from __future__ import annotations

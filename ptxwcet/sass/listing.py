@@ -42,7 +42,10 @@ _NUMBERS = re.compile(rf"{_NUMBER}(?: {_NUMBER})*")
 _VARIABLE = re.compile(
     r"(const|global) ([\w$.@]+) 0x([0-9a-f]{1,16}) (\d{1,20})(?: ((?:[0-9a-f]{2})+))?"
 )
-_FEWEST = {"parameter": 2, "branches": 2, "reqntid": 3, "maxntid": 3}  # numbers of a directive
+PERFORMANCE = ("reqntid", "maxntid", "reqnctapercluster")
+"""Directives that PTX has, too, of three numbers."""
+
+_FEWEST = {"parameter": 2, "branches": 2, **dict.fromkeys(PERFORMANCE, 3)}
 _PTX_LINE = re.compile(r"(\d{1,9}) (\S.*)")
 
 

@@ -39,6 +39,7 @@ from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.sass.hazards import hazards_of
 from ptxwcet.sass.listing import (
+    PERFORMANCE,
     Line,
     ListedSection,
     ListedVariable,
@@ -562,7 +563,7 @@ def _shared(section: ListedSection, architecture: int) -> tuple[Variable, ...]:
 
 def _performance(section: ListedSection) -> tuple[PerformanceDirective, ...]:
     found = []
-    for keyword in ("reqntid", "maxntid"):
+    for keyword in PERFORMANCE:
         for values in section.numbers.get(keyword, ()):
             text = f".{keyword} " + ", ".join(map(str, values))
             found.append(PerformanceDirective(f".{keyword}", values, text))

@@ -45,7 +45,7 @@ from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, source, term
 
 _LARGEST_HALF = 65504.0
 BANK = "c[0x0]"
-_BANKS = (BANK, "c[0x3]")  # and that of variables
+_BANKS = (BANK, "c[0x2]", "c[0x3]")  # and those of literals and of variables
 LAUNCH = ("%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z")
 """The first words of constant bank 0."""
 
@@ -356,7 +356,9 @@ def difference(given: Given) -> tuple[Term, ...]:
 
 def products_added(given: Given) -> tuple[Term, ...]:
     """IDP: the products of four bytes, or of two halves with the low or high two bytes, added."""
-    first, second = (one for one in given.order if one[0] in "US")
+    kinds = [one for one in given.order if one[0] in "US"]
+    given.require(len(kinds) == 2)
+    first, second = kinds
     one, other, total = given.word(0), given.word(1), given.word(2)
     width = int(first[1:])
     begin = 16 if "HI" in given.words else 0
@@ -369,16 +371,16 @@ def products_added(given: Given) -> tuple[Term, ...]:
 
 def narrowed(given: Given) -> tuple[Term, ...]:
     """I2I: a signed number in the range of a narrower type; nothing is known of bits above it."""
+    given.require(given.order[1:] == ("S32", "SAT") and given.order[0][1:] in ("8", "16"))
     kind = given.order[0]
-    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
     width = int(kind[1:])
     return (any_bits(32 - width).above(saturated(given.word(0), width, signed=kind[0] == "S")),)
 
 
 def narrowed_pair(given: Given) -> tuple[Term, ...]:
     """I2IP: two such numbers side by side, the second one lower, in front of them a third word."""
+    given.require(given.order[1:] == ("S32", "SAT") and given.order[0][1:] in ("8", "16"))
     kind = given.order[0]
-    given.require(given.order[1:] == ("S32", "SAT") and kind[1:] in ("8", "16"))
     width = int(kind[1:])
     one, other = (
         saturated(given.word(n), width, signed=kind[0] == "S").extended(32, signed=False)
@@ -558,6 +560,7 @@ def mask(given: Given) -> tuple[Term, ...]:
 
 def bytes_picked(given: Given) -> tuple[Term, ...]:
     """PRMT: bytes of two words, picked by the number in the middle."""
+    given.require(len(given.words) <= 1)
     mode = "".join(given.words).lower()
     return (permuted(given.word(2).above(given.word(0)), given.word(1), mode),)
 

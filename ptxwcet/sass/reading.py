@@ -102,7 +102,11 @@ def _head(section: CodeSection) -> Iterator[str]:
     yield f".parameters {section.parameters_at:#x}"
     for one in section.parameters:
         yield f".parameter {one.offset:#x} {one.size}"
-    for keyword, value in (("reqntid", section.threads), ("maxntid", section.most_threads)):
+    for keyword, value in (
+        ("reqntid", section.threads),
+        ("maxntid", section.most_threads),
+        ("reqnctapercluster", section.cluster),
+    ):
         if value is not None:
             yield f".{keyword} {value[0]} {value[1]} {value[2]}"
     for at, targets in section.branches.items():

@@ -15,7 +15,9 @@ from typing import NoReturn
 from ptxwcet.ir.building import instruction_of
 from ptxwcet.ir.kernel import Encoded, Guard, Instruction, Kernel, LabelDefinition
 from ptxwcet.ir.op_classes import ControlEffect
-from ptxwcet.ir.operands import Immediate, Operand, Register, SymbolRef, Vector
+from ptxwcet.ir.operands import Register, SymbolRef, Vector
+from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.ir.terms import const
 from ptxwcet.sass.pairs import moved_register
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
@@ -159,7 +161,7 @@ def _require_return(kernel: Kernel, index: int, register: str) -> None:
             break
         for name in wanted.intersection(before.writes):
             is_copy = name == low and moved_register(before) == register
-            is_zero = name == high and before.guard is None and _is_zero_moved(before)
+            is_zero = name == high and _is_zero(before, kernel.registers)
             if not is_copy and not is_zero:
                 _refuse(instruction, f"a return by {name}, which is not a copy of {register} or 0")
             wanted.remove(name)
@@ -168,11 +170,10 @@ def _require_return(kernel: Kernel, index: int, register: str) -> None:
         _refuse(instruction, f"a return by {names}, of which nothing is known")
 
 
-def _is_zero_moved(instruction: Instruction) -> bool:
-    name = instruction.mnemonic.split(".")[0]
-    values: tuple[Operand, ...] = instruction.operands[1:]
-    zero = all(isinstance(one, Immediate) and one.value == 0 for one in values)
-    return name in ("MOV", "IMAD", "CS2R", "HFMA2") and zero and len(instruction.writes) == 1
+def _is_zero(instruction: Instruction, registers: Mapping[str, str]) -> bool:
+    """Whether an instruction that writes one register writes 0 there."""
+    meaning = None if instruction.guard is not None else meaning_of(instruction, registers)
+    return meaning is not None and meaning.results == (const(0, 32),)
 
 
 def _refuse(instruction: Instruction, what: str) -> NoReturn:

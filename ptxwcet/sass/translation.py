@@ -10,6 +10,8 @@ memory, in the words that analyses know:
   (:mod:`ptxwcet.sass.pairs` knows of what two instructions make together).
 * Registers are written again and again for other numbers: each web of writes and reads that belong
   together becomes a register of its own (:mod:`ptxwcet.sass.webs`).
+* The place of a block in its cluster, which code of sm_90 adds to addresses of shared memory, is 0
+  unless the file says that blocks are launched in clusters: whose launch is not bounded.
 * Accesses to memory, votes and exchanges become those of PTX (:mod:`ptxwcet.sass.accesses`).
 
 Instructions keep their order. Those that were added have the place of the one that they stand
@@ -36,6 +38,7 @@ from ptxwcet.ir.operands import (
     Element,
     Operand,
     Register,
+    SpecialRegister,
     SymbolRef,
     Vector,
 )
@@ -102,9 +105,13 @@ def _read(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
         return unread(kernel.name, kernel.readable, kernel.span, error, is_entry=True)
 
 
+_OF_CLUSTER, _CLUSTER = SpecialRegister("SR_CgaCtaId"), ".reqnctapercluster"
+
+
 class _Translation:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._has_clusters = any(one.keyword == _CLUSTER for one in kernel.performance)
         self._blocks = build_cfg(kernel).blocks
         self._wide: set[Pair] = set()  # those that are read as one
         self._wholes: dict[int, list[Whole]] = {}  # by the first of their instructions
@@ -177,6 +184,8 @@ class _Translation:
         if guard is not None and guard.register.startswith("%"):
             self._decide(instruction, guard.register)
         meaning = meaning_of(instruction, self._kernel.registers)
+        if _OF_CLUSTER in instruction.operands and not self._has_clusters:
+            meaning = Meaning((const(0, 32),), ())
         if meaning is not None:
             self._with_terms(index, instruction, meaning)
             return

@@ -82,6 +82,7 @@ class _Webs:
             return one
 
         reached: dict[int, int] = {}
+        joined = 0  # writes that are known to be of one web
         by_block: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         for index in reads:
             by_block[self._block_of[index]].append((index, False))
@@ -93,11 +94,14 @@ class _Webs:
                 if is_written:
                     reaching.write(index, bit[index])
                     continue
-                now = reaching.read(index, name)
-                first, *others = [one for one in bit.values() if one & now] or [bit[-1]]
-                for other in others:
-                    parent[root(other)] = root(first)
-                reached[index] = first
+                now = reaching.read(index, name) or bit[-1]
+                first = reached[index] = now & -now
+                shared = joined & now
+                others = now & ~joined | shared & -shared
+                joined = joined | now if shared else max(joined, now, key=int.bit_count)
+                while others:
+                    parent[root(others & -others)] = root(first)
+                    others &= others - 1
         open_web = root(bit[-1])
         roots = list(dict.fromkeys(root(bit[index]) for index in writes))
         numbers = {one: number for number, one in enumerate(roots)}

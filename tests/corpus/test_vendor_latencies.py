@@ -65,12 +65,29 @@ CHAINS = {
         *("compare", 1),
         f"mov.b32 {{%h0, %h1}}, %r1; setp.lt.f16 %p2, %h0, %h1; {GUARDED}",
     ),
+    "f64": ("fp64_fma", 1, "fma.rn.f64 %g3, %g1, %g2, %g1; st.global.f64 [%d0+200], %g3;"),
+    "f64_f64": (
+        *("fp64_mul", 2),
+        "mul.rn.f64 %g3, %g1, %g2; mul.rn.f64 %g3, %g3, %g2; st.global.f64 [%d0+200], %g3;",
+    ),
+    **{
+        f"f64_{name}_alu": (
+            *(f"fp64_{name}", 2),
+            f"{text}; mov.b64 {{%r7, %r2}}, %g3; xor.b32 %r2, %r2, %r5; {STORED}",
+        )
+        for name, text in (
+            ("add", "add.rn.f64 %g3, %g1, %g2"),
+            ("mul", "mul.rn.f64 %g3, %g1, %g2"),
+            ("fma", "fma.rn.f64 %g3, %g1, %g2, %g1"),
+        )
+    },
     "logic": ("logic", 1, f"and.b32 %r2, %r1, %r5; {STORED}"),
     "shift": ("shift", 1, f"shf.l.wrap.b32 %r2, %r1, %r5, 7; {STORED}"),
     "prmt": ("bitfield", 1, f"prmt.b32 %r2, %r1, %r5, 0x4321; {STORED}"),
 }
 # of which the table's figure is seen, and not only no more than it
 SEEN = frozenset({"int_add", "fp32_fma", "fp32_minmax", "fp16_arith", "shift", "bitfield"})
+SEEN_FP64 = frozenset({"fp64_add", "fp64_mul", "fp64_fma"})  # where it has a fixed latency
 
 
 @pytest.mark.parametrize("arch", [75, 80, 86, 87, 89, 90, 100, 120])
@@ -84,11 +101,15 @@ def test_ptxas_leaves_no_more_than_the_table(arch: int, tmp_path: Path) -> None:
     most: dict[str, int] = {}
     for name, words in code(binary).items():
         op, before, _ = CHAINS[name]
+        if OpClass(op) not in known:
+            continue  # a scoreboard says when the result is there
         left = distances(words)[-1 - before]
         assert left <= known[OpClass(op)], name
         most[op] = max(most.get(op, 0), left)
-    assert most.keys() == {op for op, _, _ in CHAINS.values()}
-    assert {op: most[op] for op in SEEN} == {op: known[OpClass(op)] for op in SEEN}
+    asked = {op for op, _, _ in CHAINS.values()}
+    assert most.keys() == {op for op in asked if OpClass(op) in known}
+    seen = SEEN | SEEN_FP64 & most.keys()
+    assert {op: most[op] for op in seen} == {op: known[OpClass(op)] for op in seen}
 
 
 def distances(words: bytes) -> list[int]:

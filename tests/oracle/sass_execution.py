@@ -721,6 +721,8 @@ class _Block:
             assert known.issuperset(places.tolist()), "an indexed branch leads elsewhere"
             self.address[lanes] = places
 
+    do_brxu = do_brx  # by a register of the uniform datapath
+
     def do_exit(self, _i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         self.alive = self.alive & ~lanes
 

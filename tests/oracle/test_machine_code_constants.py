@@ -21,7 +21,12 @@ from ptxwcet.opened.request import Request
 ARCHITECTURES = (75, 86, 90)
 INITIAL = {"limits": [3, 5, 7, 9], "bytes": [0, 0, 0, 0], "pair": [4, 2]}
 COUNTING = {"n": 0, "limits": 2, "bytes": 1, "pair": 1}  # which element
-KINDS = {"n": "int32", "limits": "int32", "bytes": "uint8", "pair": "int16"}
+KINDS = {
+    **dict.fromkeys(("n", "limits"), "int32"),
+    **dict.fromkeys(("pair", "half"), "int16"),
+    **dict.fromkeys(("bytes", "three", "one"), "uint8"),
+    "last": "int8",
+}
 LAUNCH = """kernel = "counted"
 grid = 1
 block = 16
@@ -31,8 +36,14 @@ block = 16
 """
 
 
-def request(architecture: int, launch: Path | None = None) -> Request:
-    text = (SASS / f"constants_{architecture}.sass").read_text(encoding="utf-8")
+def request(
+    architecture: int, launch: Path | None = None, file: str = "constants", without: str = ""
+) -> Request:
+    """Of a kept listing; ``without``: the beginning of its lines that are left out."""
+    text = (SASS / f"{file}_{architecture}.sass").read_text(encoding="utf-8")
+    if without:
+        lines = text.splitlines()
+        text = "\n".join(one for one in lines if not one.startswith(without)) + "\n"
     block = None if launch else "16"
     said = None if launch is None else str(launch)
     return Request("k.cubin", text=text, is_code=True, launch_file=said, block=block)
@@ -68,6 +79,31 @@ def test_loops_go_round_as_often_as_variables_say(architecture: int, tmp_path: P
         given = {name: one for name, one in values.items() if name not in left_out}
         found = counts(request(architecture, launch_file(tmp_path, given)))
         assert found == sorted(held[name][at] for name, at in COUNTING.items())
+
+
+# of tests/data/sass/partial.cu: variables that fill only a part of the words that they lie in
+PARTIAL = {"three": [7, 8, 9], "one": [20], "half": [30], "last": [1, 40]}
+
+
+@pytest.mark.parametrize("architecture", [86, 90])
+def test_variables_that_fill_a_part_of_a_word(architecture: int, tmp_path: Path) -> None:
+    launch = launch_file(tmp_path, PARTIAL)
+    assert counts(request(architecture, launch, "partial")) == [7, 9, 20, 30, 40]
+
+
+@pytest.mark.parametrize("left_out", ["one", "half"])
+def test_of_a_word_with_bytes_of_no_variable_nothing_is_known(
+    left_out: str, tmp_path: Path
+) -> None:
+    """Of an unsigned byte there it is known that it is one, which ends three loops."""
+    launch = launch_file(tmp_path, {one: of for one, of in PARTIAL.items() if one != left_out})
+    asked = request(86, launch, "partial", f".variable const {left_out} ")
+    if left_out == "one":
+        assert counts(asked) == [30, 40, 255, 255, 255]
+        return
+    (refused,) = bound_file(asked).kernels
+    assert isinstance(refused, RefusedKernel)
+    assert {one.code for one in refused.diagnostics} == {"PW203"}
 
 
 def test_without_a_launch_file_nothing_is_known_of_variables() -> None:

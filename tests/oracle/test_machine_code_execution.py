@@ -136,6 +136,32 @@ def test_special_registers_and_signs(listing: str) -> None:
     assert not of_specials(listing)
 
 
+def with_tables(name: str, turned: bool, block: int, *numbers: int) -> bool:
+    """Whether a kernel with constant bank 2, or with its words turned round, leaves what its PTX
+    does.
+    """
+    listing, file = f"{name}_{'90' if name == 'uniform' else '80'}", SASS / f"{name}.ptx"
+    content = (SASS / f"{listing}.tables").read_text(encoding="utf-8").split()[1]
+    tables = np.frombuffer(bytes.fromhex(content), np.uint32)[:: -1 if turned else 1].tobytes()
+    ptx, module = parse_text(file.read_text(encoding="utf-8")), listed(listing)
+    words = np.zeros(6 * 2 * block, np.uint32)
+    launch = EmulatedLaunch((block, 1, 1), (2, 1, 1), (words, *numbers))
+    expected = executed(ptx.kernels[0], ptx, launch)
+    found = run_machine_code(Program(module.kernels[0], module, tables), launch)
+    return alike(found, expected)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_indexed_branches_of_a_whole_warp(turned: bool) -> None:
+    numbers = [(11 + 3 * case, 4 + 9 * case, case) for case in range(4)]
+    assert all(with_tables("uniform", turned, 40, *one) for one in numbers) != turned
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_literals_of_64_bits_lie_in_a_bank_of_the_compiler(turned: bool) -> None:
+    assert with_tables("literals", turned, 40, 0x1234_5678_9ABC_DEF0) != turned
+
+
 # --- every row of the table -----------------------------------------------------------------------
 
 LAUNCH = integer_programs.launch(1)

@@ -23,6 +23,7 @@ from ptxwcet.sass import disassembler, reading
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
+from ptxwcet.sass.splicing import with_copies
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -416,7 +417,7 @@ def assembled(*rows: str) -> str:
     address = 0
     for row in rows:
         text, _, bits = row.partition("|")
-        if row.endswith(":"):
+        if row.startswith("."):
             lines.append(row)
             continue
         stall, write, read, *waits = (*bits.split(), "-", "-")[: max(3, len(bits.split()))]
@@ -460,6 +461,99 @@ HAZARDS = {
         "0",
         {0x20},
     ),
+    **{
+        f"opposite guards: {name}": ((*rows, "EXIT | 5"), "1", wanted)
+        for name, (rows, wanted) in {
+            "no thread does both": (
+                ("@P0 MOV R2, RZ | {}", "@!P0 IADD3 R3, R2, R2, RZ | 5"),
+                set(),
+            ),
+            "nor waits": (("@!P0 LDS R2, [R1] | {} 0", "@P0 FADD R3, R2, R2 | 5"), set()),
+            "nor the loads before": (
+                ("@P0 LDS R2, [R1] | {}", "@!P0 FADD R3, R2, R2 | 5", "LDS R4, [R1] | 1 0"),
+                set(),
+            ),
+            "the same": (("@P0 MOV R2, RZ | {}", "@P0 IADD3 R3, R2, R2, RZ | 5"), {0x10}),
+            "another": (("@P0 MOV R2, RZ | {}", "@!P1 IADD3 R3, R2, R2, RZ | 5"), {0x10}),
+            "no guard": (("@P0 LDS R2, [R1] | {} 0", "FADD R3, R2, R2 | 5"), {0x10}),
+            "only the reader's": (("LDS R2, [R1] | {} 0", "@!P0 FADD R3, R2, R2 | 5"), {0x10}),
+            "written between": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "ISETP.EQ.AND P0, PT, R1, RZ, PT | 13",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                {0x20},
+            ),
+            "written by some between": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "@P1 ISETP.EQ.AND P0, PT, R1, RZ, PT | 13",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                {0x20},
+            ),
+            "written by the producer": (
+                (
+                    "@P0 IADD3 R2, P0, R1, R4, RZ | {}",
+                    "MOV R9, RZ | 1",
+                    "@!P0 IADD3 R3, R2, R2, RZ | 5",
+                ),
+                {0x20},
+            ),
+            **{
+                f"both, read under {guard}": (
+                    (
+                        "@P0 LDS R2, [R1] | {} 0",
+                        "@!P0 LDS R2, [R4] | 1 0",
+                        f"@{guard} FADD R3, R2, R2 | 5",
+                    ),
+                    {0x20},
+                )
+                for guard in ("P0", "!P0")
+            },
+            "the other was waited for": (
+                (
+                    "@P0 LDS R2, [R1] | {} 0",
+                    "@!P0 LDS R2, [R4] | 1 1 - 0",
+                    "@P0 FADD R3, R2, R2 | 5",
+                ),
+                set(),
+            ),
+            "on one way": (
+                (
+                    "@P1 BRA `(.L) | 13",
+                    "@P0 LDS R2, [R1] | {} 0",
+                    ".L:",
+                    "@!P0 FADD R3, R2, R2 | 5",
+                ),
+                set(),
+            ),
+            **{
+                f"{one} and {other} on two ways": (
+                    (
+                        "@P1 BRA `(.L) | 13",
+                        f"{one} LDS R2, [R1] | {{}} 0",
+                        "BRA `(.M) | 5",
+                        ".L:",
+                        f"{other} LDS R2, [R1] | {{}} 0",
+                        ".M:",
+                        "@!P0 FADD R3, R2, R2 | 5",
+                    ),
+                    {0x40},
+                )
+                for one, other in (("@P0", "@!P0"), ("@!P0", "@P0"), ("@P0", ""), ("", "@P0"))
+            },
+            "a predicate": (
+                ("@P0 ISETP.EQ.AND P1, PT, R1, RZ, PT | {}", "@!P0 SEL R3, R2, R4, P1 | 5"),
+                set(),
+            ),
+            "of the whole warp": (
+                ("@P0 R2UR UR4, R2 | {}", "@!P0 IADD3 R3, R2, UR4, RZ | 5"),
+                {0x10},
+            ),
+        }.items()
+    },
     "what is added": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "2", {0x10}),
     "added in time": (("MOV R5, RZ | {}", "IMAD.WIDE R2, R0, R1, R4 | 5", "EXIT | 5"), "3", set()),
     "the high half": (
@@ -483,6 +577,42 @@ def test_hazards_by_hand(case: str) -> None:
     assert not isinstance(found.kernels[0], UnreadKernel), found.kernels[0].failure.render()
     assert {int(one.message.split(" at 0x")[1][:4], 16) for one in found.warnings} == wanted
     assert {one.code for one in found.warnings} <= {"PW126"}
+
+
+# --- returns --------------------------------------------------------------------------------------
+
+CALL = ("MOV R8, 0x20 | 5", "CALL.REL.NOINC `(f) | 5", "EXIT | 5", ".function f")
+RETURNS = {
+    "by itself": (("MOV R9, 0x0 | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "by a copy": (("MOV R2, R8 | 5", "MOV R3, 0x0 | 5", "RET.REL.NODEC R2 `(k) | 5"), None),
+    "half precision": (("HFMA2.MMA R9, -RZ, RZ, 0, 0 | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "a product": (("IMAD.MOV.U32 R9, RZ, RZ, RZ | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "a sum": (("IADD3 R9, RZ, RZ, RZ | 5", "RET.REL.NODEC R8 `(k) | 5"), None),
+    "no zero": (("HFMA2.MMA R9, -RZ, RZ, 0, 5.9604644775390625e-08 | 5",), "R9"),
+    "nor this": (("HFMA2.MMA R9, -RZ, RZ, 1.875, 0 | 5",), "R9"),
+    "not always": (("@P0 MOV R9, 0x0 | 5",), "R9"),
+    "a register": (("MOV R9, R1 | 5",), "R9"),
+    "nothing": ((), "R9"),
+    "in another block": (("MOV R9, 0x0 | 5", ".L:", "@P0 BRA `(.L) | 5"), "R9"),
+    "written, too": (("MOV R9, 0x0 | 5", "IADD3 R8, R8, 0x10, RZ | 5"), "R8"),
+}
+
+
+@pytest.mark.parametrize("case", RETURNS)
+def test_a_function_returns_behind_its_call_or_is_refused(case: str) -> None:
+    rows, register = RETURNS[case]
+    last = () if rows and rows[-1].startswith("RET") else ("RET.REL.NODEC R8 `(k) | 5",)
+    found = module(assembled(*CALL, *rows, *last))
+    whole = found.kernels[0]
+    assert not isinstance(whole, UnreadKernel), whole.failure.render()
+    functions = {one.name: one for one in found.functions}
+    if register is None:
+        jumps = with_copies(whole, functions).instructions[-1]
+        assert [jumps.mnemonic, jumps.targets] == ["RET.REL.NODEC", ("f 1:behind",)]
+        return
+    with pytest.raises(PtxwcetError, match=rf"\b{register}\b") as refused:
+        with_copies(whole, functions)
+    assert only(refused).code == "PW125"
 
 
 # --- the program ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import sys
 from pathlib import Path
@@ -130,6 +131,42 @@ def test_compressed_code_is_taken_out_by_the_vendors_tool(tools: Path, tmp_path:
     assert machine_code(str(path), Compilation("sm_86")) == listing("sgemm_naive_86")
     (tools / "cuobjdump").unlink()
     assert "cuobjdump is not on the PATH to take the machine code out" in refusal(path)
+
+
+LAUNCHED = """
+block = [32, 32]
+grid = 1
+[arguments]
+sgemm_naive_param_0 = { shape = [32, 32], dtype = "float32", init = "zeros" }
+sgemm_naive_param_1 = { shape = [32, 32], dtype = "float32", init = "zeros" }
+sgemm_naive_param_2 = { shape = [32, 32], dtype = "float32", init = "zeros" }
+sgemm_naive_param_3 = 32
+sgemm_naive_param_4 = 32
+sgemm_naive_param_5 = 32
+"""
+
+
+@pytest.mark.parametrize("command", ["bound", "simulate"])
+def test_what_executes_takes_the_ptx_of_a_binary(command: str, tools: Path, tmp_path: Path) -> None:
+    """Of one that holds both; its machine code is refused, with what to leave out."""
+    app, launch = tmp_path / "app", tmp_path / "launch.toml"
+    app.write_bytes(fat(entry(b"LZ4 ", kind=1, flags=0x2011), entry(CUBINS[86])))
+    launch.write_text(LAUNCHED)
+    text = (SAMPLES / "sgemm_naive.ptx").read_text(encoding="utf-8")
+    (tools / "cuobjdump").write_text(
+        f"#!{sys.executable}\nimport pathlib, sys\nassert sys.argv[1:3] == ['-xptx', 'all']\n"
+        f"pathlib.Path('app.1.sm_86.ptx').write_text({text!r})\n"
+    )
+    given = ("--launch", launch, "--executed", *(("--policy", "gto") if command[0] == "s" else ()))
+    shown = run_program(command, app, *given)
+    assert shown.code == 0, shown.err
+    of_ptx = run_program(command, SAMPLES / "sgemm_naive.ptx", *given)
+    found, wanted = (re.findall(r"\d[\d,]* cycles", one.out) for one in (shown, of_ptx))
+    assert found == wanted != []
+    refused = run_program(command, app, "--machine-code", "--arch", "sm_86", *given)
+    assert refused.code
+    assert "error[PW127]: kernel sgemm_naive is machine code, and " in refused.err
+    assert f"leave --machine-code out: the PTX of '{app}' is taken then" in refused.err
 
 
 # --- compilers ------------------------------------------------------------------------------------

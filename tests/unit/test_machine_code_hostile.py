@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import fuzz_machine_code
 import pytest
+from effort import counted
 from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
+from ptxwcet.bounds.launch_bound import grid_refusal
 from ptxwcet.ir.kernel import UnreadKernel
+from ptxwcet.ir.operands import Immediate, SpecialRegister
 from ptxwcet.sass import disassembler
 from ptxwcet.sass.elf import read_cubin
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
+from ptxwcet.sass.translation import translated_program
+from ptxwcet.sass.webs import with_webs
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile
 
@@ -127,6 +134,153 @@ def test_code_that_is_changed_when_it_is_loaded_is_refused() -> None:
     (kernel,) = read_program(SourceFile("k.cubin", text)).kernels
     assert isinstance(kernel, UnreadKernel)
     assert "relocations" in kernel.failure.message
+
+
+def attribute(number: int, nth: int = 0) -> int:
+    """Where an attribute of the kernel begins."""
+    of = section(".nv.info.sgemm_naive")
+    at = struct.unpack_from("<Q", WHOLE, 40)[0] + SECTION.size * of
+    begin, size = SECTION.unpack_from(WHOLE, at)[4:6]
+    place, found = begin, list[int]()
+    while place < begin + size:
+        form, name, length = struct.unpack_from("<BBH", WHOLE, place)
+        found += [place] * (name == number)
+        place += 4 + (length if form == 4 else 0)
+    return found[nth]
+
+
+BANK, PARAMETER = 0x0A, 0x17  # attributes: the last parameter is said first
+SAID = {
+    "nothing of where parameters lie": (BANK, 0, 2, "<H", 0, "where the parameters"),
+    "less than it takes": (BANK, 0, 2, "<H", 7, "ends before"),
+    "they lie on the launch": (BANK, 0, 8, "<H", 0x14, "where the parameters"),
+    "they begin between words": (BANK, 0, 8, "<H", 0x161, "where the parameters"),
+    "they are more than there is place for": (BANK, 0, 10, "<H", 8, "do not fit"),
+    "a parameter on another one": (PARAMETER, 0, 10, "<H", 0, "do not fit"),
+    "a parameter far off": (PARAMETER, 0, 10, "<H", 0xFFFF, "do not fit"),
+    "a large one": (PARAMETER, 2, 12, "<I", 0xFFFFFFFF, "do not fit"),
+    "one twice": (PARAMETER, 0, 8, "<H", 4, "there twice"),
+    "one without number": (PARAMETER, 0, 8, "<H", 0xFFFF, "missing"),
+    "a short attribute": (PARAMETER, 0, 2, "<H", 3, "ends before"),
+    "a long attribute": (PARAMETER, 0, 2, "<H", 0xFFFF, "ends behind its section"),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_said_of_parameters_fits_or_is_refused(case: str) -> None:
+    number, nth, offset, form, value, why = SAID[case]
+    data = bytearray(WHOLE)
+    struct.pack_into(form, data, attribute(number, nth) + offset, value)
+    with pytest.raises(PtxwcetError, match=why) as raised:
+        read_cubin("c", bytes(data))
+    assert [one.code for one in raised.value.diagnostics] == ["PW123"]
+
+
+@pytest.mark.parametrize(
+    ("more", "cluster"),
+    [
+        (struct.pack("<BBHIII", 4, 0x3D, 12, 2, 1, 1), (2, 1, 1)),
+        (struct.pack("<BBH", 1, 0x3E, 0), (0, 0, 0)),  # the launch has to say how many
+        (struct.pack("<BBHBBHIII", 1, 0x3E, 0, 4, 0x3D, 12, 4, 2, 1), (4, 2, 1)),
+        (b"", None),
+    ],
+)
+def test_kernels_of_clusters_say_so(more: bytes, cluster: tuple[int, ...] | None) -> None:
+    number = section(".nv.info.sgemm_naive")
+    at = struct.unpack_from("<Q", WHOLE, 40)[0] + SECTION.size * number
+    begin, size = SECTION.unpack_from(WHOLE, at)[4:6]
+    data = changed(number, offset=len(WHOLE), size=size + len(more))
+    (found,) = read_cubin("c", data + WHOLE[begin : begin + size] + more).sections
+    assert found.cluster == cluster
+
+
+@pytest.mark.parametrize("cluster", ["", "2 1 1", "0 0 0"])
+def test_the_place_in_a_cluster_is_0_where_there_is_none(cluster: str) -> None:
+    """Code of sm_90 adds it to addresses of shared memory."""
+    text = listing("sgemm_naive_90")
+    if cluster:
+        text = text.replace(".local 0\n", f".local 0\n.reqnctapercluster {cluster}\n")
+    (one,) = translated_program(read_program(SourceFile("k.cubin", text))).kernels
+    assert not isinstance(one, UnreadKernel)
+    assert one.code is not None
+    reads = [at for at in one.instructions if at.mnemonic == "S2UR"]
+    assert [[str(operand) for operand in at.operands[1:]] for at in reads] == [
+        [str(Immediate(0, "0") if not cluster else SpecialRegister("SR_CgaCtaId"))]
+    ]
+    refused = grid_refusal(one)
+    assert (refused is None) == (not cluster)
+
+
+# --- listings -------------------------------------------------------------------------------------
+
+
+def written(rows: Iterable[str], more: str = "") -> SourceFile:
+    """A kernel of instructions, which say to wait for 5 cycles."""
+    word = f"{(5 | 1 << 4 | 63 << 5) << 105:032x}"
+    lines = [f"/*{16 * n:04x}*/ {row} ; /* {word} */" for n, row in enumerate((*rows, "EXIT"))]
+    head = f".target sm_86\n.section k\n.registers 32\n.parameters 0x160\n{more}.kernel k\n"
+    return SourceFile("k.cubin", head + "\n".join(lines) + "\n")
+
+
+ILL_FORMED = (
+    *("IDP R2, R3, R4, R5", "IDP.4A.S8 R2, R3, R4, R5", "I2I R2, R3", "I2IP R2, R3, R4, R5"),
+    *("PRMT.F4E.B4E R2, R3, 0x1, R4", "IADD3", "IADD3 R2", "LOP3.LUT R2, R3, R4, R5, -0x1, !PT"),
+    *(
+        "LDG.E R3",
+        "LDG.E R3, R4",
+        "STG.E",
+        "STG.E [R2.64]",
+        "RED.E.ADD",
+        "LDGSTS.E [R2]",
+        "LDSM R2",
+    ),
+    *("ATOMS R2, [R4], R5", "SHFL PT, R2, R3, R4, R5", "LDC R2", "MOV R2, c[0x0][-0x10]"),
+    *("MOV R2, c[0x0][0x161]", "LDC.64 R2, c[0x3][0xfffffffc]", "SHF.L.U32 R2, R3, -0x1, RZ"),
+    *("LEA R2, R3, R4, 0x63", "P2R R2, PR, RZ, -0x1", "HFMA2 R2, -RZ, RZ, 1e300, 0", "B2R.RESULT"),
+    *(
+        "IADD3 R999999, R2, R3, RZ",
+        "BRX R2 -0xfffffffffffffffffffffff",
+        "BRA",
+        "RET",
+        "BSSY B0, 0x0",
+    ),
+    *("DEPBAR.LE SB0, -0x5", "DEPBAR.LE SB99, 0x1", "MUFU", "ISETP.EQ.AND P0, PT, R2"),
+)
+
+
+@pytest.mark.parametrize("text", ILL_FORMED)
+def test_instructions_of_no_form_are_refused_or_unknown(text: str) -> None:
+    """As a disassembler might write them that is broken: no internal error (PW901)."""
+    for one in translated_program(read_program(written([text]))).kernels:
+        assert not isinstance(one, UnreadKernel) or one.failure.code == "PW125"
+
+
+@pytest.mark.parametrize(
+    "targets", [[0], [16] * 20_000, [24], [1 << 60], [16 * n for n in range(41)]]
+)
+def test_indexed_branches_of_any_table(targets: list[int]) -> None:
+    table = " ".join(f"{one:#x}" for one in targets)
+    more = "".join(f".branches {16 * n:#x} {table}\n" for n in range(40))
+    (one,) = translated_program(read_program(written(["BRX R2 -0x10"] * 40, more))).kernels
+    is_inside = all(place % 16 == 0 and place <= 16 * 40 for place in targets)
+    assert isinstance(one, UnreadKernel) != is_inside
+
+
+SUM = "IADD3 R2, R2, 0x1, RZ"
+
+
+@pytest.mark.parametrize("pattern", [(SUM,), (f"@P0 {SUM}", "STS [R4], R2")])
+def test_long_code_of_one_register_costs_no_more_than_it_is_long(pattern: tuple[str, ...]) -> None:
+    """Each write is a web of its own, or all are one, and each read sees all writes before."""
+    count, calls = 2000, list[int]()
+    for length in (count // 4, count):
+        rows = [pattern[n % len(pattern)] for n in range(length)]
+        (one,) = read_program(written(rows)).kernels
+        found, effort = counted(partial(with_webs, one))
+        calls.append(effort)
+        names = {name for instruction in found.instructions for name in instruction.writes}
+        assert len(names) == (length if len(pattern) == 1 else 1)
+    assert calls[1] < 5 * calls[0]  # of four times as much code
 
 
 # --- disassemblers --------------------------------------------------------------------------------

@@ -35,8 +35,6 @@ DIFFERENCES = {
     ("7.5", "int_mad"): (10, 8),
     ("7.5", "compare"): (15, 14),
     **{(column, "mma"): (24, 17) for column in ARCHITECTURES[1:]},  # larger shapes
-    # of fp64 read by integers, which is the least that was seen, and in no table of the vendor's
-    **{("9.0", f"fp64_{one}"): (8, 10) for one in ("add", "mul", "fma")},
 }
 
 

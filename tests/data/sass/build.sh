@@ -30,6 +30,10 @@ for arch in 86 90; do
   kept "integers_$arch.ptx" "$arch"
 done
 kept minima_90.ptx 90
+kept uniform.ptx 90
+python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >uniform_90.tables
+kept literals.ptx 80
+python3 ../../oracle/cubin_tables.py "$work/kept.cubin" >literals_80.tables
 python3 ../../../benchmarks/translation_programs.py >random.ptx
 for arch in 80 90; do
   kept random.ptx "$arch"
@@ -42,6 +46,8 @@ for arch in 86 90; do kept "$work/divisions.ptx" "$arch"; done
 nvcc -ptx -arch=sm_75 constants.cu -o "$work/constants.ptx"
 nvcc -ptx -arch=sm_75 reduced.cu -o "$work/reduced.ptx"
 kept "$work/reduced.ptx" 86
+nvcc -ptx -arch=sm_75 partial.cu -o "$work/partial.ptx"
+for arch in 86 90; do kept "$work/partial.ptx" "$arch"; done
 for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"

@@ -120,10 +120,13 @@ class LaunchCosts(InstructionCosts):
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
-        lanes of machine code meet, each group of them issues what waits for the others.
+        lanes of machine code meet, each group of them issues what waits for the others, and what
+        fills up before it (NOP).
         """
         nodes = super().nodes(index, self._told(index, instruction), taken=taken)
-        return nodes * self._arrivals.get(index, 1) if waits_for_lanes(instruction) else nodes
+        if self._kernel.code is None or instruction.op_class is not OpClass.CONTROL_OTHER:
+            return nodes
+        return nodes * self._arrivals.get(index, 1)
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
@@ -203,7 +206,8 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _arrivals(self) -> Mapping[int, int]:
-        """How many groups of lanes come to a BSYNC at which warps meet, by its index: at most.
+        """How many groups of lanes come to a BSYNC at which warps meet, by its index and those of
+        what fills up before it: at most.
 
         Behind a branch at which lanes part, as many as there are ways, or lanes if there is a loop
         among them. A path has one visit of its block. Cost: the regions of such branches, once.
@@ -222,9 +226,15 @@ class LaunchCosts(InstructionCosts):
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
             ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
             ways = lanes if loops - around else min(lanes, ways)
-            own = graph.indices([meeting])
-            index = next((one for one in own if one not in code.added), -1)
-            found[index] = max(found.get(index, 1), ways)
+            for index in graph.indices([meeting]):
+                one = self._kernel.instructions[index]
+                if index in code.added:
+                    continue
+                if one.op_class is not OpClass.CONTROL_OTHER:
+                    break
+                found[index] = max(found.get(index, 1), ways)
+                if waits_for_lanes(one):
+                    break
         return found
 
     @cached_property

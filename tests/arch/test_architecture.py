@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,
-    "timing": 3_739,
+    "timing": 3_749,
     "trace": 1_133,
     "validate": 3_976,
     "warp": 932,

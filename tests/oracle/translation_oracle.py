@@ -204,8 +204,8 @@ class Translated:
     def _visited(
         self, block: _Block, kernel: Kernel, index: int, address: int, active: Lanes
     ) -> None:
-        """Lanes that come to a block. One that begins with BSYNC is visited by all who meet there,
-        when they go on, though each that comes executes the BSYNC.
+        """Lanes that come to a block. One that begins with BSYNC, or NOP and BSYNC, is visited by
+        all who meet there, when they go on, though each that comes executes these.
         """
         assert self.visitor is not None
         met = self._meeting.pop(address, None)
@@ -217,12 +217,14 @@ class Translated:
                 self._meeting[address] = start, lanes & ~active
         if index not in self.starts:
             return
-        opcode = block.program.at[address].opcode
-        if opcode is None or opcode.name != "BSYNC":
+        behind = address + 16
+        while block.program.at[behind - 16].mnemonic == "NOP":
+            behind += 16
+        if block.program.at[behind - 16].mnemonic != "BSYNC":
             self.visitor(block, kernel, index, active)
             return
-        _, there = self._meeting.get(address + 16, (index, np.zeros(block.lanes, bool)))
-        self._meeting[address + 16] = index, there | active
+        _, there = self._meeting.get(behind, (index, np.zeros(block.lanes, bool)))
+        self._meeting[behind] = index, there | active
 
     def _real(self, kernel: Kernel, indices: list[int]) -> int:
         assert kernel.code is not None

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from ptxwcet.emulator import async_copies, matrix_products, mbarriers, warp_ops
 from ptxwcet.emulator.atomics import atomic, reduction
-from ptxwcet.emulator.compare_rows import COMPARE_ROWS
 from ptxwcet.emulator.convert_rows import CONVERT_ROWS
 from ptxwcet.emulator.float_rows import FLOAT_ROWS
 from ptxwcet.emulator.integer_rows import INTEGER_ROWS
 from ptxwcet.emulator.memory_access import load, policy, store
-from ptxwcet.emulator.move_rows import MOVE_ROWS
+from ptxwcet.emulator.move_rows import COMPARE_ROWS, MOVE_ROWS
 from ptxwcet.emulator.registers import Context, Step
 from ptxwcet.emulator.rows import FLOATS, Builder, Rows, nothing, types_of
 from ptxwcet.ir.kernel import Instruction

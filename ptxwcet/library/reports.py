@@ -50,9 +50,10 @@ from ptxwcet.library.arguments import (
     LaunchArguments,
     MachineArguments,
     checked,
+    request_of,
+    said,
 )
 from ptxwcet.library.hints import in_python, said_in_python
-from ptxwcet.library.requests import request_of, said
 from ptxwcet.library.results import Analysis, Bound, Page, Refused, Shown
 from ptxwcet.library.shown import (
     annotation_tables,

@@ -19,7 +19,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
-from ptxwcet.trace.text_table import TextTable, open_table, shortened
+from ptxwcet.trace.measurements import TextTable, open_table, shortened
 
 COLUMNS = ("microbenchmark", "short_cycles", "long_cycles")
 """Columns of a table of results."""

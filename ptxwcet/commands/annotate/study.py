@@ -17,7 +17,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.explanation import BoundExplanation, LaunchCycles, explain_launch, explain_safe
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.commands.bound.study import bounded_on
-from ptxwcet.flow.facts.places import is_file, main_file
+from ptxwcet.flow.facts.placing import is_file, main_file
 from ptxwcet.ir.kernel import Instruction, Kernel, SourceLocation
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import Answer, open_request

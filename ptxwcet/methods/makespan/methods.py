@@ -1,4 +1,4 @@
-"""The paper's own methods (integer program, extrapolation), and the table of all.
+"""The methods: of this project, then the paper's own ones, and the table of all.
 
 Each answers a problem within a time limit, with its own claim:
 
@@ -50,7 +50,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.ilp import Solution, SolverStatus
 from ptxwcet.support.records import dataclass
 
-# --- The methods of this project: bounds, closed form, dynamic program, and the best of them ------
+# --- The methods of this project ------------------------------------------------------------------
 
 
 Preference = Callable[[int, int], tuple[int, int]]
@@ -208,6 +208,8 @@ def extrapolate(
         for y, makespan in ((y, makespan_of(y)) for y in sizes)
     )
 
+
+# --- The paper's own methods, and the table of all ------------------------------------------------
 
 _BETWEEN_REPORTS = 0.25  # seconds
 

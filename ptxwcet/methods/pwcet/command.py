@@ -145,6 +145,9 @@ pwcet_options = options.all_of(*_READING, *_DRAWING, *_ANALYSIS, *_OUTPUT)
 """The options of ``ptxwcet pwcet``."""
 
 
+# --- The command ----------------------------------------------------------------------------------
+
+
 @click.command(
     cls=Command,
     needs=("pwcet",),

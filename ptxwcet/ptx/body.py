@@ -8,8 +8,8 @@ from dataclasses import field, replace
 from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.kernel import Instruction, InstructionForm, Origin, RegisterDeclaration
+from ptxwcet.ir.opcodes import NEWEST, Target
 from ptxwcet.ir.operands import Immediate
-from ptxwcet.ir.targets import NEWEST, Target
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.declarations import Declared, lower_registers, shorten_lists

@@ -27,8 +27,8 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
+from ptxwcet.ir.opcodes import Target
 from ptxwcet.ir.operation import type_bytes
-from ptxwcet.ir.targets import Target
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader, FileContext

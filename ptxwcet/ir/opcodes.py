@@ -57,7 +57,7 @@ class Opcode:
     register. ``accumulates``: the destination is read as well. ``reads_carry``: it reads the carry
     flag. ``special_sources``: a special register may be a source. ``discards``: ``_`` may be the
     whole result. ``accesses``: it accesses memory, as one whose class says where always does.
-    ``least``: the architecture that it needs (``targets.py``), and ``needs`` those that it needs
+    ``least``: the architecture that it needs, and ``needs`` those that it needs
     with some modifiers. ``unjudged``: a word whose forms are taken as written, where there are no
     more types than that. ``meaning``: what it computes, of opcodes that are none of PTX;
     with one, known or not, all that is written is a function of what is read.

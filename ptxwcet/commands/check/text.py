@@ -27,7 +27,8 @@ def render_check_text(report: CheckReport) -> str:
     lines += aligned([_HEADS, *(_cells(row) for row in report.checks)], _NUMBERS)
     for check in report.checks:
         if check.problems:
-            lines += ["", printable_line(_headline(check)), *map(problem_text, check.problems)]
+            head = f"{check.outcome} {check.name} (check {check.check})"
+            lines += ["", printable_line(head), *map(problem_text, check.problems)]
     return "\n".join([*lines, "", summary(report)]) + "\n"
 
 
@@ -47,10 +48,6 @@ def problem_text(row: DiagnosticRow) -> str:
     if row.help is not None:
         lines.append(f"    help: {row.help}")
     return "\n".join(map(printable_line, lines))
-
-
-def _headline(row: CheckedKernel) -> str:
-    return f"{row.outcome} {row.name} (check {row.check})"
 
 
 def _cells(check: CheckedKernel) -> tuple[str, ...]:

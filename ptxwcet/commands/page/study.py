@@ -103,9 +103,12 @@ class _Study:
         attempt = partial(_attempt, whole)
         flow = attempt(lambda: describe_kernel(kernel, self.opened, self.opened.launch_of(kernel)))
         if isinstance(flow, tuple):
-            flow = attempt(lambda: _plain_graph(whole))
+            flow = attempt(lambda: DescribedKernel(ControlFlow.of(whole), NO_NOTES, {}))
         graph = flow
-        divergent = attempt(lambda: _divergent(graph)) if isinstance(graph, DescribedKernel) else ()
+        divergent: StandingEdges | Reasons = ()
+        if isinstance(graph, DescribedKernel):
+            every = DivergentSet.COMPLETE
+            divergent = attempt(lambda: select_divergent_edges(graph.flow, every))
         analysis = attempt(lambda: self._analysed(kernel, whole))
         if isinstance(analysis, tuple):
             accesses = attempt(lambda: self._accesses(kernel, whole, None, None))
@@ -182,16 +185,6 @@ def _followers(cfg: ControlFlowGraph, block: BlockId, jumps: bool | None) -> set
     if len(ways) < 2 or jumps is None:
         return ways
     return ways & {cfg.taken[block] if jumps else cfg.fallthrough[block]}
-
-
-def _plain_graph(kernel: Kernel) -> DescribedKernel:
-    """The graph of a kernel without a launch. Raises PtxwcetError (PW231)."""
-    return DescribedKernel(ControlFlow.of(kernel), NO_NOTES, {})
-
-
-def _divergent(flow: DescribedKernel) -> StandingEdges:
-    """The divergent edges of a graph. Raises PtxwcetError (PW234) if they are too many."""
-    return select_divergent_edges(flow.flow, DivergentSet.COMPLETE)
 
 
 def _attempt(kernel: Kernel, find: Callable[[], _Found]) -> _Found | Reasons:

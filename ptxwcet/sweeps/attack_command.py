@@ -17,7 +17,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, render_all
 from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
-    from ptxwcet.sweeps.attack_run import AttackReport
+    from ptxwcet.sweeps.attack_report import AttackReport
     from ptxwcet.sweeps.attacks import Attack, AttackFile
 
 REPORT = "attack.json"
@@ -87,7 +87,8 @@ def validate_attack(
     cluster was lost; 2 usage, a file of attacks or a folder that cannot be used, or no scheduler.
     """
     # here: without the extra there is a message, and no traceback
-    from ptxwcet.sweeps.attack_run import AttackPlan, attack_lines, run_attacks
+    from ptxwcet.sweeps.attack_report import attack_lines
+    from ptxwcet.sweeps.attack_run import AttackPlan, run_attacks
     from ptxwcet.sweeps.attacks import read_attack_file
     from ptxwcet.sweeps.engine import chosen_cluster
 

@@ -38,7 +38,7 @@ REPORTS: Mapping[str, tuple[str, str]] = {
     "what-if": ("ptxwcet.commands.what_if.report", "WhatIfReport"),
     "sweep": ("ptxwcet.sweeps.results.sweep_model", "SweepReport"),
     "simulation": ("ptxwcet.commands.simulate.report", "RunReport"),
-    "attack": ("ptxwcet.sweeps.attack_run", "AttackReport"),
+    "attack": ("ptxwcet.sweeps.attack_report", "AttackReport"),
 }
 """Names of reports, and where their data models are; imported when they are asked for."""
 

@@ -12,7 +12,8 @@ from ptxwcet.commands.annotate.report import (
     Cause,
     Part,
 )
-from ptxwcet.commands.bound.text import bound_line, launch_lines
+from ptxwcet.commands.bound.launch_text import launch_lines
+from ptxwcet.commands.bound.text import bound_line
 from ptxwcet.report.head import Refused, as_people_know, head_text, launch_text
 
 _VERBS = {

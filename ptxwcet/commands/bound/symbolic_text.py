@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxwcet.commands.bound.launch_text import rests_on
 from ptxwcet.commands.bound.symbolic import FormulaRowData, SymbolicKernel, SymbolicReport
-from ptxwcet.commands.bound.text import Rendered, rendered, rests_on
+from ptxwcet.commands.bound.text import Rendered, rendered
 from ptxwcet.report.head import launch_text
 
 _MOST_ROWS = 40

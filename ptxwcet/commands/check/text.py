@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.commands.bound.report import BoundedKernel
-from ptxwcet.commands.bound.text import time_text
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
 from ptxwcet.opened.budgets import BLOCK, KERNEL
 from ptxwcet.opened.cuda_text import cuda_place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
+from ptxwcet.commands.bound.launch_text import rests_on, time_text
 from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
-from ptxwcet.commands.bound.text import rests_on, time_text
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.head import MachineHead, head_text, machine_head

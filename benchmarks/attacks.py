@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "oracle"))
 
 from ptxwcet.sweeps.attacks import Attack, Seen, Witness
-from ptxwcet.validate.shrink import shrink_text
+from ptxwcet.validate.witness import shrink_text
 
 if TYPE_CHECKING:
     from grid_attack import Tally as GridTally

@@ -52,7 +52,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.source import SourceFile
 from ptxwcet.sweeps.cell import Ending, Limits, Unit
 from ptxwcet.sweeps.engine import embedded_cluster, run_campaign
-from ptxwcet.validate.shrink import shrink_text
+from ptxwcet.validate.witness import shrink_text
 
 MOST_VISITS = 1_500
 """Blocks that the analysis may visit for a kernel here, far fewer than in the product: its effort

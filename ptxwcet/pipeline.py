@@ -21,8 +21,7 @@ from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow, irreducible_dia
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
 from ptxwcet.flow.paths.call_variables import followed, with_variable_registers
 from ptxwcet.flow.paths.diagnostics import ContradictedFacts, OpenDecision, is_for_want_of_knowledge
-from ptxwcet.flow.paths.extraction import extract_on, flow_graph
-from ptxwcet.flow.paths.pieces import merge_equal
+from ptxwcet.flow.paths.extraction import extract_on, flow_graph, merge_equal
 from ptxwcet.flow.values.slicing import decisive_variables
 from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
@@ -350,7 +349,7 @@ def analyse_prepared(
 def _evaluate_schedule(analysis: BlockAnalysis, policy: Policy, *, is_nominal: bool) -> Outcome:
     """The run under a known policy, as a method's answer."""
     # here: its compiled code is loaded only when it is asked for
-    from ptxwcet.simulator.scheduled import claim_schedule
+    from ptxwcet.simulator.engine import claim_schedule
 
     found = claim_schedule(
         analysis.workload, analysis.machine, policy, analysis.assumptions, is_nominal=is_nominal

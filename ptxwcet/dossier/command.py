@@ -118,8 +118,7 @@ def _dossier(
     from ptxwcet.commands.bound.build import build_report
     from ptxwcet.commands.bound.study import bound_file
     from ptxwcet.dossier.report import Circumstances, build_dossier, failed_checks
-    from ptxwcet.opened.files_read import files_of
-    from ptxwcet.opened.opening import read_module
+    from ptxwcet.opened.opening import files_of, read_module
     from ptxwcet.report.head import refusals
 
     module = read_module(request)

@@ -6,14 +6,13 @@ no rows: see :mod:`ptxwcet.emulator.nodes`.
 
 from __future__ import annotations
 
-from ptxwcet.emulator import async_copies, matrix_moves, matrix_products, mbarriers, warp_ops
+from ptxwcet.emulator import async_copies, matrix_products, mbarriers, warp_ops
 from ptxwcet.emulator.atomics import atomic, reduction
-from ptxwcet.emulator.compare_rows import COMPARE_ROWS
 from ptxwcet.emulator.convert_rows import CONVERT_ROWS
 from ptxwcet.emulator.float_rows import FLOAT_ROWS
 from ptxwcet.emulator.integer_rows import INTEGER_ROWS
 from ptxwcet.emulator.memory_access import load, policy, store
-from ptxwcet.emulator.move_rows import MOVE_ROWS
+from ptxwcet.emulator.move_rows import COMPARE_ROWS, MOVE_ROWS
 from ptxwcet.emulator.registers import Context, Step
 from ptxwcet.emulator.rows import FLOATS, Builder, Rows, nothing, types_of
 from ptxwcet.ir.kernel import Instruction
@@ -73,9 +72,9 @@ _WARP_ROWS: Rows = {
 
 _MATRIX_ROWS: Rows = {
     "mma": matrix_products.multiply,
-    "ldmatrix": matrix_moves.load_matrices,
-    "stmatrix": matrix_moves.store_matrices,
-    "movmatrix": matrix_moves.transpose,
+    "ldmatrix": matrix_products.load_matrices,
+    "stmatrix": matrix_products.store_matrices,
+    "movmatrix": matrix_products.transpose,
     "wmma.load": matrix_products.load_fragment,
     "wmma.store": matrix_products.store_fragment,
     "wmma.mma": matrix_products.multiply_fragments,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.opcodes import SPECIFIC, Opcode
 from ptxwcet.ir.permitted import Form
-from ptxwcet.ir.targets import SPECIFIC
 
 _C = OpClass
 _SCOPES = "cta|cluster|gpu|sys"

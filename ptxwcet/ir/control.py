@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
-from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.opcodes import SPECIFIC, Opcode
 from ptxwcet.ir.permitted import Form
-from ptxwcet.ir.targets import SPECIFIC
 
 _C = OpClass
 _E = ControlEffect

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import Opcode
+from ptxwcet.ir.opcodes import SPECIFIC, Opcode
 from ptxwcet.ir.permitted import Form
-from ptxwcet.ir.targets import SPECIFIC
 
 _C = OpClass
 _ROUND = "[rn|rz|rm|rp]"

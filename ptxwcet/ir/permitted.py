@@ -28,7 +28,7 @@ class Form:
     for the first and the second type, ``more`` those for further ones, separated by semicolons.
     A group that stands twice asks for two of its words. ``operands``: one specification each, see
     :func:`specifications`. ``documented`` is False for what ptxas takes and the
-    manual has not. ``least``: the architecture that it needs, see :mod:`ptxwcet.ir.targets`.
+    manual has not. ``least``: the architecture that it needs, see :mod:`ptxwcet.ir.opcodes`.
     """
 
     words: str

@@ -28,8 +28,11 @@ from ptxwcet.library.arguments import (
     LaunchArguments,
     MachineArguments,
     checked,
+    path_of,
+    paths_of,
+    request_of,
+    require_one,
 )
-from ptxwcet.library.requests import path_of, paths_of, request_of, require_one
 from ptxwcet.library.results import Analysis, Bound, Cfg, Executed, Refused, Shown, Simulated
 from ptxwcet.library.shown import formula_tables, shown
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine

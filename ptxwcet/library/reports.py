@@ -50,9 +50,10 @@ from ptxwcet.library.arguments import (
     LaunchArguments,
     MachineArguments,
     checked,
+    request_of,
+    said,
 )
 from ptxwcet.library.hints import in_python, said_in_python
-from ptxwcet.library.requests import request_of, said
 from ptxwcet.library.results import Analysis, Bound, Page, Refused, Shown
 from ptxwcet.library.shown import (
     annotation_tables,
@@ -305,7 +306,7 @@ def report(
     from ptxwcet.commands.page.render import render_page
     from ptxwcet.commands.page.report import build_page, plain_name
     from ptxwcet.commands.page.study import reasons, study_kernels
-    from ptxwcet.opened.files_read import files_of
+    from ptxwcet.opened.opening import files_of
     from ptxwcet.report.page.parts import Made
 
     request = request_of(source, **given)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
-from ptxwcet.flow.facts.places import main_file
+from ptxwcet.flow.facts.placing import main_file
 from ptxwcet.flow.values.accesses import OF_CONSTANT, field_name, fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
 from ptxwcet.opened.front_ends import read_source

@@ -6,29 +6,25 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ptxwcet.bounds.analysed import PreparedKernel
 from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.bounds.methods import SCHEDULED
 from ptxwcet.bounds.wishes import require_use
 from ptxwcet.flow.facts.asm_comments import find_marks
-from ptxwcet.flow.facts.parameters import (
-    parse_parameters,
-    refuse_alignment,
-)
-from ptxwcet.flow.facts.stated import (
-    StatedFacts,
-    parse_loop_bounds,
-)
+from ptxwcet.flow.facts.parameters import parse_parameters, refuse_alignment
+from ptxwcet.flow.facts.stated import StatedFacts, parse_loop_bounds
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.accesses import parameters_of
 from ptxwcet.ir.kernel import MADE_CODE, Kernel, Module
+from ptxwcet.machine.loader import machine_files
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_names, cuda_source
-from ptxwcet.opened.front_ends import read_program, read_source
+from ptxwcet.opened.front_ends import is_no_ptx, read_program, read_source
 from ptxwcet.opened.launching import SaidByFile, build_launch, foreign_names, with_launch_file
 from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.pipeline import prepare_kernel
@@ -40,6 +36,7 @@ from ptxwcet.support.input_files import (
     MOST_TEXT_BYTES,
     open_input,
     read_bytes,
+    working_folder,
 )
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
@@ -48,9 +45,7 @@ from ptxwcet.support.toml_places import nearest
 
 if TYPE_CHECKING:
     pass
-from functools import lru_cache
 
-from ptxwcet.support.input_files import working_folder
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -369,3 +364,33 @@ def _parsed(
         written, main, *linked = sources
         sources = [replace(main, made_of=written), *linked]
     return read_program(*sources, is_code=is_code)
+
+
+# --- The files that an answer rests on, with their digests ----------------------------------------
+
+
+def files_of(request: Request, answer: Answer[Any]) -> tuple[ReadFile, ...]:
+    """The files that an answer rests on, each with its digest.
+
+    Files have been read before. Cost: linear in their sizes.
+    """
+    beside = Path(request.path).with_suffix(".cu")
+    source = request.source or (str(beside) if request.text is None and beside.is_file() else None)
+    was_made = request.text is not None and Path(request.path).is_file()
+    kind = "machine code" if request.is_code or is_no_ptx(request.path) else "PTX"
+    own, *extended = machine_files(request.machine)
+    others: tuple[tuple[str, str | None], ...] = (
+        (f"what the {kind} was made or taken from", request.path if was_made else None),
+        ("machine", str(own)),
+        *(("extended machine", str(path)) for path in extended),
+        ("CUDA source", source),
+        ("launch file", request.launch_file),
+        ("facts", request.facts_file),
+        ("ptxas output", request.ptxas_info),
+    )
+    own_digest = digest_of(replace(request, links=()))
+    for path in request.links:
+        beside = Path(path).with_suffix(".cu")
+        others += (("linked PTX", path), ("CUDA source", str(beside) if beside.is_file() else None))
+    ptx = ReadFile(kind, answer.path, own_digest)
+    return (ptx, *(ReadFile.of(what, path) for what, path in others if path is not None))

@@ -15,11 +15,10 @@ from ptxwcet.ir.building import form_of
 from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.kernel import Instruction, InstructionForm
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import BySpace, Opcode
+from ptxwcet.ir.opcodes import SPECIFIC, BySpace, Opcode, Target, needed
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matching
 from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
-from ptxwcet.ir.targets import SPECIFIC, Target, needed
 from ptxwcet.ir.words import count_spaces, is_impossible_type
 from ptxwcet.ptx.grammar import Node, is_tree
 from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder

@@ -287,16 +287,35 @@ def _settle(
 
 
 @compiled
+def _retire(state: GridState, sm: int, cycle: int) -> None:
+    """Frees the slots of the blocks that have ended by ``cycle``."""
+    slots = state.slots[sm]
+    resident = slots.shape[0] - state.sms[sm, FREE]
+    kept = 0
+    for rank in range(resident):
+        slot = state.ages[sm, rank]
+        if slots[slot, ENDS] <= cycle:
+            state.records[slots[slot, BLOCK], FINISHED] = slots[slot, ENDS]
+            slots[slot, BLOCK] = EMPTY
+            slots[slot, ENDS] = NEVER
+            state.sms[sm, FREE] += 1
+        else:
+            state.ages[sm, kept] = slot
+            kept += 1
+
+
+@compiled
 def _start(
     program: GridProgram,
     state: GridState,
     layout: GridLayout,
     columns: Columns,
     sm: int,
-    block: int,
     cycle: int,
 ) -> None:
-    """Starts a block in the lowest free slot of an SM."""
+    """Starts the next block in the lowest free slot of an SM."""
+    run = state.run
+    block = run[NEXT_BLOCK]
     slot = 0
     while state.slots[sm, slot, BLOCK] != EMPTY:
         slot += 1
@@ -313,7 +332,7 @@ def _start(
         if first <= state.sms[sm, column] < first + layout.warps:
             state.sms[sm, column] = -1
     warps = state.warps[sm]
-    written = state.run[WRITTEN]
+    written = run[WRITTEN]
     for w in range(first, first + layout.warps):
         for column in range(warps.shape[1]):
             warps[w, column] = 0
@@ -326,25 +345,11 @@ def _start(
             written = _finish(layout, columns, warps, w, sm, written)
         else:
             state.next_cycle[sm, w] = cycle
-    state.run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
-
-
-@compiled
-def _retire(state: GridState, sm: int, cycle: int) -> None:
-    """Frees the slots of the blocks that have ended by ``cycle``."""
-    slots = state.slots[sm]
-    resident = slots.shape[0] - state.sms[sm, FREE]
-    kept = 0
-    for rank in range(resident):
-        slot = state.ages[sm, rank]
-        if slots[slot, ENDS] <= cycle:
-            state.records[slots[slot, BLOCK], FINISHED] = slots[slot, ENDS]
-            slots[slot, BLOCK] = EMPTY
-            slots[slot, ENDS] = NEVER
-            state.sms[sm, FREE] += 1
-        else:
-            state.ages[sm, kept] = slot
-            kept += 1
+    run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
+    _retire(state, sm, cycle)  # a block that issues nothing
+    run[NEXT_BLOCK] += 1
+    run[GATE] = cycle + layout.gap
+    run[TURN] = (sm + 1) % state.sms.shape[0]
 
 
 @compiled
@@ -629,11 +634,7 @@ def run_grid(
                     return status
             if chosen < 0 and sms[sm, CLOCK] == time:
                 chosen = sm
-        _start(program, state, layout, columns, chosen, run[NEXT_BLOCK], time)
-        _retire(state, chosen, time)  # a block that issues nothing
-        run[NEXT_BLOCK] += 1
-        run[GATE] = time + layout.gap
-        run[TURN] = (chosen + 1) % count
+        _start(program, state, layout, columns, chosen, time)
     for sm in range(count):
         while sms[sm, FREE] < state.slots.shape[1]:
             status = _advance(program, state, layout, columns, sm, NEVER, stop)
@@ -692,9 +693,5 @@ def _start_blocks(
         sm = (run[TURN] + k) % count
         k += 1
         if sms[sm, FREE] > 0:
-            _start(program, state, layout, columns, sm, run[NEXT_BLOCK], now)
-            _retire(state, sm, now)  # a block that issues nothing
-            run[NEXT_BLOCK] += 1
-            run[GATE] = now + layout.gap
-            run[TURN] = (sm + 1) % count
+            _start(program, state, layout, columns, sm, now)
             k = 0

@@ -54,25 +54,23 @@ class IntegerProgram:
     every constraint, before it is returned.
     """
 
-    _lower: list[int] = field(default_factory=list)
     _upper: list[float] = field(default_factory=list)
     _rows: list[tuple[Mapping[int, int], float, float]] = field(default_factory=list)
 
     @property
     def variables(self) -> int:
         """How many variables there are."""
-        return len(self._lower)
+        return len(self._upper)
 
     @property
     def constraints(self) -> int:
         """How many constraints there are."""
         return len(self._rows)
 
-    def add_variable(self, *, lower: int = 0, upper: int | None = None) -> int:
-        """A new variable's number; ``upper`` None: no upper limit."""
-        self._lower.append(lower)
+    def add_variable(self, *, upper: int | None = None) -> int:
+        """A new variable's number: from 0 on; ``upper`` None: no upper limit."""
         self._upper.append(math.inf if upper is None else upper)
-        return len(self._lower) - 1
+        return len(self._upper) - 1
 
     def add_constraint(
         self, terms: Mapping[int, int], *, lower: int | None = None, upper: int | None = None
@@ -110,7 +108,7 @@ class IntegerProgram:
         answer = milp(
             costs,
             integrality=np.ones(count),
-            bounds=Bounds(self._lower, self._upper),
+            bounds=Bounds(0, self._upper),
             constraints=limits if self._rows else None,
             # the solver's own default calls an answer optimal that is 0.01 % away from it
             options={"mip_rel_gap": 0.0} | ({} if seconds is None else {"time_limit": seconds}),
@@ -148,7 +146,7 @@ class IntegerProgram:
     def _check(self, values: tuple[int, ...]) -> None:
         """Raises: SolverError if the values break a limit or a constraint."""
         for variable, value in enumerate(values):
-            if not self._lower[variable] <= value <= self._upper[variable]:
+            if not 0 <= value <= self._upper[variable]:
                 raise SolverError(f"variable {variable} is {value}, outside its limits")
         for row, (terms, low, high) in enumerate(self._rows):
             total = sum(c * values[v] for v, c in terms.items())

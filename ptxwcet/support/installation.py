@@ -37,8 +37,9 @@ def describe_installation() -> tuple[Mapping[str, str], Mapping[str, str]]:
     return dict(installed_versions()), {one.what: one.sha256 for one in installed_digests()}
 
 
-def describe_sources(package: Path = Path(__file__).parents[1]) -> str:
+def describe_sources() -> str:
     """SHA-256 of the package's Python sources together: paths and contents, sorted by path."""
+    package = Path(__file__).parents[1]
     whole = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).parts):
         whole.update(path.relative_to(package).as_posix().encode() + b"\0")

@@ -16,9 +16,8 @@ from ptxwcet.bounds.outcome import BlockBound, Outcome
 from ptxwcet.claims import Refusal
 from ptxwcet.simulator.adversary import search_long_schedule
 from ptxwcet.simulator.configuration import SmConfiguration
-from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.engine import Simulator, claim_schedule
 from ptxwcet.simulator.policies import Jitter, Policy
-from ptxwcet.simulator.scheduled import claim_schedule
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import DETERMINISTIC, Case, Plan, Run

@@ -30,8 +30,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, Run, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
-from ptxwcet.validate.shrink import descend
-from ptxwcet.validate.witness import describe
+from ptxwcet.validate.witness import descend, describe
 from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
 
 _MOST_KINDS, _MOST_BLOCKS, _MOST_SMS, _MOST_RESIDENT, _MOST_GAP = 3, 12, 4, 4, 5

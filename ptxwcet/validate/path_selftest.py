@@ -21,7 +21,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
 from ptxwcet.validate.inputs import attack_analysis
-from ptxwcet.validate.shrink import shrink_text
+from ptxwcet.validate.witness import shrink_text
 
 RANDOM_KERNELS = 12
 _ATTACKS = 8

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.run import SimulatedRun
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.validate.cases import Case, Plan, shortened
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
-from ptxwcet.validate.shrink import shrink
 from ptxwcet.warp.program import (
     Barrier,
+    BlockWorkload,
     Node,
     PartialBarrier,
     Repeat,
     TimedInstruction,
+    WarpClass,
+    WarpProgram,
 )
 
 _MOST_EVENTS = 60
@@ -174,3 +178,231 @@ def _narrowed(plan: Plan, violation: Violation) -> Plan:
         return kept
     kept = replace(kept, most_states=0)
     return kept if violation.check is Check.SAFE_SEARCHED else replace(kept, schedules=0)
+
+
+# --- Shrinking: from a case that shows a violation to a small one that still does -----------------
+# Greedy: of all ways to make the case simpler (fewer warps, instructions, iterations, registers,
+# sub-cores, smaller times) the first that keeps the violation is taken, until none does or the time
+# is up. Large steps are tried before small ones, so a kernel's workload comes down in few tries.
+
+
+MOST_TRIES = 400
+"""Of a text that is shrunk."""
+
+Body = tuple[Node, ...]
+_Value = TypeVar("_Value")
+
+
+def shrink(case: Case, persists: Callable[[Case], bool], *, seconds: float = 10.0) -> Case:
+    """A case as simple as can be found for which ``persists`` still holds.
+
+    A candidate that is refused or deadlocks does not count. Deterministic unless the time runs out.
+    Cost: one call of ``persists`` a candidate.
+    """
+    end = time.monotonic() + seconds
+
+    def still(candidate: Case) -> bool:
+        try:
+            return time.monotonic() < end and persists(candidate)
+        except (PtxwcetError, ValueError):  # ValueError: a latency below the time of its servers
+            return False
+
+    progress = True
+    while progress and time.monotonic() < end:
+        progress = False
+        for step in (
+            _fewer_warps,
+            _smaller_programs,
+            _fewer_barriers,
+            _fewer_cores,
+            _plainer_units,
+        ):
+            smaller = descend(case, step, still)
+            progress = progress or smaller is not case
+            case = smaller
+    return replace(case, name=f"shrunk from {case.name}")
+
+
+def descend(
+    large: _Value, step: Callable[[_Value], Iterator[_Value]], still: Callable[[_Value], bool]
+) -> _Value:
+    """Takes simplifications of one kind for as long as one keeps the violation."""
+    found: _Value | None = large
+    while found is not None:
+        large, found = found, next(filter(still, step(found)), None)
+    return large
+
+
+def _fewer_cores(case: Case) -> Iterator[Case]:
+    if case.schedulers > 1:
+        yield replace(case, schedulers=1)
+        yield replace(case, schedulers=case.schedulers - 1)
+
+
+def _plainer_units(case: Case) -> Iterator[Case]:
+    """With one server a sub-core of one more unit; with a faster memory."""
+    for memory in _smaller(case.memory_cycles, 0):
+        yield replace(case, memory_cycles=memory)
+    for index in range(len(case.servers)):
+        yield replace(case, servers=(*case.servers[:index], *case.servers[index + 1 :]))
+
+
+def _fewer_warps(case: Case) -> Iterator[Case]:
+    """Without a class of warps; with half of its warps; without one warp."""
+    classes = case.workload.classes
+    if len(classes) > 1:
+        for index in range(len(classes)):
+            yield _with_classes(case, (*classes[:index], *classes[index + 1 :]))
+    for halve in (True, False):
+        for index, warp_class in enumerate(classes):
+            count = len(warp_class.warps) // 2 if halve else len(warp_class.warps) - 1
+            if count:
+                fewer = replace(warp_class, warps=warp_class.warps[:count])
+                yield _with_classes(case, (*classes[:index], fewer, *classes[index + 1 :]))
+
+
+def _with_classes(case: Case, classes: tuple[WarpClass, ...]) -> Case:
+    """The case with these classes; warps are numbered from 0 again, in their old order."""
+    order = sorted(warp for one in classes for warp in one.warps)
+    number = {warp: index for index, warp in enumerate(order)}
+    renumbered = tuple(
+        WarpClass(one.program, tuple(number[warp] for warp in one.warps)) for one in classes
+    )
+    return replace(case, workload=BlockWorkload(renumbered, case.workload.scoreboard))
+
+
+def _smaller_programs(case: Case) -> Iterator[Case]:
+    classes = case.workload.classes
+    for index, one in enumerate(classes):
+        for body in _simpler(one.program.body):
+            changed = replace(one, program=WarpProgram(body))
+            smaller = (*classes[:index], changed, *classes[index + 1 :])
+            yield replace(case, workload=BlockWorkload(smaller, case.workload.scoreboard))
+
+
+def _fewer_barriers(case: Case) -> Iterator[Case]:
+    """Without barrier k of each program, written order: classes must agree on their barriers."""
+    classes = case.workload.classes
+    for k in range(max(_barriers(one.program.body) for one in classes)):
+        dropped = tuple(
+            replace(one, program=WarpProgram(_without_barrier(one.program.body, [k])))
+            for one in classes
+        )
+        yield replace(case, workload=BlockWorkload(dropped, case.workload.scoreboard))
+
+
+def _barriers(body: Body) -> int:
+    return sum(
+        _barriers(node.body) if isinstance(node, Repeat) else isinstance(node, Barrier)
+        for node in body
+    )
+
+
+def _without_barrier(body: Body, left: list[int]) -> Body:
+    """The body without the barrier before which ``left[0]`` others come."""
+    out: list[Node] = []
+    for node in body:
+        if isinstance(node, Barrier):
+            left[0] -= 1
+            if left[0] == -1:
+                continue
+        elif isinstance(node, Repeat):
+            node = Repeat(node.count, _without_barrier(node.body, left))
+        out.append(node)
+    return tuple(out)
+
+
+def _simpler(body: Body) -> Iterator[Body]:
+    """Bodies with a stretch dropped, longest first; then with one node simpler."""
+    size = len(body) // 2 if len(body) > 1 else len(body)
+    while size:
+        for begin in range(0, len(body), size):
+            yield body[:begin] + body[begin + size :]
+        size //= 2
+    for index, node in enumerate(body):
+        for nodes in _simpler_node(node):
+            yield (*body[:index], *nodes, *body[index + 1 :])
+
+
+def _simpler_node(node: Node) -> Iterator[Body]:
+    match node:
+        case Repeat(count=count, body=body):
+            yield body
+            for fewer in dict.fromkeys((2, count // 2, count - 1)):
+                if 0 < fewer < count:
+                    yield (Repeat(fewer, body),)
+            for inner in _simpler(body):
+                yield (Repeat(count, inner),)
+        case Barrier(instruction=instruction):
+            for simpler in _simpler_instruction(instruction):
+                yield (replace(node, instruction=simpler),)
+        case TimedInstruction():
+            for simpler in _simpler_instruction(node):
+                yield (simpler,)
+        case _:
+            return
+
+
+def _simpler_instruction(instruction: TimedInstruction) -> Iterator[TimedInstruction]:
+    for initiation in _smaller(instruction.initiation_cycles, 1):
+        yield replace(instruction, initiation_cycles=initiation)
+    for latency in _smaller(instruction.latency_cycles, 0):
+        yield replace(instruction, latency_cycles=latency)
+    for path in _smaller(instruction.path_cycles, 0):
+        yield replace(instruction, path_cycles=path)
+    for sectors in _smaller(instruction.sectors, 0):
+        yield replace(instruction, sectors=sectors)
+    for bubble in _smaller(instruction.bubble_cycles, 0):
+        yield replace(instruction, bubble_cycles=bubble)
+    for name in instruction.reads:
+        yield replace(instruction, reads=tuple(r for r in instruction.reads if r != name))
+    for name in instruction.writes:
+        yield replace(instruction, writes=tuple(w for w in instruction.writes if w != name))
+    if instruction.conditional:
+        yield replace(instruction, conditional=False)
+
+
+def _smaller(value: int, least: int) -> Iterator[int]:
+    yield from dict.fromkeys(
+        n for n in (least, (value + least) // 2, value - 1) if least <= n < value
+    )
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def shrink_text(text: str, remains: Callable[[str], bool]) -> str:
+    """Deletes instructions, many at once and then one by one, as long as ``remains`` holds.
+
+    Labels and declarations stay. Cost: at most :data:`MOST_TRIES` calls of ``remains``.
+    """
+    lines = text.splitlines()
+    tries = 0
+    size = max(len(lines) // 4, 1)
+    while True:
+        start = len(lines) - size
+        removed = False
+        while start > -size and tries < MOST_TRIES:
+            chosen = {
+                place
+                for place in range(max(start, 0), min(start + size, len(lines)))
+                if _is_deletable(lines[place])
+            }
+            start -= size
+            if not chosen:
+                continue
+            kept = [line for place, line in enumerate(lines) if place not in chosen]
+            tries += 1
+            if remains("\n".join(kept) + "\n"):
+                lines = kept
+                removed = True
+        if tries >= MOST_TRIES or (size == 1 and not removed):
+            return "\n".join(lines) + "\n"
+        if not removed or size > 1:
+            size = max(size // 2, 1)
+
+
+def _is_deletable(line: str) -> bool:
+    """Whether a line is an instruction."""
+    line = line.strip()
+    return line.endswith(";") and not line.startswith((".", "//")) and "ld.param" not in line

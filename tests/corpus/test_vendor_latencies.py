@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.vendor import vendor_cycles
+from ptxwcet.machine.results import vendor_cycles
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cubin import PTXAS, assemble, code

@@ -18,7 +18,7 @@ from ptxwcet.emulator.launch import (
 )
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.methods.instrument.buffers import EMULATOR_CLOCK, prepare_buffer, written_part
-from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.recording import RawDump, read_dumps
 from ptxwcet.methods.instrument.rewriting import Sidecar, build_sidecar, instrument_module
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile

@@ -25,7 +25,7 @@ from ptxwcet.bounds.methods import METHODS
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths import extraction
-from ptxwcet.flow.paths.pieces import Piece
+from ptxwcet.flow.paths.extraction import Piece
 from ptxwcet.flow.values.lane_state import Span
 from ptxwcet.flow.walk.path import (
     BlockPaths,

@@ -24,9 +24,8 @@ from ptxwcet.claims import AssumptionState
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.simulator.configuration import SmConfiguration
-from ptxwcet.simulator.engine import Simulator
+from ptxwcet.simulator.engine import ScheduledClaim, Simulator, claim_schedule
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.simulator.scheduled import ScheduledClaim, claim_schedule
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,

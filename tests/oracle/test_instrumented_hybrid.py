@@ -23,12 +23,13 @@ from ptxwcet.commands.trace.study import TraceOptions, trace_launch
 from ptxwcet.flow.graph.cfg import build_cfg
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.methods.hybrid.estimate import HybridEstimate, estimate_kernel
-from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
 from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
+    RawDump,
     RecordRequest,
     instrument_file,
+    read_dumps,
     record_launch,
     write_instrumented,
 )

@@ -28,13 +28,14 @@ from ptxwcet.emulator.launch import EmulatedLaunch
 from ptxwcet.emulator.registers import special_registers
 from ptxwcet.flow.launch import Launch
 from ptxwcet.methods.instrument.buffers import prepare_buffer
-from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
 from ptxwcet.methods.instrument.recording import (
     Emulator,
     InstrumentRequest,
+    RawDump,
     RecordRequest,
     import_dumps,
     instrument_file,
+    read_dumps,
     record_launch,
     write_dump,
     write_instrumented,

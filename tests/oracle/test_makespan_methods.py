@@ -20,8 +20,8 @@ from ptxwcet.methods.makespan.closed_form import (
     waiting_makespan,
 )
 from ptxwcet.methods.makespan.ilp_model import Constraints, build_program
+from ptxwcet.methods.makespan.methods import play_longest
 from ptxwcet.methods.makespan.schedule import check_schedule
-from ptxwcet.methods.makespan.solve import play_longest
 from ptxwcet.methods.makespan.states import (
     _choices,
     _most_choices,

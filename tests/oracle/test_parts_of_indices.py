@@ -11,7 +11,7 @@ from path_attack import Attack, attack, machine
 
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.paths import extraction
-from ptxwcet.flow.paths.pieces import Piece
+from ptxwcet.flow.paths.extraction import Piece
 from ptxwcet.flow.values.regions import SplitRequest
 
 TEXT = """.version 8.0

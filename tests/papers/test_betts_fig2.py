@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flow_graphs import graph_with, loops_in
 
-from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Transfer, assemble_cfg
+from ptxwcet.flow.graph.cfg import ControlFlowGraph, Transfer, assemble_cfg
 from ptxwcet.flow.graph.divergence import (
     add_branch_divergent_edges,
     complete_divergent_edges,
@@ -59,7 +59,7 @@ def test_divergent_edges_would_make_it_irreducible() -> None:
     forest = loops_in(cfg)
     divergent = add_branch_divergent_edges(cfg, forest, compute_postdominators(cfg))
     transfers = [
-        Transfer((*targets, *divergent.targets(BlockId(block))))
+        Transfer((*targets, *(target for source, target in divergent.edges if source == block)))
         for block, targets in enumerate(cfg.successors[:-1])
     ]
     enhanced = assemble_cfg(cfg.blocks[:-1], transfers)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import drawn
 
-from ptxwcet.methods.hybrid import profiles
+from ptxwcet.methods.hybrid import study
 from ptxwcet.methods.hybrid.concurrency import (
     WaveParameters,
     dynamic_estimate,
@@ -21,8 +21,8 @@ from ptxwcet.methods.hybrid.concurrency import (
     rounds_estimate,
 )
 from ptxwcet.methods.hybrid.observations import TransitionTimes, observe
-from ptxwcet.methods.hybrid.profiles import path_distribution
 from ptxwcet.methods.hybrid.slicing import slice_trace
+from ptxwcet.methods.hybrid.study import path_distribution
 
 CFG = graph([[1]])
 IPG = ipg_of(CFG)
@@ -162,10 +162,10 @@ def test_long_and_coarse_sums_stay_on_the_safe_side(monkeypatch: pytest.MonkeyPa
 
     exact = quantiles()
     assert path_distribution(rows, counts).step == 1
-    monkeypatch.setattr(profiles, "_DIRECT_CELLS", 1 << 40)
+    monkeypatch.setattr(study, "_DIRECT_CELLS", 1 << 40)
     assert quantiles() == exact
     for cells, most in ((1 << 12, 1.002), (1 << 9, 1.02)):
-        monkeypatch.setattr(profiles, "MOST_CELLS", cells)
+        monkeypatch.setattr(study, "MOST_CELLS", cells)
         assert path_distribution(rows, counts).step > 1
         for rounded, true in zip(quantiles(), exact, strict=True):
             assert true <= rounded <= true * most

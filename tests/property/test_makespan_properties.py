@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from thoroughness import drawn
 
 from ptxwcet.methods.makespan.closed_form import build_schedule, upper_makespan
+from ptxwcet.methods.makespan.methods import PREFERENCES, play
 from ptxwcet.methods.makespan.schedule import Schedule, ScheduleError, Slot, check_schedule
-from ptxwcet.methods.makespan.solve import PREFERENCES, play
 from ptxwcet.methods.makespan.strings import (
     Loop,
     StringShape,

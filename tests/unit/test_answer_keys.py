@@ -24,8 +24,7 @@ from places import ROOT, SAMPLES
 
 from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.commands.bound.answers import answer_kernel
-from ptxwcet.commands.check.answering import answer_keyed
-from ptxwcet.commands.check.study import read_plan
+from ptxwcet.commands.check.study import answer_keyed, read_plan
 from ptxwcet.machine import loader
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.opened import inputs, opening
@@ -263,7 +262,7 @@ OPENS = """
 import json, os, sys
 from ptxwcet.machine.loader import machine_files
 from ptxwcet.commands.bound.answers import answer_kernel
-from ptxwcet.commands.check.answering import answer_keyed
+from ptxwcet.commands.check.study import answer_keyed
 from ptxwcet.opened.inputs import KeyedRequest, read_unchanged
 from ptxwcet.support.first_use import cache_folder
 from ptxwcet.support.input_files import supplied_inputs

@@ -17,8 +17,8 @@ from programs import Ended, run_program
 
 from ptxwcet.commands.bound import answers
 from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel
-from ptxwcet.commands.check import answering
-from ptxwcet.commands.check.answering import answer_keyed
+from ptxwcet.commands.check import study
+from ptxwcet.commands.check.study import answer_keyed
 from ptxwcet.opened.inputs import Inputs
 from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import NotAReport
@@ -69,7 +69,7 @@ def refuse_to_analyse(monkeypatch: pytest.MonkeyPatch) -> None:
     def analysed(*_: object) -> Any:
         raise AssertionError("it is analysed again")
 
-    monkeypatch.setattr(answering, "answer_keyed", analysed)
+    monkeypatch.setattr(study, "answer_keyed", analysed)
 
 
 def test_the_same_bytes_cold_and_warm(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from places import SAMPLES
 from programs import run_program
 
 from ptxwcet.commands.bound import answers
-from ptxwcet.commands.check import answering
-from ptxwcet.commands.check.answering import run_each
+from ptxwcet.commands.check import study
+from ptxwcet.commands.check.study import run_each
 from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.opened.request import Request
 
@@ -141,7 +141,7 @@ def test_jobs_that_end_their_process(processes: int) -> None:
 
 
 def test_progress_is_told_while_a_job_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "_SECONDS", 0.05)
+    monkeypatch.setattr(study, "_SECONDS", 0.05)
     seen: list[tuple[int, int]] = []
     run_each(time.sleep, [0.4], 1, lambda *numbers: seen.append(numbers))
     assert seen[:2] == [(0, 1), (0, 1)]

@@ -16,9 +16,9 @@ from places import DATA, SAMPLES
 from programs import run_program
 
 from ptxwcet.commands.bound.report import BoundedKernel
-from ptxwcet.commands.check.formats import github_commands, junit_xml, sarif_log
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import read_plan
+from ptxwcet.commands.check.text import github_commands, junit_xml, sarif_log
 
 SARIF = json.loads((DATA / "sarif" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
 ODD = "we%ird, a:b \n\x1b[1m\ud83d.ptx".encode("utf-8", "surrogatepass").decode("utf-8", "replace")

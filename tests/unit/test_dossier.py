@@ -36,8 +36,7 @@ from ptxwcet.dossier.report import (
     build_dossier,
 )
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.opened.files_read import files_of
-from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.opening import files_of, read_module
 from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import read_as
 from ptxwcet.support import installation

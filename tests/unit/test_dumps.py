@@ -21,7 +21,7 @@ from ptxwcet.methods.instrument.buffers import (
     unpack_header,
     written_part,
 )
-from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.recording import RawDump, read_dumps
 from ptxwcet.methods.instrument.rewriting import Sidecar, SidecarKernel, read_sidecar, sidecar_text
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace

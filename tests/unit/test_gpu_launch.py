@@ -21,7 +21,7 @@ from refusals import refusal_of, refusals_of
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
 from ptxwcet.methods.instrument import recording
-from ptxwcet.methods.instrument.dumps import RawDump, read_dumps
+from ptxwcet.methods.instrument.recording import RawDump, read_dumps
 from ptxwcet.support import gpu
 
 pytestmark = pytest.mark.fast

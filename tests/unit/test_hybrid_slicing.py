@@ -14,8 +14,7 @@ from refusals import refusal_of, refusals_of
 from ptxwcet.methods.hybrid.ipg import Ipg
 from ptxwcet.methods.hybrid.slicing import group_starts, slice_trace, stable_order
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.trace.csv_format import write_csv
-from ptxwcet.trace.files import read_trace
+from ptxwcet.trace.files import read_trace, write_csv
 
 pytestmark = pytest.mark.fast
 

@@ -15,8 +15,13 @@ from refusals import refusals_of
 
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.verifier import verify_kernel
-from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT
-from ptxwcet.methods.instrument.rewriting import InstrumentedModule, instrument_module, text_digest
+from ptxwcet.methods.instrument.rewriting import (
+    INSTRUCTIONS_AT_ENTRY,
+    INSTRUCTIONS_AT_POINT,
+    InstrumentedModule,
+    instrument_module,
+    text_digest,
+)
 
 FILES = sorted(
     [

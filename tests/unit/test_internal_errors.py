@@ -25,7 +25,7 @@ from ptxwcet.flow.graph import cfg as flow_cfg
 from ptxwcet.flow.graph.cfg import _block_starts
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.opening import file_digest
-from ptxwcet.ptx import items as ptx_items
+from ptxwcet.ptx import parser as ptx_parser
 from ptxwcet.ptx.blocks import Blocks
 from ptxwcet.ptx.body import BodyReader
 from ptxwcet.ptx.functions import lower_head
@@ -211,7 +211,7 @@ def unreadable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     whole_label, whole_shaped = Blocks.label, BodyReader._shaped
     if where == "head":
-        monkeypatch.setattr(ptx_items, "lower_head", head)
+        monkeypatch.setattr(ptx_parser, "lower_head", head)
     elif where == "label":
         monkeypatch.setattr(Blocks, "label", label)
     else:
@@ -271,7 +271,7 @@ def test_an_unread_function_costs_those_that_call_it(
             raise KeyError("injected")
         return lower_head(tree, text)
 
-    monkeypatch.setattr(ptx_items, "lower_head", head)
+    monkeypatch.setattr(ptx_parser, "lower_head", head)
     prototype = "" if function_first else ".func helper(.param .b32 x);\n"
     order = (_RETURN, _CALLER) if function_first else (_CALLER, _RETURN)
     path = tmp_path / "call.ptx"

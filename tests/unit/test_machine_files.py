@@ -25,7 +25,7 @@ from ptxwcet.machine.assumptions import (
 )
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.model import Evidence, OpTiming, Reader, TimingMeaning
-from ptxwcet.machine.vendor import vendor_cycles
+from ptxwcet.machine.results import vendor_cycles
 from ptxwcet.support.diagnostics import Diagnostic
 
 pytestmark = pytest.mark.fast

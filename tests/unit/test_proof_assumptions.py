@@ -17,8 +17,8 @@ import ptxwcet
 from ptxwcet.claims import AssumptionState
 from ptxwcet.machine.assumptions import ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.simulator.engine import ScheduledClaim, claim_schedule
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.simulator.scheduled import ScheduledClaim, claim_schedule
 from ptxwcet.warp.program import BlockWorkload, TimedInstruction, WarpClass, WarpProgram
 
 pytestmark = pytest.mark.fast

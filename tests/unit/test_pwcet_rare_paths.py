@@ -10,8 +10,8 @@ import pytest
 from programs import run_program
 from scipy.stats import binom
 
-from ptxwcet.methods.pwcet.claiming import rare_paths
 from ptxwcet.methods.pwcet.extraction import LEAST_EXTREMES
+from ptxwcet.methods.pwcet.sample_study import rare_paths
 from ptxwcet.methods.pwcet.text import format_pwcet
 
 pytestmark = pytest.mark.fast

@@ -14,7 +14,7 @@ from places import DOCS, ROOT
 
 import ptxwcet
 from ptxwcet.cli.main import commands
-from ptxwcet.validate.corpus import CORPUS
+from ptxwcet.validate.selftest import CORPUS
 
 pytestmark = pytest.mark.fast
 

@@ -25,7 +25,7 @@ from ptxwcet.commands.page.graph import GraphData, Region, lay_out
 from ptxwcet.commands.page.render import render_page
 from ptxwcet.commands.page.report import KernelPage, Page, PhaseBar, WarpPhases, build_page
 from ptxwcet.commands.page.study import study_kernels
-from ptxwcet.opened.files_read import files_of
+from ptxwcet.opened.opening import files_of
 from ptxwcet.opened.request import Request
 from ptxwcet.report.listing import CodeLine
 from ptxwcet.report.page.parts import Made

@@ -17,8 +17,8 @@ from ptxwcet.commands.explain.schema import schema_of
 from ptxwcet.validate import selftest
 from ptxwcet.validate import selftest_command as command
 from ptxwcet.validate.checks import Bounds
-from ptxwcet.validate.corpus import CORPUS
 from ptxwcet.validate.generator import FAMILIES
+from ptxwcet.validate.selftest import CORPUS
 
 CASES = 3 * len(FAMILIES)
 

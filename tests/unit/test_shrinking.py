@@ -17,10 +17,8 @@ from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.validate.attack import MOST_STATES, attack
 from ptxwcet.validate.cases import Case, deal, standard_plan
 from ptxwcet.validate.checks import Bounds, Check, Violation, check_case
-from ptxwcet.validate.corpus import CORPUS, KnownCase
-from ptxwcet.validate.selftest import run_selftest
-from ptxwcet.validate.shrink import shrink
-from ptxwcet.validate.witness import describe, find_witness
+from ptxwcet.validate.selftest import CORPUS, KnownCase, run_selftest
+from ptxwcet.validate.witness import describe, find_witness, shrink
 from ptxwcet.warp.program import Barrier, Repeat, Scoreboard, TimedInstruction
 
 pytestmark = pytest.mark.fast

@@ -14,7 +14,7 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
-from ptxwcet.commands.check import answering
+from ptxwcet.commands.check import study
 from ptxwcet.sweeps import engine
 from ptxwcet.sweeps.tables import CSV, EFFORT, PARQUET
 
@@ -127,7 +127,7 @@ def test_checks_and_sweeps_share_answers(project: Path, monkeypatch: pytest.Monk
         asked.extend(jobs)
         return []
 
-    monkeypatch.setattr(answering, "run_each", run_nothing)
+    monkeypatch.setattr(study, "run_each", run_nothing)
     cached = run_program("check", "--format", "json", "--cache", "kept")
     assert asked == []
     assert (cached.code, cached.out) == (plain.code, plain.out)

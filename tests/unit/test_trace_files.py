@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from refusals import refusal_of, refusals_of
 from thoroughness import drawn
 
-import ptxwcet.trace.csv_format as csv_reader
+import ptxwcet.trace.files as csv_reader
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.trace.events import END, Ipoint, TimedTrace, TraceOrigin
 from ptxwcet.trace.files import read_trace, write_columns, write_trace

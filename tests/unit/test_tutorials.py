@@ -19,7 +19,7 @@ from pages import CodeBlock, ShownCommand, code_blocks, missing, shown_commands
 from places import DOCS, SAMPLES
 from programs import Ended, run_program
 
-from ptxwcet.validate.corpus import CORPUS
+from ptxwcet.validate.selftest import CORPUS
 
 TUTORIALS = DOCS / "tutorials"
 PAGES = {

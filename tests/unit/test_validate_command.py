@@ -17,7 +17,7 @@ from ptxwcet.simulator.resolution import resolve_workload
 from ptxwcet.validate import block
 from ptxwcet.validate.block import Effort, Side, validate_block
 from ptxwcet.validate.cases import Case
-from ptxwcet.validate.corpus import CORPUS
+from ptxwcet.validate.selftest import CORPUS
 
 pytestmark = pytest.mark.fast
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.vendor import vendor_cycles
+from ptxwcet.machine.results import vendor_cycles
 from ptxwcet.sass.latencies import least_cycles
 
 pytestmark = pytest.mark.fast

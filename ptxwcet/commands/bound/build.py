@@ -40,7 +40,7 @@ from ptxwcet.commands.bound.report import (
     citation_texts,
 )
 from ptxwcet.commands.bound.study import FileAnswer
-from ptxwcet.flow.facts.places import loop_control
+from ptxwcet.flow.facts.placing import loop_control
 from ptxwcet.flow.walk.path import PathLoop, largest_bounds, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,10 @@ def bound(
             "--explain": explain,
             "--details": details,
         }
-        _refuse_beside_symbolic(name for name, value in others.items() if value)
+        for name, value in others.items():
+            if value:
+                formula = "--symbolic gives a formula of method safe"
+                raise click.UsageError(f"{formula}: it excludes {name}")
     if form == "json" or is_quiet():
         options.refuse_idle("is of the text: leave --quiet and --format json out", "details")
     if policy is not None:
@@ -171,11 +174,6 @@ def _text_of(answer: FileAnswer, report: Report, extent: Extent) -> Rendered:
 
     is_refusal = len(answer.kernels) == 1 and answer.refused and extent is not Extent.LINE
     return Rendered("") if is_refusal else render_text(report, extent)
-
-
-def _refuse_beside_symbolic(names: Iterable[str]) -> None:
-    for name in names:
-        raise click.UsageError(f"--symbolic gives a formula of method safe: it excludes {name}")
 
 
 def _symbolic(request: Request, symbolic: str, checks: Checks) -> _Shown:

@@ -12,10 +12,9 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json, is_quiet
 from ptxwcet.cli.paths import KEPT_ANSWERS, PlanInput
 from ptxwcet.cli.progress import ProgressLine
-from ptxwcet.commands.check.formats import github_commands, junit_xml, sarif_log
 from ptxwcet.commands.check.report import CheckReport, run_plan
 from ptxwcet.commands.check.study import PLAN, read_plan
-from ptxwcet.commands.check.text import render_check_text
+from ptxwcet.commands.check.text import github_commands, junit_xml, render_check_text, sarif_log
 
 
 @click.command(cls=Command, forks=True, example="ptxwcet check ptxwcet.toml --workers 2")

@@ -16,8 +16,7 @@ from ptxwcet.claims import Guarantee
 from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, died
 from ptxwcet.commands.bound.build import failed_of, with_verdict
 from ptxwcet.commands.bound.report import BoundedKernel
-from ptxwcet.commands.check.answering import cached_answers, run_each
-from ptxwcet.commands.check.study import CheckJob, Plan
+from ptxwcet.commands.check.study import CheckJob, Plan, cached_answers, run_each
 from ptxwcet.report.head import (
     DiagnosticRow,
     Refused,

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
 from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.check.report import CheckedKernel, CheckReport, Outcome
 from ptxwcet.opened.budgets import BLOCK, KERNEL
+from ptxwcet.opened.cuda_text import cuda_place
 from ptxwcet.report.head import DiagnosticRow, Refused
-from ptxwcet.support.printable import aligned, plural, printable_line
+from ptxwcet.support.explanations import explanations
+from ptxwcet.support.printable import aligned, plural, printable, printable_line
 
 _HEADS = ("", "kernel", "launch", "machine", "bound", "", "budget", "claim")
 _NUMBERS = (4, 5)  # columns to the right
@@ -19,7 +27,8 @@ def render_check_text(report: CheckReport) -> str:
     lines += aligned([_HEADS, *(_cells(row) for row in report.checks)], _NUMBERS)
     for check in report.checks:
         if check.problems:
-            lines += ["", printable_line(_headline(check)), *map(problem_text, check.problems)]
+            head = f"{check.outcome} {check.name} (check {check.check})"
+            lines += ["", printable_line(head), *map(problem_text, check.problems)]
     return "\n".join([*lines, "", summary(report)]) + "\n"
 
 
@@ -41,10 +50,6 @@ def problem_text(row: DiagnosticRow) -> str:
     return "\n".join(map(printable_line, lines))
 
 
-def _headline(row: CheckedKernel) -> str:
-    return f"{row.outcome} {row.name} (check {row.check})"
-
-
 def _cells(check: CheckedKernel) -> tuple[str, ...]:
     answer = check.answer
     shown = "ok" if check.outcome == Outcome.PASSED.value else check.outcome.upper()
@@ -63,3 +68,150 @@ def bound_of(answer: BoundedKernel) -> tuple[str, int, float, str]:
     if launch is None or (budget is not None and budget.of == BLOCK):
         return BLOCK, answer.bound_cycles, answer.microseconds, answer.guarantee
     return KERNEL, launch.cycles, launch.microseconds, launch.guarantee
+
+
+# --- In the words of others -----------------------------------------------------------------------
+# SARIF 2.1.0 (OASIS) for code scanning, JUnit XML, and workflow commands of GitHub Actions, which
+# are annotations.
+
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ELEMENTS = {Outcome.FAILED.value: "failure", Outcome.REFUSED.value: "error"}
+_PROPERTIES = ("of", "cycles", "microseconds", "guarantee")
+_OF_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_OF_PROPERTIES = _OF_DATA | {":": "%3A", ",": "%2C"}
+
+
+def sarif_log(report: CheckReport) -> dict[str, Any]:
+    """The log: a result for each problem, at its place, beside its check in the plan."""
+    codes = sorted({problem.code for check in report.checks for problem in check.problems})
+    driver = {
+        "name": report.tool,
+        "version": report.version,
+        "rules": [_rule(code) for code in codes],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [
+            _result(report, check, number, codes)
+            for check in report.checks
+            for number in range(len(check.problems))
+        ],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = explanations()[code]
+    return {
+        "id": code,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.cause},
+        "help": {"text": known.remedy},
+    }
+
+
+def _result(
+    report: CheckReport, check: CheckedKernel, number: int, codes: list[str]
+) -> dict[str, Any]:
+    """SARIF's result for the problem of a check with this number."""
+    problem = check.problems[number]
+    plan = _location(report.plan, check.line, None)
+    place = _place(problem)
+    own = plan if place is None else _location(*place)
+    # the same while lines move and cycles change: what is wrong with which check
+    earlier = [one.code for one in check.problems[:number]].count(problem.code)
+    key = "\n".join((problem.code, str(earlier), check.file, check.name)).encode("utf-8", "replace")
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": codes.index(problem.code),
+        "level": problem.severity,  # error, warning, note: the words are SARIF's
+        "message": {"text": printable(f"{check.name}: {_told(problem)}")},
+        "locations": [own],
+        "relatedLocations": [plan | {"message": {"text": f"check {check.check}"}}],
+        "partialFingerprints": {"ptxwcetCheck/v1": hashlib.sha256(key).hexdigest()},
+    }
+
+
+def _place(problem: DiagnosticRow) -> tuple[str, int | None, int | None] | None:
+    """Where a problem is: in the CUDA source at hand that its place was made of, else as it is."""
+    if problem.file is None or problem.line is None or problem.column is None:
+        return None
+    own = (problem.file, problem.line, problem.column)
+    return cuda_place(*own) or own
+
+
+def _location(path: str, line: int | None, column: int | None) -> dict[str, Any]:
+    where = Path(path)
+    uri = (
+        where.as_uri() if where.is_absolute() else quote(where.as_posix(), errors="surrogateescape")
+    )
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if line is not None:
+        physical["region"] = {"startLine": line} | (
+            {} if column is None else {"startColumn": column}
+        )
+    return {"physicalLocation": physical}
+
+
+def junit_xml(report: CheckReport) -> str:
+    """The XML: a check that failed is a failure, one that is refused an error; properties of a case
+    are its bound. No times: it is the same for each run. Characters that XML has not are shown as
+    printable_line does.
+    """
+    counts = {
+        "name": printable_line(report.plan),
+        "tests": str(len(report.checks)),
+        "failures": str(report.failed),
+        "errors": str(report.refused),
+    }
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", counts)
+    for check in report.checks:
+        names = {"classname": printable_line(check.file), "name": printable_line(check.name)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if not isinstance(check.answer, Refused):
+            held = ElementTree.SubElement(case, "properties")
+            for name, value in zip(_PROPERTIES, bound_of(check.answer), strict=True):
+                ElementTree.SubElement(held, "property", {"name": name, "value": str(value)})
+        if check.problems:
+            first = check.problems[0]
+            about = {"type": first.code, "message": printable_line(first.message)}
+            what = ElementTree.SubElement(case, _ELEMENTS[check.outcome], about)
+            what.text = "\n".join(map(problem_text, check.problems))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def github_commands(report: CheckReport) -> str:
+    """A line ``::error file=...`` for each problem, then how many checks ended how.
+
+    Problems without a place in an input are shown at their check in the plan.
+    """
+    lines = [_command(report, row, one) for row in report.checks for one in row.problems]
+    return "\n".join([*lines, summary(report)]) + "\n"
+
+
+def _command(report: CheckReport, check: CheckedKernel, problem: DiagnosticRow) -> str:
+    place: dict[str, object] = {"file": report.plan, "line": check.line}
+    if (own := _place(problem)) is not None:
+        place = dict(zip(("file", "line", "col"), own, strict=True))
+    title = printable_line(f"{problem.code} {check.name}")
+    properties = ",".join(
+        f"{key}={_escaped(str(value), _OF_PROPERTIES)}"
+        for key, value in (place | {"title": title}).items()
+        if value is not None
+    )
+    message = _escaped(printable(_told(problem)), _OF_DATA)
+    return f"::error {properties}::{message}"
+
+
+def _escaped(text: str, table: dict[str, str]) -> str:
+    return text.translate({ord(one): code for one, code in table.items()})
+
+
+def _told(problem: DiagnosticRow) -> str:
+    """A problem with its notes and help, a line each."""
+    lines = [problem.message, *problem.notes]
+    return "\n".join([*lines, *([] if problem.help is None else [f"help: {problem.help}"])])

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource
 from ptxwcet.flow.facts.files import OPEN
-from ptxwcet.flow.facts.places import loop_control, unrolled_by
-from ptxwcet.flow.facts.placing import place_facts
+from ptxwcet.flow.facts.placing import loop_control, place_facts, unrolled_by
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.loops import Loop

@@ -28,8 +28,7 @@ from ptxwcet.machine.model import (
     TimingMeaning,
 )
 from ptxwcet.machine.new_file import new_machine
-from ptxwcet.machine.results import read_results, results_template
-from ptxwcet.machine.vendor import charged_less
+from ptxwcet.machine.results import charged_less, read_results, results_template
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.whole_files import write_text
 

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 
 from ptxwcet.bounds.explanation import explain_safe
@@ -23,7 +24,7 @@ from ptxwcet.memory.footprint import Footprint, Footprints
 from ptxwcet.opened.opening import Answer, Opened, open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import analyse_kernel, build_flow
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.launch_costs import graph_of, kernel_accesses
 
@@ -33,7 +34,7 @@ class StudiedAccesses:
     """The accesses of a kernel in a launch.
 
     ``paid`` are the cycles of the bound of a block that each instruction pays, by index, and
-    ``bound_cycles`` that bound; None where there is none, for the reasons in ``not_bounded``.
+    ``bound_cycles`` that bound; None where there is none.
     ``footprints`` are those of each array, empty if its warps' paths are not known.
     """
 
@@ -42,7 +43,6 @@ class StudiedAccesses:
     accesses: KernelAccesses
     paid: Mapping[int, int]
     bound_cycles: int | None
-    not_bounded: tuple[Diagnostic, ...] = ()
     footprints: Mapping[str, Footprint] = field(default_factory=dict)
 
 
@@ -63,8 +63,8 @@ def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesse
     accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}
     footprints: Mapping[str, Footprint] = {}
-    bound, reasons = None, _NOTHING
-    try:
+    bound = None
+    with suppress(PtxwcetError):
         facts, at_worst = opened.facts_of(kernel), opened.request.unknown_at_worst
         analysis = analyse_kernel(whole, launch, machine, facts, unknown_at_worst=at_worst)
         explained = explain_safe(analysis.worst.analysis)
@@ -72,9 +72,4 @@ def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesse
         bound = explained.cycles
         paths = [piece.paths for piece in analysis.pieces]
         footprints = Footprints(graph_of(whole, launch), launch, accesses, paths).arrays()
-    except PtxwcetError as error:
-        reasons = error.diagnostics
-    return StudiedAccesses(whole, launch, accesses, paid, bound, tuple(reasons), footprints)
-
-
-_NOTHING: Sequence[Diagnostic] = ()
+    return StudiedAccesses(whole, launch, accesses, paid, bound, footprints)

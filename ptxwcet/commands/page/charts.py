@@ -10,8 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ptxwcet.bounds import methods
-from ptxwcet.commands.page.curves import SCHEDULERS, Curve
 from ptxwcet.commands.page.report import WarpPhases
+from ptxwcet.commands.page.study import SCHEDULERS, Curve
 from ptxwcet.commands.simulate.picture import assign_lanes, execution_spans
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.ir.kernel import Kernel

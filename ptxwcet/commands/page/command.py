@@ -42,7 +42,7 @@ def report(output: Path, draws_runs: bool, **given: Any) -> int:
     from ptxwcet.commands.page.render import render_page
     from ptxwcet.commands.page.report import build_page
     from ptxwcet.commands.page.study import reasons, study_kernels
-    from ptxwcet.opened.files_read import files_of
+    from ptxwcet.opened.opening import files_of
     from ptxwcet.report.page.parts import Made
 
     if draws_runs:

@@ -11,9 +11,8 @@ from ptxwcet.commands.bound.build import build_report
 from ptxwcet.commands.bound.report import WITHOUT_WAITING, BoundedKernel, PaidSectionRow
 from ptxwcet.commands.cfg.study import DescribedKernel
 from ptxwcet.commands.memory.study import StudiedAccesses
-from ptxwcet.commands.page.curves import Curve
 from ptxwcet.commands.page.graph import GraphData, PathFacts, build_graph
-from ptxwcet.commands.page.study import KernelStudy, Reasons
+from ptxwcet.commands.page.study import Curve, KernelStudy, Reasons
 from ptxwcet.commands.simulate.study import KernelSimulation
 from ptxwcet.flow.graph.divergence import StandingEdges
 from ptxwcet.machine.ledger import made_true

@@ -23,14 +23,11 @@ def run_lines(answer: RunAnswer) -> Iterator[str]:
     )
     yield f"findings   {len(execution.findings)}"
     for name, array in answer.outputs.items():
-        yield f"array      {name}: {array.dtype} {_shape(array)}  {array_beginning(array)}"
+        shape = "x".join(map(str, array.shape))
+        yield f"array      {name}: {array.dtype} {shape}  {array_beginning(array)}"
     for check in answer.checks:
         verdict = "as expected" if check.difference is None else "NOT as expected"
         yield f"expected   {check.name}: {verdict}"
-
-
-def _shape(array: Array) -> str:
-    return "x".join(map(str, array.shape))
 
 
 def array_beginning(array: Array) -> str:

@@ -45,10 +45,6 @@ class DivergentEdges:
     branches: tuple[BlockId, ...]
     unresolved: tuple[BlockId, ...] = ()
 
-    def targets(self, block: BlockId) -> tuple[BlockId, ...]:
-        """Where divergent edges from ``block`` lead. Cost: linear in the edges."""
-        return tuple(target for source, target in self.edges if source == block)
-
 
 def forward_branches(cfg: ControlFlowGraph, forest: LoopForest) -> tuple[BlockId, ...]:
     """The forward branches of the graph without its back edges (Betts and Donaldson, IV-A).

@@ -83,8 +83,10 @@ def hybrid(
     save = given.pop("save")
     registers = require_number(given.pop("registers"))
     grid = GridWishes(given.pop("sms"), given.pop("resident_blocks"), registers)
-    tracing = None if trace is not None else _trace_options(grid=grid, **given)
-    if tracing is not None:
+    tracing = None
+    if trace is None:
+        runs, seed, jitter = given["runs"] or 1, given["seed"] or 0, given["jitter"] or 0
+        tracing = TraceOptions(given["policy"], grid, runs, seed, jitter)
         require_extra("sim", "tracing a launch here")
     levels = probabilities or EXCEEDANCES
     asked = HybridRequest(request, trace, tracing, levels, grid)
@@ -111,9 +113,3 @@ def _check_use(trace: str | None, launch_file: str | None, given: dict[str, Any]
         raise click.UsageError("give --trace FILE, or --launch FILE to trace here")
     elif given["policy"] is None:
         raise click.UsageError("to trace here, name a warp scheduler: --policy lrr, gto, ...")
-
-
-def _trace_options(
-    grid: GridWishes, policy: str, runs: int | None, seed: int | None, jitter: int | None
-) -> TraceOptions:
-    return TraceOptions(policy, grid, runs=runs or 1, seed=seed or 0, jitter_percent=jitter or 0)

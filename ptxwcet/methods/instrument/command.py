@@ -11,13 +11,18 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json
 from ptxwcet.cli.paths import OutputFile
-from ptxwcet.methods.instrument.code import INSTRUCTIONS_AT_ENTRY, INSTRUCTIONS_AT_POINT, REGISTERS
 from ptxwcet.methods.instrument.recording import (
     InstrumentRequest,
     instrument_file,
     write_instrumented,
 )
-from ptxwcet.methods.instrument.rewriting import Sidecar, sidecar_data
+from ptxwcet.methods.instrument.rewriting import (
+    INSTRUCTIONS_AT_ENTRY,
+    INSTRUCTIONS_AT_POINT,
+    REGISTERS,
+    Sidecar,
+    sidecar_data,
+)
 from ptxwcet.support.printable import plural
 
 _EVERY = "every-block"

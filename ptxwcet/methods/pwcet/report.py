@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ptxwcet.claims import Assumption, Guarantee
-from ptxwcet.methods.pwcet.claiming import rare_paths
 from ptxwcet.methods.pwcet.runs import DrawnCondition, SafeBound
-from ptxwcet.methods.pwcet.sample_study import Study
+from ptxwcet.methods.pwcet.sample_study import Study, rare_paths
 from ptxwcet.methods.pwcet.settings import Extraction
 from ptxwcet.methods.pwcet.study import ASSUMPTIONS, CITATION, PwcetAnswer, condition_findings
 from ptxwcet.methods.pwcet.tail import Fit

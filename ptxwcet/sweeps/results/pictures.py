@@ -209,7 +209,7 @@ def draw_codes(report: SweepReport) -> Figure:
     axes.set_title(f"without a bound: of {report.units:,} units")
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    _whole_numbers(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     _frame(axes, "x")
     return figure
 
@@ -274,10 +274,6 @@ def _at_the_end(axes: Axes, x: float, y: float, text: str) -> None:
         va="center",
         fontsize=8,
     )
-
-
-def _whole_numbers(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def _frame(axes: Axes, along: str) -> None:

@@ -81,6 +81,19 @@ def _shown(name: str, location: SourceLocation | None) -> str:
     return f"{name} ({where})"
 
 
+def loops_at(flow: ControlFlow, place: Place) -> list[int]:
+    """The loops that stand at a place, by their label or where their control stands."""
+    return [
+        loop.id
+        for loop in flow.forest.loops
+        if (
+            has_label(flow, loop.header, place.label)
+            if place.label
+            else is_line_of(flow.kernel, loop_control(flow, loop), place)
+        )
+    ]
+
+
 def loop_control(flow: ControlFlow, loop: Loop) -> SourceLocation | None:
     """Where the branch stands that decides whether a loop goes round again; None if not sure.
 

@@ -99,15 +99,16 @@ def traverse(
     behind: Behind | None = None,
     *,
     last: int = 0,
+    splits: bool = False,
 ) -> Traversed:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2), and if any
-    are, cases are split by whether numbers wrap around. Raises
+    end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2). If any
+    are, or if it is asked for, a case ``splits`` by whether numbers wrap around. Raises
     TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
-    how, thorough = region.stepping(signed=signed, splits=last > 0), last > 0
+    how, thorough = region.stepping(signed=signed, splits=splits or last > 0), last > 0
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
     leaving: list[Case] = []

@@ -15,7 +15,7 @@ from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
-from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped
+from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped, tightened
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
@@ -126,7 +126,7 @@ def entry_along(
         cases = traverse(region, start, signed, behind=behind, last=last).arrived
     except TooMuchEffort:
         return None
-    return Entry(entry_values, tuple(cases))
+    return Entry(entry_values, tuple(map(tightened, cases)))
 
 
 def _related(case: Case, entry_values: Related, region: Region) -> Case:

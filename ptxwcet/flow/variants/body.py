@@ -85,10 +85,14 @@ Behind = Mapping[str, Content]
 
 
 class Traversed(NamedTuple):
-    """The cases that arrive at the end of a region, and those that leave it elsewhere."""
+    """The cases that arrive at the end of a region, and those that leave it elsewhere.
+
+    ``forgot``: something that was known of some of the cases is not known of what they became.
+    """
 
     arrived: list[Case]
     leaving: list[Case]
+    forgot: bool
 
 
 def traverse(
@@ -113,9 +117,12 @@ def traverse(
     arrived: list[Case] = []
     leaving: list[Case] = []
     steps = 0
+    forgot = False
     ways: list[tuple[int, Case]]
     for block in region.order:
-        cases = _merged(waiting.pop(block, []), region.live[block] | kept, alike=thorough)
+        reached = waiting.pop(block, [])
+        cases = _merged(reached, region.live[block] | kept, alike=thorough)
+        forgot |= len(cases) < len(reached) and not thorough
         inner = region.inner.get(block)
         if block in region.around:
             cases = [_before_last(region, region.around[block], case, how) for case in cases]
@@ -147,7 +154,7 @@ def traverse(
         raise TooMuchEffort  # an order that does not follow all ways
     if len(arrived) > _MOST_CASES:
         arrived = _merged(arrived, region.live[region.end] | kept)
-    return Traversed(arrived, leaving)
+    return Traversed(arrived, leaving, forgot)
 
 
 def _walked(

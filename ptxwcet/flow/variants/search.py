@@ -158,7 +158,7 @@ def _wraps(attempt: _Attempt, values: Interval) -> bool:
     start = _start(attempt, values)
     if start is None:
         return False
-    arrived, leaving = traverse(attempt.body, start, attempt.measure.kind.signed)
+    arrived, leaving, _ = traverse(attempt.body, start, attempt.measure.kind.signed)
     return any(is_wrapped(name) for case in (*arrived, *leaving) for name in case.ranges)
 
 

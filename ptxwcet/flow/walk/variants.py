@@ -203,7 +203,7 @@ class _Search:
         help, and unknown bits are read as numbers without sign after all.
         """
         effort = self.graph.work.searching
-        if not (way.inner or entry.has_wrapped):
+        if not (way.inner or entry.has_wrapped or entry.forgot):
             return None
         for last, signed in product((1, 2) if way.inner else (1,), (True, False)):
             other = entry_along(known, way, effort, signed=signed, last=last)

@@ -22,7 +22,7 @@ from ptxwcet.flow.values.integers import Exact, IntegerType, as_exact, interval_
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.regions import Symbol, Wavers
 from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
-from ptxwcet.flow.variants.claims import bound_of, integer_registers
+from ptxwcet.flow.variants.claims import bound_of, integer_registers, never_entered
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
@@ -230,6 +230,10 @@ class _Search:
     def _proven(self, entry_values: _Known, entry: Entry, way: BlockId | None) -> Proven | None:
         """The smallest bound of measures alone, or else of sums, that the checker confirms."""
         facts = entry_values.facts(self)
+        if way is not None and not entry.cases:
+            proof = Proof(never_entered(), facts, way)
+            if self._is_confirmed(proof):
+                return Proven(0, "nothing that leads there enters the loop", proof)
         for tried in (self.singles, self.sums):
             for variant in find_variants(self.body, entry, tried, self.graph.work.searching):
                 for certificate in variant.certificates:

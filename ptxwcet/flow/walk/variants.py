@@ -88,7 +88,7 @@ def _along(
 ) -> Proven | None:
     """The bound for what leads to a loop, at first without what else is known there."""
     loop, live, mask = search.loop, known.names, known.mask
-    near = partial(search.along, known, search.ways)
+    near = partial(search.along, known, search.ways, thorough=False)
     found = _remembered(walk, search, known, (loop.id, 1, state), near)
     for outer in range(_LOOPS_AROUND + 1):
         ways = search.ways if outer == 0 else _far_ways(walk, search, outer)
@@ -189,13 +189,19 @@ class _Search:
         """The smallest bound that is proven from what is known at an entry."""
         return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known, ways: tuple[Region, ...]) -> Proven | None:
-        """The bound for what leads to the loop along the longest way that is not too much."""
+    def along(
+        self, known: _Known, ways: tuple[Region, ...], *, thorough: bool = True
+    ) -> Proven | None:
+        """The bound for what leads to the loop along the longest way that is not too much.
+
+        ``thorough``: the way is looked at once more if that finds none.
+        """
         for way in ways:
             entry = entry_along(known, way, self.graph.work.searching)
             if entry is None:
                 continue
-            return self._proven(known, entry, BlockId(way.start)) or self._again(known, way, entry)
+            found = self._proven(known, entry, BlockId(way.start))
+            return found or (self._again(known, way, entry) if thorough else None)
         return None
 
     def _again(self, known: _Known, way: Region, entry: Entry) -> Proven | None:

@@ -139,6 +139,13 @@ def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Ite
             yield from (one for one in variants if one is not None)
             if variants != [None, None]:
                 return
+        quarter = Interval(0, measure.kind.high // 2)  # twice as much does not wrap around
+        if not splits and all(map(quarter.covers, ranges.values())):
+            within = dict.fromkeys(ranges, quarter)
+            special = _special(_Attempt(body, entry, effort, measure, within), start)
+            if special is not None:
+                yield special
+                return
 
 
 def _divisors(body: Region, measure: Measure, at_entry: int) -> Iterator[int]:

@@ -16,7 +16,7 @@ from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
-from ptxwcet.flow.flow_graph import FlowGraph, Work
+from ptxwcet.flow.flow_graph import FlowGraph, Kept, Work
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow, irreducible_diagnostics
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
 from ptxwcet.flow.paths.call_variables import followed, with_variable_registers
@@ -87,7 +87,8 @@ class _Preparation(OnFlow):
     """A kernel in which facts have been placed, and its launch as it is stated.
 
     ``trials`` counts the effort of walks on trial, ``visits`` the blocks that they visited;
-    ``excluded`` is what all facts together exclude of the launch.
+    ``excluded`` is what all facts together exclude of the launch, ``of_graph`` what all walks have
+    found out of the kernel alone.
     """
 
     flow: ControlFlow
@@ -97,6 +98,7 @@ class _Preparation(OnFlow):
     visits: int = 0
     excluded: tuple[str, ...] = ()
     trials: Work = field(default_factory=lambda: Work.part(4))
+    of_graph: Kept = field(default_factory=Kept)
     known_accesses: KernelAccesses | None = None
 
     def prepared(
@@ -124,6 +126,7 @@ class _Preparation(OnFlow):
     ) -> tuple[FlowGraph, tuple[BlockPaths, ...]]:
         """The paths under some facts, and the graph that they were found on."""
         graph = flow_graph(followed(self.flow), launch)
+        graph.work.of_graph = self.of_graph
         if is_trial:
             graph.work.limit(self.trials, (_MOST_TRIAL_VISITS - self.visits) // 2)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ _MOST_TRIAL_VISITS = 10_000
 """Block visits of all walks on trial, for which some facts are left out: a second or two. To begin
 one counts as a visit of each block. None may have more than half of what is left.
 """
+_APART = "PW502"
+"""Warps come to barriers in different ways: without ranges of arrays they may be walked alike."""
 
 
 def prepare_kernel(
@@ -230,9 +233,15 @@ def analyse_kernel(
         prepared = preparation.prepared(launch, placed)
         best = analyse_prepared(prepared, policy=policy, method=method)
     except PtxwcetError as error:
-        if not is_for_want_of_knowledge(error.diagnostics):
+        are_apart = all(one.code == _APART for one in error.diagnostics)
+        if not ((are_apart and launch.arrays) or is_for_want_of_knowledge(error.diagnostics)):
             raise
         problem = error
+        if are_apart and method == SAFE.name:
+            with suppress(PtxwcetError):
+                prepared = preparation.prepared(replace(launch, arrays={}), placed)
+                analysis = analyse_prepared(prepared, policy=policy)
+                best = replace(analysis, launch=launch, facts=placed, leaves_out=True)
     if method == SAFE.name and not (best is not None and _is_known(best)):
         best = _least(preparation, placed, best, policy)
     if best is None:

@@ -2,7 +2,7 @@
 
     python benchmarks/reach.py
     python benchmarks/reach.py samples suite
-    python benchmarks/reach.py plain
+    python benchmarks/reach.py plain --json docs/experiments/reach-plain.json
 
 Kernels are analysed in a block of 64 threads (or of those that they require), first without grid
 and parameters, then with both: as their launch files say, or, if there is none, in a grid of 4
@@ -15,12 +15,13 @@ a processor and more, of which the corpus takes most.
 ``plain`` are the kernels of benchmarks/kernels/plain, on their machine with textures: as they are,
 with their launch files, with facts beside these that are ranges of integers in arrays, and with all
 facts that ``ptxwcet facts`` asks for; what stays refused is listed, and what takes longest. Some
-minutes of a processor.
+minutes of a processor. ``--json`` keeps what that found.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections import defaultdict
@@ -28,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 from kernel_suite import (
     Entry,
@@ -102,8 +104,11 @@ def refusal(request: Request) -> str:
     return f"{first.code} {first.message}"
 
 
-def plain() -> str:
-    """The table of plain code, and a line for each kernel that its facts leave refused."""
+KINDS = ("alone", "with a launch", "and ranges of arrays", "and bounds")
+
+
+def plain() -> dict[str, Any]:
+    """What is bounded of plain code, the kernels that are refused, and those that take longest."""
     rows: dict[str, list[str]] = {}
     seconds: dict[str, float] = {}
     for kernel, asked in plain_launches():
@@ -113,16 +118,29 @@ def plain() -> str:
             found[one] = refusal(one)
             seconds[kernel] = max(seconds.get(kernel, 0.0), process_time() - begin)
         rows[kernel] = [found[one] for one in asked]
-    lines = ["| plain code | bounded | of | |", "|---|--:|--:|--:|"]
-    for place, kind in enumerate(("alone", "with a launch", "and ranges of arrays", "and bounds")):
-        count = sum(not row[place] for row in rows.values())
-        lines.append(f"| {kind} | {count} | {len(rows)} | {count / len(rows):.1%} |")
-    needed = [f"* {kernel}: {row[1]}" for kernel, row in rows.items() if row[1]]
-    refused = [f"* {kernel}: {row[-1]}" for kernel, row in rows.items() if row[-1]]
     longest = sorted(seconds, key=lambda kernel: -seconds[kernel])[:5]
-    times = ", ".join(f"{kernel} {seconds[kernel]:.1f} s" for kernel in longest)
-    said = "refused with a launch:", *needed, "refused with all facts:", *refused
-    return "\n".join([*lines, "", *said, f"longest, of a processor: {times}"])
+    return {
+        "kernels": len(rows),
+        "bounded": {
+            kind: sum(not row[place] for row in rows.values()) for place, kind in enumerate(KINDS)
+        },
+        "refused with a launch": {kernel: row[1] for kernel, row in rows.items() if row[1]},
+        "refused with all facts": {kernel: row[-1] for kernel, row in rows.items() if row[-1]},
+        "longest, seconds of a processor": {one: round(seconds[one], 1) for one in longest},
+    }
+
+
+def shown(found: dict[str, Any]) -> str:
+    """The table of plain code, and a line for each kernel that is refused."""
+    lines = ["| plain code | bounded | of | |", "|---|--:|--:|--:|"]
+    for kind, count in found["bounded"].items():
+        whole = found["kernels"]
+        lines.append(f"| {kind} | {count} | {whole} | {count / whole:.1%} |")
+    for what in ("refused with a launch", "refused with all facts"):
+        lines += [f"{what}:", *(f"* {kernel}: {why}" for kernel, why in found[what].items())]
+    longest = "longest, seconds of a processor"
+    times = ", ".join(f"{kernel} {time}" for kernel, time in found[longest].items())
+    return "\n".join([*lines, f"{longest}: {times}"])
 
 
 def loops() -> str:
@@ -149,7 +167,7 @@ def settled_by_ranges(entry: Entry) -> int:
     return sum(bool(one.arrays) for one in questions.loops)
 
 
-def report(folders: Sequence[str]) -> None:
+def report(folders: Sequence[str], kept: Path | None) -> None:
     """Prints a table with a line for each folder, and the suite's loops."""
     counted = [folder for folder in folders if folder != "plain"]
     if counted:
@@ -160,7 +178,10 @@ def report(folders: Sequence[str]) -> None:
     if "suite" in folders:
         print(f"\n{loops()}")
     if "plain" in folders:
-        print(f"\n{plain()}")
+        found = plain()
+        print(f"\n{shown(found)}")
+        if kept is not None:
+            kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -171,7 +192,9 @@ def main() -> int:
     parser.add_argument(
         "folders", nargs="*", choices=(*NAMES, "plain"), default=(*NAMES, "plain"), metavar="FOLDER"
     )
-    report(parser.parse_args().folders)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keeps what plain has found")
+    given = parser.parse_args()
+    report(given.folders, given.json)
     return 0
 
 

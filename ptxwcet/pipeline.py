@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from ptxwcet.flow.facts.assumptions import fact_assumptions, rests_on_user
 from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.facts.totals import totals_in_force
-from ptxwcet.flow.flow_graph import FlowGraph, Work
+from ptxwcet.flow.flow_graph import FlowGraph, Kept, Work
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow, irreducible_diagnostics
 from ptxwcet.flow.launch import Launch, PlacedFacts, check_launch
 from ptxwcet.flow.paths.call_variables import followed, with_variable_registers
@@ -40,6 +41,8 @@ _MOST_TRIAL_VISITS = 10_000
 """Block visits of all walks on trial, for which some facts are left out: a second or two. To begin
 one counts as a visit of each block. None may have more than half of what is left.
 """
+_APART = "PW502"
+"""Warps come to barriers in different ways: without ranges of arrays they may be walked alike."""
 
 
 def prepare_kernel(
@@ -86,7 +89,8 @@ class _Preparation(OnFlow):
     """A kernel in which facts have been placed, and its launch as it is stated.
 
     ``trials`` counts the effort of walks on trial, ``visits`` the blocks that they visited;
-    ``excluded`` is what all facts together exclude of the launch.
+    ``excluded`` is what all facts together exclude of the launch, ``of_graph`` what all walks have
+    found out of the kernel alone.
     """
 
     flow: ControlFlow
@@ -96,6 +100,7 @@ class _Preparation(OnFlow):
     visits: int = 0
     excluded: tuple[str, ...] = ()
     trials: Work = field(default_factory=lambda: Work.part(4))
+    of_graph: Kept = field(default_factory=Kept)
     known_accesses: KernelAccesses | None = None
 
     def prepared(
@@ -123,6 +128,7 @@ class _Preparation(OnFlow):
     ) -> tuple[FlowGraph, tuple[BlockPaths, ...]]:
         """The paths under some facts, and the graph that they were found on."""
         graph = flow_graph(followed(self.flow), launch)
+        graph.work.of_graph = self.of_graph
         if is_trial:
             graph.work.limit(self.trials, (_MOST_TRIAL_VISITS - self.visits) // 2)
         try:
@@ -226,9 +232,15 @@ def analyse_kernel(
         prepared = preparation.prepared(launch, placed)
         best = analyse_prepared(prepared, policy=policy, method=method)
     except PtxwcetError as error:
-        if not is_for_want_of_knowledge(error.diagnostics):
+        are_apart = all(one.code == _APART for one in error.diagnostics)
+        if not ((are_apart and launch.arrays) or is_for_want_of_knowledge(error.diagnostics)):
             raise
         problem = error
+        if are_apart and method == SAFE.name:
+            with suppress(PtxwcetError):
+                prepared = preparation.prepared(replace(launch, arrays={}), placed)
+                analysis = analyse_prepared(prepared, policy=policy)
+                best = replace(analysis, launch=launch, facts=placed, leaves_out=True)
     if method == SAFE.name and not (best is not None and _is_known(best)):
         best = _least(preparation, placed, best, policy)
     if best is None:

@@ -59,8 +59,9 @@ class Work:
     ``uncounted`` are loops that were not counted without a
     variant; ``relied`` are loops whose stated bound has left something out that was walked, a side
     of a branch or iterations; ``excluded`` says which values and blocks facts have left out of the
-    launch; ``told_apart``: walks know the index of each lane. ``of_kernel`` and ``of_launch`` are
-    what the parts of the walk have found out and keep, for all launches and for this one.
+    launch; ``told_apart``: walks know the index of each lane. ``of_graph``, ``of_kernel`` and
+    ``of_launch`` are what the parts of the walk have found out and keep: of the kernel whatever
+    is said of it, for all launches and for this one.
     ``walking`` counts instructions executed in all walks, ``searching`` what variants were looked
     for with, ``proving`` the solver's effort for their certificates.
     """
@@ -74,6 +75,7 @@ class Work:
     relied: set[int] = field(default_factory=set)
     excluded: tuple[str, ...] = ()
     told_apart: bool = True
+    of_graph: Kept = field(default_factory=Kept)
     of_kernel: Kept = field(default_factory=Kept)
     of_launch: Kept = field(default_factory=Kept)
     walking: Effort = field(default_factory=lambda: Effort(MOST_WALK_STEPS))
@@ -110,7 +112,7 @@ class Work:
         about loops.
         """
         work = Work()
-        work.of_kernel = self.of_kernel
+        work.of_graph, work.of_kernel = self.of_graph, self.of_kernel
         for name in _EFFORTS:
             effort = getattr(self, name)
             setattr(work, name, Effort((effort.most - effort.spent) // 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,9 @@ from ptxwcet.bounds.methods import SCHEDULED
 from ptxwcet.bounds.wishes import require_use
 from ptxwcet.flow.facts.asm_comments import find_marks
 from ptxwcet.flow.facts.parameters import parse_parameters, refuse_alignment
-from ptxwcet.flow.facts.stated import StatedFacts, parse_loop_bounds
+from ptxwcet.flow.facts.placing import loops_at
+from ptxwcet.flow.facts.stated import Place, StatedFacts, parse_loop_bounds
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Launch
 from ptxwcet.flow.values.accesses import parameters_of
@@ -196,8 +198,30 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     require_uses(request, has_grid=request.grid is not None or said.grid is not None)
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
-    facts = replace(facts, foreign=foreign_names(request, kernels, named))
+    places = {one.place for one in facts.loops if one.kernel is None}
+    foreign = foreign_names(request, kernels, named) | _foreign_places(known, kernels, places)
+    facts = replace(facts, foreign=foreign)
     return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
+
+
+def _foreign_places(
+    module: Module, kernels: Sequence[Kernel], places: Collection[Place]
+) -> frozenset[tuple[str, Place]]:
+    """Kernels with those places at which others of them have loops, and they have none.
+
+    A bound that is given for several kernels is said of those that have the loop.
+    """
+    if len(kernels) < 2 or not places:
+        return frozenset()
+    own: dict[str, set[Place]] = {}
+    for kernel in kernels:
+        try:
+            flow = ControlFlow.of(inline_calls(kernel, module))
+        except Exception:  # whoever bounds it will say why
+            continue
+        own[kernel.name] = {place for place in places if loops_at(flow, place)}
+    known = set[Place]().union(*own.values())
+    return frozenset((kernel, place) for kernel in own for place in known - own[kernel])
 
 
 def require_uses(request: Request, *, has_grid: bool) -> None:

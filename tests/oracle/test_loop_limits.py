@@ -1,4 +1,5 @@
-"""Loops whose limits are reduced over the warp, or come from functions with several returns.
+"""Loops whose limits are reduced over the warp, or come from functions with several returns, and
+loops with strides, windows and skips below a limit.
 
 Kernels of ``tests/data/reach``, as nvcc -O3 compiles them: bounded at or above what executions on
 arbitrary data do, and by hand not far above; refused where nothing limits them, or where the
@@ -42,6 +43,21 @@ def kernels(file: str) -> dict[str, Kernel]:
 
 
 LIMITS, REFUSED = kernels("limits.ptx"), kernels("refused.ptx")
+STRIDES = kernels("strides.ptx")
+MOST_OF_STRIDES = {
+    "strided": 8,  # 1000 in steps of 32, four at once
+    "strided_third": 84,
+    "strided_by": 5,
+    "strided_far": 1,  # fewer than four: it is never entered
+    "lowered": 36,
+    "skipping": 1000,
+    "cases": 6,
+    "packets": 250,
+    "lowest_bits": 10,
+    "window": 250,
+    "causal": 3,
+}
+"""No more iterations of the first loop than by hand, but of ``window``, which does without m."""
 
 
 def launch(kernel: str) -> Launch:
@@ -65,6 +81,35 @@ def test_bounded_not_far_above_the_truth(kernel: str) -> None:
     (warp,) = [warp for piece in analysis.pieces for warp in piece.paths.warps]
     found = [entry.iterations.base for entry in loop_entries(warp.nodes)][-2:]
     assert found == [MOST[kernel] // 4, 3]
+
+
+def strides(kernel: str, n: int = 1000) -> Launch:
+    block = (32, 8, 1) if kernel == "causal" else (32, 1, 1)
+    given = {f"{kernel}_param_2": n, f"{kernel}_param_3": 50}
+    return Launch(block, (2, 1, 1), given)
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("kernel", MOST_OF_STRIDES)
+def test_strides_are_bounded_at_or_above_the_truth(kernel: str) -> None:
+    assert set(STRIDES) == set(MOST_OF_STRIDES)
+    given = strides(kernel)
+    found = attack(STRIDES[kernel], given, machine(), seed=3, executions=12, steps=20_000)
+    assert found.code is None
+    assert not found.violations
+    assert found.checker is not None
+    warps = [warp for piece in found.checker.analysis.pieces for warp in piece.paths.warps]
+    counts = [entry for warp in warps for entry in loop_entries(warp.nodes)]
+    first = min(entry.loop for entry in counts)
+    most = max(entry.iterations.base for entry in counts if entry.loop == first)
+    assert most <= MOST_OF_STRIDES[kernel]
+
+
+def test_refused_where_a_number_may_wrap_around() -> None:
+    """The lowest bit of -2**31 is itself: 0 comes next, to which nothing is added."""
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_kernel(STRIDES["lowest_bits"], strides("lowest_bits", 2**31 - 1), machine())
+    assert [one.code for one in caught.value.diagnostics] == ["PW205"]
 
 
 @pytest.mark.parametrize("kernel", REFUSED)

@@ -156,6 +156,23 @@ def test_a_parameter_that_one_of_two_kernels_has(tmp_path: Path) -> None:
     assert (code, "PW213" in error) == (2, True)
 
 
+def test_a_loop_that_one_of_two_kernels_has(tmp_path: Path) -> None:
+    """A bound of a loop that one kernel has, and another has not, is said of the one."""
+    bodies = "ld.param.u32 %r1, [P];\nHERE:\nadd.u32 %r1, %r1, 3;\nsetp.ne.u32 %p1, %r1, 7;\n"
+    bodies = f".reg .b32 %r<2>; .reg .pred %p<2>;\n{bodies}@%p1 bra HERE;\nret;\n"
+    one = f".visible .entry one(.param .u32 P)\n{{\n{bodies}}}\n"
+    two = ".visible .entry two(.param .u32 q)\n{\nret;\n}\n"
+    three = one.replace("one", "three").replace("HERE", "THERE")
+    path = tmp_path / "three.ptx"
+    path.write_text(f".version 8.0\n.target sm_80\n.address_size 64\n{one}{two}{three}")
+    here, there = ("--loop-bound", "HERE=5"), ("--loop-bound", "THERE=6")
+    assert call(path, "--block", "32", *here, *there) == (0, "")
+    code, error = call(path, "--block", "32", *here, *there, "--loop-bound", "NONE=7")
+    assert (code, error.count("error[PW219]")) == (1, 3)
+    code, error = call(path, "--block", "32", "-k", "one", *here, *there)
+    assert (code, error.count("error[PW219]")) == (1, 1)
+
+
 # --- where the output goes ------------------------------------------------------------------------
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -6,8 +6,11 @@ All of it is counted by ``python benchmarks/reach.py plain``.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from answers import only_answer
 from places import ROOT
 
 from ptxwcet.commands.bound.study import bound_file
@@ -60,6 +63,21 @@ def test_bounded_with_a_launch(kernel: str, file: str) -> None:
 def test_bounded_with_ranges_of_arrays_and_refused_without(kernel: str, file: str) -> None:
     assert refused(kernel, file) == ["PW203"]
     assert refused(kernel, file, facts=True) == []
+
+
+@pytest.mark.thorough
+def test_a_range_that_walks_warps_apart_costs_no_bound(tmp_path: Path) -> None:
+    """With the range of an array the warps of ragged_attention are walked in different ways."""
+    facts = tmp_path / "facts.toml"
+    given = (FOLDER / "facts" / "ragged_attention.toml").read_text(encoding="utf-8")
+    facts.write_text(f'{given.splitlines()[0]}\n\n[arrays]\nsums = "s32 0..100"\n')
+    launch = FOLDER / "launches" / "ragged_attention.toml"
+    plain = Request(str(FOLDER / "models.ptx"), launch_file=str(launch))
+    bounds = [
+        only_answer(request).worst.bound.cycles
+        for request in (plain, replace(plain, facts_file=str(facts)))
+    ]
+    assert bounds[0] == bounds[1]
 
 
 @pytest.mark.parametrize(("kernel", "file"), WAITING.items())

@@ -194,7 +194,7 @@ def steady_steps(graph: FlowGraph, loop: Loop) -> Mapping[str, int]:
 
     None are known of a loop that is not followed. Cost: that of :func:`iteration_of`, once.
     """
-    found = graph.work.of_kernel[_SteadySteps]
+    found = graph.work.of_graph[_SteadySteps]
     if loop.id not in found:
         found[loop.id] = _steady(graph, loop)
     return found[loop.id]

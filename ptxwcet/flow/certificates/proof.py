@@ -59,7 +59,7 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
 
     Cost: two questions to the solver; what belongs to the loop alone is asked once a graph.
     """
-    asked = graph.work.of_kernel[_Asked]
+    asked = graph.work.of_graph[_Asked]
     iteration = _passage(graph, loop, None)
     way = None if proof.way is None else _passage(graph, loop, proof.way)
     if iteration is None or (way is None and proof.way is not None):
@@ -84,7 +84,7 @@ def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> 
 
     Cost: two questions to the solver, once a graph.
     """
-    verdicts = graph.work.of_kernel[_Asked].results
+    verdicts = graph.work.of_graph[_Asked].results
     key = (loop.id, result)
     if key not in verdicts:
         verdicts[key] = Verdict.NOT_SETTLED
@@ -107,7 +107,7 @@ def _passage(
     graph: FlowGraph, loop: Loop, start: BlockId | None, *, thorough: bool = False
 ) -> Passage | None:
     """An iteration, the ways out, or those from a block; None if it is not followed."""
-    passages = graph.work.of_kernel[_Asked].passages
+    passages = graph.work.of_graph[_Asked].passages
     key = (loop.id, start, thorough)
     if key not in passages:
         try:

@@ -180,7 +180,7 @@ class _Placing:
     def loop(self, fact: LoopFact) -> int:
         """The loop of a fact. Raises PtxwcetError (PW219)."""
         place = fact.place
-        loops = [loop.id for loop in self._flow.forest.loops if self._is_loop_at(loop, place)]
+        loops = loops_at(self._flow, place)
         if len(loops) == 1 and self._is_one_file(place):
             return loops[0]
         problem = "no loop is" if not loops else f"{len(loops)} loops are"
@@ -209,11 +209,6 @@ class _Placing:
             less = f" (or {fact.bound // times}, if {times} iterations of the source are one of it)"
             said.append(f"--loop-bound '{label}={fact.bound}'{less * (times > 1)}")
         return f"give a bound for each: {' and '.join(said)}"
-
-    def _is_loop_at(self, loop: Loop, place: Place) -> bool:
-        if place.label:
-            return has_label(self._flow, loop.header, place.label)
-        return is_line_of(self._kernel, loop_control(self._flow, loop), place)
 
     def _is_one_file(self, place: Place) -> bool:
         return not place.file or len(files_of(self._kernel, place.file)) == 1
@@ -349,6 +344,19 @@ def loop_places(flow: ControlFlow) -> str:
 def _shown(name: str, location: SourceLocation | None) -> str:
     where = "no line of its own" if location is None else location.place
     return f"{name} ({where})"
+
+
+def loops_at(flow: ControlFlow, place: Place) -> list[int]:
+    """The loops that stand at a place, by their label or where their control stands."""
+    return [
+        loop.id
+        for loop in flow.forest.loops
+        if (
+            has_label(flow, loop.header, place.label)
+            if place.label
+            else is_line_of(flow.kernel, loop_control(flow, loop), place)
+        )
+    ]
 
 
 def loop_control(flow: ControlFlow, loop: Loop) -> SourceLocation | None:

@@ -158,8 +158,8 @@ class StatedFacts:
 
     ``marks`` are comments of the PTX itself; ``arrays`` say of pointers in which range the integers
     lie that are loaded through them (``"s32 0..4096"``). ``foreign`` are kernels with names of
-    parameters that others of the request have, and they have not: what no kernel is named with is
-    not said of them.
+    parameters and places of loops that others of the request have, and they have not: what no
+    kernel is named with is not said of them.
     """
 
     loops: tuple[LoopFact, ...] = ()
@@ -170,12 +170,17 @@ class StatedFacts:
     calls: tuple[CallFact, ...] = ()
     unread: tuple[UnreadFact, ...] = ()
     arrays: tuple[ParameterFact, ...] = ()
-    foreign: frozenset[tuple[str, str]] = frozenset()
+    foreign: frozenset[tuple[str, str | Place]] = frozenset()
 
     def of_kernel(self, name: str) -> StatedFacts:
         """The facts that concern kernel ``name``. Cost: linear."""
         return StatedFacts(
-            tuple(fact for fact in self.loops if fact.kernel in (None, name)),
+            tuple(
+                fact
+                for fact in self.loops
+                if fact.kernel == name
+                or (fact.kernel is None and (name, fact.place) not in self.foreign)
+            ),
             tuple(fact for fact in self.branches if fact.kernel in (None, name)),
             tuple(fact for fact in self.exclusive if fact.kernel in (None, name)),
             self._of_parameters(self.parameters, name),

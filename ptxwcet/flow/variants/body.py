@@ -85,10 +85,14 @@ Behind = Mapping[str, Content]
 
 
 class Traversed(NamedTuple):
-    """The cases that arrive at the end of a region, and those that leave it elsewhere."""
+    """The cases that arrive at the end of a region, and those that leave it elsewhere.
+
+    ``forgot``: something that was known of some of the cases is not known of what they became.
+    """
 
     arrived: list[Case]
     leaving: list[Case]
+    forgot: bool
 
 
 def traverse(
@@ -99,22 +103,26 @@ def traverse(
     behind: Behind | None = None,
     *,
     last: int = 0,
+    splits: bool = False,
 ) -> Traversed:
     """The cases in which ``start`` comes to the end of a region; see the module docstring.
 
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
-    end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2), and if any
-    are, cases are split by whether numbers wrap around. Raises
+    end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2). If any
+    are, or if it is asked for, a case ``splits`` by whether numbers wrap around. Raises
     TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
     """
-    how, thorough = region.stepping(signed=signed, splits=last > 0), last > 0
+    how, thorough = region.stepping(signed=signed, splits=splits or last > 0), last > 0
     waiting: dict[int, list[Case]] = {region.start: [start]}
     arrived: list[Case] = []
     leaving: list[Case] = []
     steps = 0
+    forgot = False
     ways: list[tuple[int, Case]]
     for block in region.order:
-        cases = _merged(waiting.pop(block, []), region.live[block] | kept, alike=thorough)
+        reached = waiting.pop(block, [])
+        cases = _merged(reached, region.live[block] | kept, alike=thorough)
+        forgot |= len(cases) < len(reached) and not thorough
         inner = region.inner.get(block)
         if block in region.around:
             cases = [_before_last(region, region.around[block], case, how) for case in cases]
@@ -146,7 +154,7 @@ def traverse(
         raise TooMuchEffort  # an order that does not follow all ways
     if len(arrived) > _MOST_CASES:
         arrived = _merged(arrived, region.live[region.end] | kept)
-    return Traversed(arrived, leaving)
+    return Traversed(arrived, leaving, forgot)
 
 
 def _walked(

@@ -32,6 +32,7 @@ from ptxwcet.support.records import dataclass
 
 # Remainders that a division splits a case into; more become an interval.
 _MOST_REMAINDERS = 3
+_MOST_NARROWINGS = 4
 _WRAPPED = "wrapped"
 
 
@@ -149,6 +150,33 @@ def with_fact(case: Case, fact: Form) -> list[Case]:
     if fact in case.facts:
         return [case]
     return [replace(case, facts=(*case.facts, fact))]
+
+
+def tightened(case: Case) -> Case:
+    """The case with the ranges of its variables narrowed by its facts, each looked at some times.
+
+    Facts that come late say something of numbers that were computed before.
+    """
+    ranges = dict(case.ranges)
+    for _ in range(_MOST_NARROWINGS):
+        before = dict(ranges)
+        for fact in case.facts:
+            most = {
+                name: max(c * ranges[name].low, c * ranges[name].high) for name, c in fact.terms
+            }
+            whole = fact.constant + sum(most.values())
+            for name, c in fact.terms:
+                low, high, others = ranges[name].low, ranges[name].high, whole - most[name]
+                if c > 0:
+                    low = max(low, -(others // c))
+                else:
+                    high = min(high, others // -c)
+                if low > high:
+                    return case  # which has no state: see :meth:`Case.interval`
+                ranges[name] = Interval(low, high)
+        if ranges == before:
+            break
+    return replace(case, ranges=ranges)
 
 
 def assumed(case: Case, predicate: Predicate, truth: bool) -> list[Case]:

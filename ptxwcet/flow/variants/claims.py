@@ -43,6 +43,12 @@ def with_bound(one: Certificate) -> Certificate | None:
     return None if most is None else replace(one, back_edges=most)
 
 
+def never_entered() -> Certificate:
+    """The certificate that what leads to a loop does not lead into it: at an entry 0 is 1."""
+    nothing = Sum(())
+    return Certificate((Bound(nothing, 1, 1),), nothing, 0, 0, (Step(0, -1, 1),), 0)
+
+
 def integer_registers(body: Region, names: Iterable[str]) -> list[str]:
     """Those of some registers that hold an integer of several bits."""
     kinds = {name: body.types[name] for name in names if name in body.types}

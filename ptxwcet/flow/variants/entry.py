@@ -15,7 +15,7 @@ from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
-from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped
+from ptxwcet.flow.variants.cases import Case, Content, Raw, exact, is_wrapped, tightened
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times
 from ptxwcet.flow.variants.measures import Measure
 from ptxwcet.flow.variants.regions import Region
@@ -40,10 +40,14 @@ class Related(Known, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of a loop: what is ``known``, and the cases in which it is reached, if they are."""
+    """The entry of a loop: what is ``known``, and the cases in which it is reached, if they are.
+
+    ``forgot``: more is known of some of them if they are told apart.
+    """
 
     known: Known
     cases: tuple[Case, ...] = ()
+    forgot: bool = False
 
     def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of the measure's type."""
@@ -123,10 +127,10 @@ def entry_along(
     behind = {name: known_content(entry_values, region, name) for name in final}
     try:
         start = _related(Case(registers, {}, effort=effort), entry_values, region)
-        cases = traverse(region, start, signed, behind=behind, last=last).arrived
+        found = traverse(region, start, signed, behind=behind, last=last)
     except TooMuchEffort:
         return None
-    return Entry(entry_values, tuple(cases))
+    return Entry(entry_values, tuple(map(tightened, found.arrived)), found.forgot)
 
 
 def _related(case: Case, entry_values: Related, region: Region) -> Case:

@@ -214,24 +214,23 @@ def _linear(
     if name in body.carried or name not in body.written:
         return Measure(((name, 1),), 0, kind)
     makers = definitions[name]
-    if len(makers) != 1 or makers[0].guard is not None:
-        passed = _passed_on(body, name, definitions)
-        return None if passed is None else Measure(((passed, 1),), 0, kind)
     if deepest == 0:
         return None
-    (maker,) = makers
-    opcode = maker.opcode.name if maker.opcode is not None else ""
-    sources = [
-        _linear(body, source, kind, definitions, deepest - 1) for source in maker.operands[1:3]
-    ]
-    if opcode == "mov" and len(sources) == 1:
-        return sources[0]
-    if opcode in ("add", "sub") and len(sources) == 2:
-        left, right = sources
-        if left is not None and right is not None:
-            signed_right = _small(right)
-            return _sum(left, signed_right, 1 if opcode == "add" else -1)
-    return None
+    if len(makers) == 1 and makers[0].guard is None:
+        (maker,) = makers
+        opcode = maker.opcode.name if maker.opcode is not None else ""
+        sources = [
+            _linear(body, source, kind, definitions, deepest - 1) for source in maker.operands[1:3]
+        ]
+        if opcode == "mov" and len(sources) == 1 and sources[0] is not None:
+            return sources[0]
+        if opcode in ("add", "sub") and len(sources) == 2:
+            left, right = sources
+            if left is not None and right is not None:
+                signed_right = _small(right)
+                return _sum(left, signed_right, 1 if opcode == "add" else -1)
+    passed = _passed_on(body, name, definitions)
+    return None if passed is None else Measure(((passed, 1),), 0, kind)
 
 
 def _passed_on(body: Region, name: str, definitions: dict[str, list[Instruction]]) -> str | None:

@@ -40,7 +40,7 @@ def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping
         kind = IntegerType(how.width(name), signed=True)
         registers[name], ranges[f"{name}@h"] = variable(f"{name}@h"), kind.interval
     start = Case(registers, ranges, effort=effort)
-    going, leaving = traverse(body, start, True, frozenset(names))
+    going, leaving, _ = traverse(body, start, True, frozenset(names))
     results: dict[str, Result] = {}
     for name in names:
         source = _source(leaving, name)

@@ -17,17 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
+from math import gcd
 
 from ptxwcet.flow.certificates.certificate import Certificate
+from ptxwcet.flow.certificates.passage import steady_steps
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.variants.body import traverse
-from ptxwcet.flow.variants.cases import Case, Content, exact
+from ptxwcet.flow.variants.cases import Case, Content, exact, is_wrapped
 from ptxwcet.flow.variants.claims import Claimed
 from ptxwcet.flow.variants.entry import Entry, content_of
 from ptxwcet.flow.variants.linear_forms import Form, plus, shifted, times, variable
 from ptxwcet.flow.variants.measures import Measure, gap, relations
 from ptxwcet.flow.variants.regions import Region
+from ptxwcet.ir.terms import signed as as_signed
 from ptxwcet.support.records import dataclass
 
 # More iterations than this are asked for: a bound from the type alone says nothing.
@@ -53,6 +56,7 @@ class _Attempt:
     """A measure at an entry, the ranges that its registers stay in, and what divides it.
 
     ``relations`` are registers that are a sum of others, at the entry and after each iteration.
+    Where numbers may wrap around, a case ``splits`` by whether they do.
     """
 
     body: Region
@@ -62,6 +66,7 @@ class _Attempt:
     within: Mapping[str, Interval]
     divisor: int = 1
     relations: tuple[tuple[str, Measure], ...] = ()
+    splits: bool = False
 
     def claim(self, start: Interval) -> Claimed:
         """What certificates of the measure say of its registers."""
@@ -120,16 +125,48 @@ def _bounds(body: Region, entry: Entry, measure: Measure, effort: Effort) -> Ite
     if start is None or start.high < 0 or None in parts.values():
         return
     ranges = {name: one for name, one in parts.items() if one is not None}
-    kind, divisor = measure.kind, max(entry.divisor(measure), 1)
-    anything = dict.fromkeys(ranges, kind.interval)
+    anything = dict.fromkeys(ranges, measure.kind.interval)
     holding = tuple(one for one in relations(body) if _holds_at_first(entry, measure, one))
-    options = product((_reach(measure, ranges), anything), {divisor: 0, 1: 0}, {holding: 0, (): 0})
-    for within, by, equal in options:
-        attempt = _Attempt(body, entry, effort, measure, within, by, equal)
-        variants = [_counted(attempt, start), _special(attempt, start)]
-        yield from (one for one in variants if one is not None)
-        if variants != [None, None]:
+    reach, equal = (_reach(measure, ranges), anything), {holding: 0, (): 0}
+    divisors = dict.fromkeys(_divisors(body, measure, max(entry.divisor(measure), 1)))
+    for splits in (False, True):
+        plain = _Attempt(body, entry, effort, measure, anything)
+        if splits and not _wraps(plain, start):
             return
+        for within, by, holds in product(reach, divisors, equal):
+            attempt = _Attempt(body, entry, effort, measure, within, by, holds, splits)
+            variants = [_counted(attempt, start), _special(attempt, start)]
+            yield from (one for one in variants if one is not None)
+            if variants != [None, None]:
+                return
+        quarter = Interval(0, measure.kind.high // 2)  # twice as much does not wrap around
+        if not splits and all(map(quarter.covers, ranges.values())):
+            within = dict.fromkeys(ranges, quarter)
+            special = _special(_Attempt(body, entry, effort, measure, within), start)
+            if special is not None:
+                yield special
+                return
+
+
+def _divisors(body: Region, measure: Measure, at_entry: int) -> Iterator[int]:
+    """What may divide a measure in all iterations, the largest first."""
+    yield at_entry
+    if at_entry > 1:
+        loop = next(one for one in body.graph.forest.loops if one.header == body.start)
+        steps = steady_steps(body.graph, loop)
+        kind = measure.kind
+        fall = [c * as_signed(steps.get(name, 0), kind.bits) for name, c in measure.terms]
+        yield gcd(at_entry, *fall)
+    yield 1
+
+
+def _wraps(attempt: _Attempt, values: Interval) -> bool:
+    """Whether numbers may wrap around where an iteration reads them."""
+    start = _start(attempt, values)
+    if start is None:
+        return False
+    arrived, leaving, _ = traverse(attempt.body, start, attempt.measure.kind.signed)
+    return any(is_wrapped(name) for case in (*arrived, *leaving) for name in case.ranges)
 
 
 def _reach(measure: Measure, known: Mapping[str, Interval]) -> dict[str, Interval]:
@@ -236,7 +273,8 @@ def _round(attempt: _Attempt, values: Interval) -> _Outcome:
     start = _start(attempt, values)
     if start is None:
         return None
-    cases = traverse(attempt.body, start, measure.kind.signed, kept).arrived
+    signed, splits = measure.kind.signed, attempt.splits
+    cases = traverse(attempt.body, start, signed, kept, splits=splits).arrived
     afters: list[Interval] = []
     falls: list[int] = []
     back: list[Case] = []

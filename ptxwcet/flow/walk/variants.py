@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -22,7 +22,7 @@ from ptxwcet.flow.values.integers import Exact, IntegerType, as_exact, interval_
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.regions import Symbol, Wavers
 from ptxwcet.flow.values.value import Known, Mask, Unknown, Value, combine
-from ptxwcet.flow.variants.claims import bound_of, integer_registers
+from ptxwcet.flow.variants.claims import bound_of, integer_registers, never_entered
 from ptxwcet.flow.variants.entry import Entry, entry_along
 from ptxwcet.flow.variants.measures import Measure, gaps, measures, sums
 from ptxwcet.flow.variants.proposals import hopes, proposals
@@ -36,9 +36,12 @@ from ptxwcet.support.records import dataclass
 _STEPS_BEFORE = (10, 5, 3, 1)
 _LOOPS_AROUND = 2
 """Loops around from before which a way may come, if nothing else says how a loop is entered."""
-# States in which one loop is looked at.
+# States in which one loop is looked at; twice as many if what was found in others lately is not
+# proven for these.
 _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
+_LATELY = 2
+"""Certificates of other states that are tried in the states that come after these."""
 # Values of registers and sums asked for at an entry that take as long as an instruction.
 _ASKED_IN_A_STEP = 2
 
@@ -68,13 +71,15 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     walk.state.active = mask
     entry_values = _Known(walk, mask, names)
     state = entry_values.summary(names, search)
-    proven = _remembered(walk, (loop.id, 0, state), lambda: search.bounds(entry_values))
+    at_entry = partial(search.bounds, entry_values)
+    proven = _remembered(walk, search, entry_values, (loop.id, 0, state), at_entry)
     goes_on = any(opened.loop.id == loop.id for opened in walk.trail.loops)
     if goes_on or not search.ways:
         return proven  # lanes that go on in a loop do not come from before it
     if proven is None:
         proven = _along(walk, search, entry_values, state)
-    hoped = _remembered(walk, (loop.id, 3, state), lambda: search.hoped(entry_values, proven))
+    hope = partial(search.hoped, entry_values, proven)
+    hoped = _remembered(walk, search, entry_values, (loop.id, 3, state), hope)
     return hoped or proven
 
 
@@ -83,14 +88,16 @@ def _along(
 ) -> Proven | None:
     """The bound for what leads to a loop, at first without what else is known there."""
     loop, live, mask = search.loop, known.names, known.mask
-    found = _remembered(walk, (loop.id, 1, state), lambda: search.along(known, search.ways))
+    near = partial(search.along, known, search.ways, thorough=False)
+    found = _remembered(walk, search, known, (loop.id, 1, state), near)
     for outer in range(_LOOPS_AROUND + 1):
         ways = search.ways if outer == 0 else _far_ways(walk, search, outer)
         if found is None and ways:
             names = live.union(*(way.relevant - way.written | way.once for way in ways))
             everything = _Known(walk, mask, names)
             key = (loop.id, -outer or 2, everything.summary(names, search))
-            found = _remembered(walk, key, partial(search.along, everything, ways))
+            along = partial(search.along, everything, ways)
+            found = _remembered(walk, search, everything, key, along)
     return found
 
 
@@ -182,13 +189,19 @@ class _Search:
         """The smallest bound that is proven from what is known at an entry."""
         return self._proven(known, Entry(known), None)
 
-    def along(self, known: _Known, ways: tuple[Region, ...]) -> Proven | None:
-        """The bound for what leads to the loop along the longest way that is not too much."""
+    def along(
+        self, known: _Known, ways: tuple[Region, ...], *, thorough: bool = True
+    ) -> Proven | None:
+        """The bound for what leads to the loop along the longest way that is not too much.
+
+        ``thorough``: the way is looked at once more if that finds none.
+        """
         for way in ways:
             entry = entry_along(known, way, self.graph.work.searching)
             if entry is None:
                 continue
-            return self._proven(known, entry, BlockId(way.start)) or self._again(known, way, entry)
+            found = self._proven(known, entry, BlockId(way.start))
+            return found or (self._again(known, way, entry) if thorough else None)
         return None
 
     def _again(self, known: _Known, way: Region, entry: Entry) -> Proven | None:
@@ -196,7 +209,7 @@ class _Search:
         help, and unknown bits are read as numbers without sign after all.
         """
         effort = self.graph.work.searching
-        if not (way.inner or entry.has_wrapped):
+        if not (way.inner or entry.has_wrapped or entry.forgot):
             return None
         for last, signed in product((1, 2) if way.inner else (1,), (True, False)):
             other = entry_along(known, way, effort, signed=signed, last=last)
@@ -223,6 +236,10 @@ class _Search:
     def _proven(self, entry_values: _Known, entry: Entry, way: BlockId | None) -> Proven | None:
         """The smallest bound of measures alone, or else of sums, that the checker confirms."""
         facts = entry_values.facts(self)
+        if way is not None and not entry.cases:
+            proof = Proof(never_entered(), facts, way)
+            if self._is_confirmed(proof):
+                return Proven(0, "nothing that leads there enters the loop", proof)
         for tried in (self.singles, self.sums):
             for variant in find_variants(self.body, entry, tried, self.graph.work.searching):
                 for certificate in variant.certificates:
@@ -237,6 +254,15 @@ class _Search:
                     return Proven(certificate.back_edges, certificate.text, proof)
         return None
 
+    def again(self, entry_values: _Known, earlier: Collection[Proven]) -> Proven | None:
+        """A bound that was proven in other states, if the same certificate proves it in this."""
+        facts = entry_values.facts(self)
+        for one in earlier:
+            proof = replace(one.proof, facts=facts)
+            if self._is_confirmed(proof):
+                return replace(one, proof=proof)
+        return None
+
     def _is_confirmed(self, proof: Proof) -> bool:
         try:
             verdict = verdict_of(self.graph, self.loop, proof, self.graph.work.proving)
@@ -248,26 +274,38 @@ class _Search:
 @dataclass(slots=True)
 class _Searched:
     """What is looked at for ``loops``, with ``far_ways`` from before loops around; what searches
-    found in each state, and after how many ``tries``.
+    found in each state, after how many ``tries``, and the last of it by its certificate.
     """
 
     loops: dict[int, _Search] = field(default_factory=dict)
     far_ways: dict[tuple[int, int], tuple[Region, ...]] = field(default_factory=dict)
     proven: dict[tuple[int, int, object], Proven | None] = field(default_factory=dict)
     tries: dict[tuple[int, int], int] = field(default_factory=dict)
+    lately: dict[tuple[int, int], list[Proven]] = field(default_factory=dict)
 
 
 def _remembered(
-    walk: WalkState, key: tuple[int, int, object], search: Callable[[], Proven | None]
+    walk: WalkState,
+    search: _Search,
+    known: _Known,
+    key: tuple[int, int, object],
+    find: Callable[[], Proven | None],
 ) -> Proven | None:
-    """The result for a state, found once; None if a loop was entered in too many states."""
+    """The result for a state, found once; if a loop was entered in too many states, what was found
+    in others lately, where it is proven for this one too.
+    """
     searched = walk.graph.work.of_kernel[_Searched]
     if key not in searched.proven:
-        tried = searched.tries.get(key[:2], 0)
-        if tried >= _MOST_SEARCHES:
-            return None
-        found = searched.proven[key] = search()
-        searched.tries[key[:2]] = tried + (1 if found is not None else _FAILED)
+        asked, tried = key[:2], searched.tries.get(key[:2], 0)
+        lately = searched.lately.setdefault(asked, [])
+        found = search.again(known, lately) if tried >= _MOST_SEARCHES else None
+        if found is None and tried < _MOST_SEARCHES * (2 if lately else 1):
+            found = find()
+            searched.tries[asked] = tried + (1 if found is not None else _FAILED)
+        if found is not None:
+            others = [one for one in lately if one.proof.certificate != found.proof.certificate]
+            lately[:] = [found, *others][:_LATELY]
+        searched.proven[key] = found
     return searched.proven[key]
 
 

@@ -65,3 +65,49 @@ extern "C" __global__ void reduced_large(const unsigned* data, unsigned* out) {
   for (unsigned i = 0; i < n; ++i) sum += data[i] * i;
   out[threadIdx.x] = sum;
 }
+
+// A step of 0 stays where it is.
+extern "C" __global__ void open_stride(const int* data, int* out) {
+  int sum = 0;
+  for (unsigned i = threadIdx.x; i < 100; i += data[i]) sum += data[i] * i;
+  out[threadIdx.x] = sum;
+}
+
+// As long a step as this goes round to where it was.
+extern "C" __global__ void skipping_round(const int* data, int* out) {
+  int i = -5, sum = 0;
+  while (i < 100) {
+    sum += data[i];
+    i += max(1, data[i]);
+  }
+  out[threadIdx.x] = sum;
+}
+
+// Nothing says that a step is not negative.
+extern "C" __global__ void skipping_back(const int* data, int* out) {
+  int i = 0, sum = 0;
+  while (i < 100) {
+    int step = data[i];
+    i += step < 9 ? step : 1;
+    sum += step;
+  }
+  out[threadIdx.x] = sum;
+}
+
+// A packet may be empty.
+extern "C" __global__ void empty_packets(const unsigned char* data, int* out) {
+  int i = 0, k = 0;
+  while (i + 4 <= 100) {
+    int length = data[i] | data[i + 1] << 8;
+    if (i + length > 100) break;
+    out[k++ & 31] = i;
+    i += length;
+  }
+}
+
+// The lowest bit of the lowest number is itself: twice that is 0, to which nothing is added.
+extern "C" __global__ void lowest_of_all(const int* data, int* out) {
+  int sum = 0;
+  for (int i = data[threadIdx.x] & 31; i <= 100; i += i & -i) sum += data[i & 31];
+  out[threadIdx.x] = sum;
+}

@@ -14,12 +14,14 @@ after it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
+from ptxwcet.ir.mbarriers import ASKED, MbarrierUse, Use, use_of
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
@@ -36,11 +38,26 @@ from ptxwcet.memory.analysis import (
     transactions_at_worst,
     transactions_of_any,
 )
+from ptxwcet.memory.counting import LINE, SECTOR
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.records import dataclass
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import Barrier, Mbarrier, PartialBarrier, TimedInstruction
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """At which mbarrier how many lanes count which number, and what a warp that waits executes
+    behind it before it asks again.
+    """
+
+    place: str
+    lanes: int
+    number: int
+    round: tuple[TimedInstruction, ...] = ()
+
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
@@ -59,6 +76,7 @@ UNKNOWN_OPCODES = Assumption(
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
 _COPY_REGISTERS = 64
 _COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
+_BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(_COPY_REGISTERS))
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
 # of machine code: where lanes of a warp meet, and what the compiler fills up with
@@ -75,8 +93,6 @@ _LIKE_OTHERS = {
     "STSM": OpClass.STORE_SHARED,
     "ULDC": OpClass.MOVE,
 }
-_MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
-
 
 # As for copies: of two products whose origins agree modulo this number, the later waits.
 PENDING = tuple(f"wgmma.{number}" for number in range(_COPY_REGISTERS))
@@ -124,7 +140,16 @@ def cost_instruction(
     def cost_on(machine: Machine) -> Cost:
         return _cost_on(machine, instruction, taken, origin, block_threads, readers, code)
 
-    cost = cost_on(machine)
+    return _naming_others(cost_on(machine), cost_on)
+
+
+_Costed = TypeVar("_Costed")
+
+
+def _naming_others(
+    cost: _Costed | Diagnostic, cost_on: Callable[[Machine], object]
+) -> _Costed | Diagnostic:
+    """The cost; a refusal for want of a timing names the machines of the tool that have one."""
     if not isinstance(cost, Diagnostic) or cost.code != "PW402":
         return cost
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
@@ -163,13 +188,15 @@ def _cost_on(
     if _name(instruction).startswith("wgmma."):
         return _cost_of_warpgroup(instruction, op_class, machine, origin)
     timing = machine.timings[timing_class(instruction, op_class, machine)]
-    if isinstance(timing, OpTiming) and timing.rates:
+    if op_class is OpClass.MMA_ASYNC and isinstance(timing, OpTiming) and timing.rates:
         timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
         return _refused(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
-    if machine.memory is not None and op_class in UNCOUNTED:
+    if op_class in ASKED and use_of(instruction) is not None:
+        return _unproved(instruction, "what it counts is not known of this path")
+    if machine.memory is not None and op_class in UNCOUNTED - ASKED:
         reason = "it charges accesses to memory, and how many this makes is not counted"
         return _refused(instruction, op_class, reason, machine)
     if code is not None:
@@ -192,10 +219,9 @@ def _cost_on(
             copies = (_COPIES[origin % _COPY_REGISTERS],)
             return _timed(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
-            if _name(instruction) not in _MODELLED_WAITS:
-                reason = "only the waits of cp.async (non-bulk) are modelled"
-                return _refused(instruction, op_class, reason, machine)
-            return _timed(instruction, timing, machine, origin, waits=_COPIES)
+            bulk = _name(instruction) == "cp.async.bulk.wait_group"
+            waits = _BULK_COPIES if bulk else _COPIES
+            return _timed(instruction, timing, machine, origin, waits=waits)
         case _:
             return _timed(instruction, timing, machine, origin)
 
@@ -250,6 +276,95 @@ def _cost_of_code(
     if isinstance(barrier, PartialBarrier):
         return _unproved(instruction, "of machine code those of all warps of the block are bounded")
     return barrier
+
+
+def cost_of_counting(
+    instruction: Instruction, machine: Machine, counted: Counting, origin: int
+) -> TimedInstruction | PartialBarrier | Diagnostic:
+    """The cost of what counts at an mbarrier, or of a bulk copy, by some lanes of a warp.
+
+    Cost: constant; a refusal names the machines of the tool that would not refuse.
+    """
+
+    def cost_on(machine: Machine) -> TimedInstruction | PartialBarrier | Diagnostic:
+        return _counting_on(machine, instruction, counted, origin)
+
+    return _naming_others(cost_on(machine), cost_on)
+
+
+def _counting_on(
+    machine: Machine, instruction: Instruction, counted: Counting, origin: int
+) -> TimedInstruction | PartialBarrier | Diagnostic:
+    op_class, used = instruction.op_class, use_of(instruction)
+    assert op_class is not None
+    timing = machine.timings[op_class]
+    if isinstance(timing, RefusedOp):
+        return _refused(instruction, op_class, timing.reason, machine)
+    if not counted.lanes:
+        return _timed(instruction, timing, machine, origin)
+    assert isinstance(used, MbarrierUse)
+    rates, lanes, number = dict(timing.rates), counted.lanes, counted.number
+    if op_class is OpClass.ASYNC_BULK:
+        caches = machine.l1_cache, machine.l2_cache, machine.carve_out
+        if any(one is not None for one in caches):
+            reason = "it says what caches keep, and which bytes copies touch is not known"
+            return _refused(instruction, op_class, reason, machine)
+        copied = lanes * -(-number // rates["bytes"])
+        initiation = max(lanes * timing.initiation_cycles, copied)
+        timing = replace(timing, initiation_cycles=initiation)
+    number_of = origin % _COPY_REGISTERS
+    copies = (_BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
+    timed = _timed(instruction, timing, machine, origin, copies=copies)
+    timed = charge_transactions(timed, _moved(used.use, counted), machine)
+    if used.use is Use.COPY_OUT:
+        return timed
+    found = Mbarrier()
+    match used.use:
+        case Use.INIT:
+            found = Mbarrier(expects=number)
+        case Use.ARRIVE:
+            found = Mbarrier(arrivals=lanes * number)
+        case Use.ARRIVE_EXPECT:
+            found = Mbarrier(arrivals=lanes, owes=lanes * number)
+        case Use.EXPECT:
+            found = Mbarrier(owes=lanes * number)
+        case Use.COMPLETE:
+            found = Mbarrier(brings=lanes * number)
+        case Use.COPY:
+            found = Mbarrier(brings=lanes * number, after_cycles=timed.latency_cycles)
+            timed = replace(timed, latency_cycles=0)
+        case Use.WAIT:
+            _, _, kind = _name(instruction).partition(".")
+            if kind not in rates:
+                reason = f"it does not say how soon a warp asks again (rates: {kind})"
+                return _refused(instruction, op_class, reason, machine)
+            own = timed.initiation_cycles + timed.latency_cycles
+            spent = sum(map(_whole_cycles, counted.round))
+            charged = sum(one.initiation_cycles for one in (timed, *counted.round))
+            found = Mbarrier(
+                parity=number & 1,
+                round_cycles=2 * own + spent,
+                poll_cycles=charged,
+                again_cycles=rates[kind],
+            )
+        case Use.COPY_OUT:
+            pass
+    return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
+
+
+def _whole_cycles(timed: TimedInstruction) -> int:
+    return timed.initiation_cycles + timed.latency_cycles + timed.bubble_cycles
+
+
+def _moved(use: Use, counted: Counting) -> Transactions:
+    """What copies and mbarriers take of memory: lanes arrive one after the other, copies begin at a
+    multiple of 16 bytes and fill neither the first nor the last sector.
+    """
+    lanes, number = counted.lanes, counted.number
+    if use not in (Use.COPY, Use.COPY_OUT):
+        return Transactions(passes=1 if use is Use.WAIT else lanes)
+    sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)
+    return Transactions(sectors, lines, partial=2 * lanes if use is Use.COPY_OUT else 0)
 
 
 def charge_unknown(
@@ -392,6 +507,21 @@ class InstructionCosts:
         if found is None:
             found = self._known[key] = self._cost(index, instruction, taken)
         return found
+
+    def counting(
+        self, index: int, instruction: Instruction, counted: Counting
+    ) -> tuple[TimedInstruction | PartialBarrier, ...]:
+        """As :meth:`nodes`, of what counts at an mbarrier."""
+        cost = cost_of_counting(instruction, self.machine, counted, index)
+        self.is_nominal &= not is_charged(instruction, self.machine)
+        self.is_nominal &= self.machine.memory is None
+        if isinstance(cost, Diagnostic):
+            self._refusals[index] = cost
+            return ()
+        if isinstance(cost, PartialBarrier):
+            waiting = self._waiting(cost.instruction, instruction)
+            return (replace(cost, instruction=waiting),)
+        return (self._waiting(cost, instruction),)
 
     @property
     def has_refusals(self) -> bool:
@@ -543,6 +673,8 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
         return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and name not in _ACTUAL_COPIES:
+        return OpClass.ASYNC_WAIT
+    if name == "cp.async.bulk.commit_group":
         return OpClass.ASYNC_WAIT
     if (
         op_class is OpClass.MATRIX_MOVE

@@ -16,6 +16,7 @@ from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
+from ptxwcet.ir.mbarriers import ASKED
 from ptxwcet.ir.op_classes import AT_BARRIERS, OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
@@ -99,8 +100,8 @@ class LaunchCosts(InstructionCosts):
             return None
         passing: list[tuple[int, OpTiming]] = []
         for index, instruction in enumerate(self._kernel.instructions):
-            if instruction.op_class is None:
-                return None  # of whatever unit
+            if instruction.op_class is None or instruction.op_class in ASKED:
+                return None  # of whatever unit; of copies it is known of each path alone
             cycles = cycles_at_path(self._taken(index, instruction), rules)
             if not cycles:
                 continue

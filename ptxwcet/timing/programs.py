@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -39,8 +40,9 @@ from ptxwcet.flow.walk.path import (
     visited_blocks,
 )
 from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.cost import Counting, InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
@@ -431,8 +433,18 @@ def timed_visit(
     """What one execution of a basic block issues. Cost: linear in the block."""
     block = cfg.blocks[visit.block]
     nodes: list[TimedInstruction | Barrier | PartialBarrier] = []
+    counted = {one.index: one for one in visit.counted}
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
+        if (one := counted.get(index)) is not None:
+            waits = kernel.instructions[index].op_class is OpClass.MBARRIER_WAIT
+            around = failing_round(kernel, cfg, index) if waits and one.lanes else None
+            again = [costs.nodes(at, kernel.instructions[at], taken=goes)
+                     for at, goes in around or ()]  # fmt: skip
+            issued = tuple(n for each in again for n in each if isinstance(n, TimedInstruction))
+            what = Counting(one.place, one.lanes, one.number, issued)
+            nodes += costs.counting(index, kernel.instructions[index], what)
+            continue
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
     return tuple(nodes)
 

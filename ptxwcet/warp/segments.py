@@ -45,7 +45,7 @@ class NotStaticError(PtxwcetError):
         super().__init__(
             Diagnostic(
                 "PW504",
-                f"barrier {join.name} of {join.warps} warps: {reason}",
+                f"{join.shown}: {reason}",
                 notes=("which warps complete each of its phases must be the same in all runs",),
                 help="let as many warps arrive as the barrier counts, in each phase the same, and "
                 "none before it has waited for what comes after the phase before",

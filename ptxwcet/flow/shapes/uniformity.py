@@ -73,6 +73,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
+from ptxwcet.ir.mbarriers import ASKED
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
@@ -216,7 +217,8 @@ def _settled(
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     barriers = () if kernel.code is not None else cfg.barriers
-    if any(_may_be_partial(kernel.instructions[index], launch) for index in barriers):
+    partial = any(_may_be_partial(kernel.instructions[index], launch) for index in barriers)
+    if partial or any(one.op_class in ASKED for one in kernel.instructions):
         shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     while True:

@@ -34,11 +34,14 @@ from ptxwcet.flow.values.value import (
     wrap,
 )
 from ptxwcet.ir.kernel import Kernel, Parameter, Space
+from ptxwcet.ir.mbarriers import ASKED
 from ptxwcet.support.records import dataclass
 
 # More values than any type has: no operation but a sum or a difference is known of an address.
 _ADDRESSES = 1 << 65
 _SERIAL = -2_000_000
+DYNAMIC = "dynamic shared memory"
+"""What all shared variables without a size are: they begin at one place."""
 _FLOATS = {"f32": "<f", "f64": "<d"}
 
 
@@ -55,10 +58,16 @@ class FixedMemory:
             Space.CONST: words | constants,
         }
         self._addresses: dict[str, Symbol] = {}
+        self._shared: dict[str, str] = {}
+        if any(one.op_class in ASKED for one in kernel.instructions):
+            variables = [one for one in kernel.variables if one.space == "shared"]
+            self._shared = {v.name: v.name if v.size_bytes else DYNAMIC for v in variables}
 
     def address(self, name: str) -> Known | None:
         """The address of a variable; None if nothing of it is known."""
-        if not any(name in variables for variables in self._spaces.values()):
+        name = self._shared.get(name, name)
+        known = any(name in variables for variables in self._spaces.values())
+        if not known and name not in self._shared.values():
             return None
         symbol = self._addresses.get(name)
         if symbol is None:
@@ -295,7 +304,9 @@ class LaneState:
         return Unknown(frozenset({Cause(CauseKind.PARAMETER, held.name)}))
 
     def address(self, name: str) -> Known | None:
-        """The address of a variable whose bytes the launch gives, as a symbol; None of another."""
+        """The address of a variable whose bytes the launch gives, as a symbol, or, of a kernel with
+        mbarriers, of one in shared memory; None of another.
+        """
         return self._fixed.address(name)
 
     def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:

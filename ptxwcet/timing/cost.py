@@ -108,6 +108,17 @@ WARPGROUPS_HOLD = Assumption(
 )
 """What bounds of programs with products rest on."""
 
+MBARRIERS_COUNT = Assumption(
+    "mbarriers-count",
+    "what counts at an mbarrier has done so when it has ended, in the order of its warp, and a bulk "
+    "copy when its last byte has come; a wait is answered in the time of its row, for all lanes "
+    "alike, and while the phase is not over its warp does not ask again before the time of the "
+    "machine file has passed; nothing else writes to the memory of an mbarrier",
+    AssumptionState.ASSUMED,
+    "mbarriers and bulk copies",
+)
+"""What bounds of programs with mbarriers rest on."""
+
 _ROWS = 64
 _KINDS = {
     **dict.fromkeys(("f16", "bf16"), ("f16", 2)),
@@ -486,6 +497,8 @@ class InstructionCosts:
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
         self.joins = False
         """Whether a product of a warpgroup was charged."""
+        self.counts = False
+        """Whether something was charged that counts at an mbarrier, or a bulk copy."""
         self.waits_for_launches = False
         """Whether an instruction was charged that waits for the launches before."""
         self.most_at_path: int | None = None
@@ -513,6 +526,7 @@ class InstructionCosts:
     ) -> tuple[TimedInstruction | PartialBarrier, ...]:
         """As :meth:`nodes`, of what counts at an mbarrier."""
         cost = cost_of_counting(instruction, self.machine, counted, index)
+        self.counts = True
         self.is_nominal &= not is_charged(instruction, self.machine)
         self.is_nominal &= self.machine.memory is None
         if isinstance(cost, Diagnostic):

@@ -23,6 +23,7 @@ from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import (
+    MBARRIERS_COUNT,
     UNKNOWN_OPCODES,
     WARPGROUPS_HOLD,
     InstructionCosts,
@@ -248,6 +249,7 @@ class LaunchCosts(InstructionCosts):
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
         found += [WARPGROUPS_HOLD] if self.joins else []
+        found += [MBARRIERS_COUNT] if self.counts else []
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

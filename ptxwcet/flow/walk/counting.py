@@ -10,7 +10,6 @@ import numpy as np
 
 from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.flow.values.lane_state import DYNAMIC
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
 from ptxwcet.flow.walk.guards import guard_lanes
@@ -78,8 +77,7 @@ def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
     at = offset + _number(walk, index, Known(value.base), lanes, "the offset of the mbarrier")
     sizes = {v.name: v.size_bytes for v in walk.graph.kernel.variables if v.space == "shared"}
     size = sizes.get(symbol.name)
-    is_dynamic = symbol.name == DYNAMIC
-    fits = is_dynamic or (size is not None and at + _BYTES <= size)
+    fits = not size or at + _BYTES <= size  # of dynamic shared memory the size is not known here
     if at % _BYTES or at < 0 or not fits:
         reason = f"the mbarrier lies at {symbol.name}+{at}: in no variable, or at no multiple of 8"
         raise Refused("PW223", index, reason, _GIVE)

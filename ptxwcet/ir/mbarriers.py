@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from ptxwcet.ir.kernel import Immediate, Instruction, Operand
-from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
+from ptxwcet.ir.op_classes import COUNTING
 from ptxwcet.ir.operands import Address, Element
 from ptxwcet.support.records import dataclass
-
-ASKED = frozenset({OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK})
-"""The op classes of which :func:`use_of` says something."""
 
 
 class Use(Enum):
@@ -39,16 +36,11 @@ class MbarrierUse:
     number: Operand
 
 
-_ARRIVALS = Use.INIT, Use.ARRIVE, Use.ARRIVE_EXPECT, Use.EXPECT, Use.COMPLETE, Use.COPY
-COUNTING = frozenset(_ARRIVALS)
-"""What changes an mbarrier: all but waits."""
-
-
 def use_of(instruction: Instruction) -> MbarrierUse | str | None:
     """What an instruction does to an mbarrier, or a bulk copy; why that is not followed, in words;
     None if it does nothing of the kind, or only closes a group of copies. Cost: constant.
     """
-    if instruction.op_class not in ASKED or instruction.opcode is None:
+    if instruction.op_class not in COUNTING or instruction.opcode is None:
         return None
     family, _, what = instruction.opcode.name.rpartition(".")
     words, operands = instruction.modifiers, instruction.operands
@@ -91,10 +83,15 @@ def _of_object(
             return "what it does to the phases of its mbarrier is not modelled"
 
 
-def reads_of(used: MbarrierUse) -> tuple[Operand, ...]:
-    """The operands that say which mbarrier is meant and how much is counted."""
-    place = used.place
-    if isinstance(place, Element):
-        place = place.index
+def counting_reads(instruction: Instruction) -> list[str]:
+    """The registers that say which mbarrier is meant, how much is counted and whether; of a wait
+    also the one that has the answer.
+    """
+    used, guard = use_of(instruction), instruction.guard
+    if not isinstance(used, MbarrierUse):
+        return []
+    place = used.place.index if isinstance(used.place, Element) else used.place
     base = place.base if isinstance(place, Address) else None
-    return used.number, *(() if base is None else (base,))
+    names = [one.name for one in (used.number, base) if isinstance(one, Register)]
+    names += [] if guard is None else [guard.register]
+    return [*names, *(instruction.writes if used.use is Use.WAIT else ())]

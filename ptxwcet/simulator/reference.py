@@ -531,8 +531,9 @@ def _waits_for_group(warp: _Warp) -> bool:
 
 
 def _is_partial(at: _Step, name: str, warps: int) -> bool:
-    is_plain = isinstance(at, PartialBarrier) and at.mbarrier is None
-    return is_plain and (at.name, at.warps) == (name, warps)
+    if not isinstance(at, PartialBarrier) or at.mbarrier is not None:
+        return False
+    return (at.name, at.warps) == (name, warps)
 
 
 def _units(body: Sequence[Node]) -> Iterator[str]:

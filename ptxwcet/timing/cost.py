@@ -21,8 +21,7 @@ from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
-from ptxwcet.ir.mbarriers import ASKED, MbarrierUse, Use, use_of
-from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
     WARP_SIZE,
@@ -38,26 +37,11 @@ from ptxwcet.memory.analysis import (
     transactions_at_worst,
     transactions_of_any,
 )
-from ptxwcet.memory.counting import LINE, SECTOR
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.support.records import dataclass
 from ptxwcet.timing.machine_code import CodeTimes, accesses_memory, barrier_operands, is_taken
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, Mbarrier, PartialBarrier, TimedInstruction
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """At which mbarrier how many lanes count which number, and what a warp that waits executes
-    behind it before it asks again.
-    """
-
-    place: str
-    lanes: int
-    number: int
-    round: tuple[TimedInstruction, ...] = ()
-
+from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
@@ -74,9 +58,10 @@ UNKNOWN_OPCODES = Assumption(
 
 # Static copies whose origins agree modulo this number share a pseudo register: a later one then
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
-_COPY_REGISTERS = 64
-_COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
-_BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(_COPY_REGISTERS))
+COPY_REGISTERS = 64
+_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+_CLOSING = frozenset({"cp.async.bulk.commit_group"})
+BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(COPY_REGISTERS))
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
 # of machine code: where lanes of a warp meet, and what the compiler fills up with
@@ -95,7 +80,7 @@ _LIKE_OTHERS = {
 }
 
 # As for copies: of two products whose origins agree modulo this number, the later waits.
-PENDING = tuple(f"wgmma.{number}" for number in range(_COPY_REGISTERS))
+PENDING = tuple(f"wgmma.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that products write."""
 
 WARPGROUPS_HOLD = Assumption(
@@ -107,17 +92,6 @@ WARPGROUPS_HOLD = Assumption(
     "products of warpgroups (wgmma)",
 )
 """What bounds of programs with products rest on."""
-
-MBARRIERS_COUNT = Assumption(
-    "mbarriers-count",
-    "what counts at an mbarrier has done so when it has ended, in the order of its warp, and a bulk "
-    "copy when its last byte has come; a wait is answered in the time of its row, for all lanes "
-    "alike, and while the phase is not over its warp does not ask again before the time of the "
-    "machine file has passed; nothing else writes to the memory of an mbarrier",
-    AssumptionState.ASSUMED,
-    "mbarriers and bulk copies",
-)
-"""What bounds of programs with mbarriers rest on."""
 
 _ROWS = 64
 _KINDS = {
@@ -151,13 +125,13 @@ def cost_instruction(
     def cost_on(machine: Machine) -> Cost:
         return _cost_on(machine, instruction, taken, origin, block_threads, readers, code)
 
-    return _naming_others(cost_on(machine), cost_on)
+    return naming_others(cost_on(machine), cost_on)
 
 
 _Costed = TypeVar("_Costed")
 
 
-def _naming_others(
+def naming_others(
     cost: _Costed | Diagnostic, cost_on: Callable[[Machine], object]
 ) -> _Costed | Diagnostic:
     """The cost; a refusal for want of a timing names the machines of the tool that have one."""
@@ -196,45 +170,45 @@ def _cost_on(
             instruction.span,
             help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
         )
-    if _name(instruction).startswith("wgmma."):
+    if name_of(instruction).startswith("wgmma."):
         return _cost_of_warpgroup(instruction, op_class, machine, origin)
     timing = machine.timings[timing_class(instruction, op_class, machine)]
     if op_class is OpClass.MMA_ASYNC and isinstance(timing, OpTiming) and timing.rates:
         timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
-        return _refused(instruction, op_class, timing.reason, machine)
+        return refused_by(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
-    if op_class in ASKED and use_of(instruction) is not None:
+    if op_class in COUNTING and name_of(instruction) not in _CLOSING:
         return _unproved(instruction, "what it counts is not known of this path")
-    if machine.memory is not None and op_class in UNCOUNTED - ASKED:
+    if machine.memory is not None and op_class in UNCOUNTED - COUNTING:
         reason = "it charges accesses to memory, and how many this makes is not counted"
-        return _refused(instruction, op_class, reason, machine)
+        return refused_by(instruction, op_class, reason, machine)
     if code is not None:
         return _cost_of_code(machine, instruction, taken, origin, block_threads, timing, code)
     if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
         bubble = machine.taken_branch_bubble_cycles if taken else 0
-        return _timed(instruction, timing, machine, origin, bubble=bubble)
+        return timed_as(instruction, timing, machine, origin, bubble=bubble)
     match op_class:
         case OpClass.NANOSLEEP:
-            timed = _timed(instruction, timing, machine, origin)
+            timed = timed_as(instruction, timing, machine, origin)
             return _sleeping(instruction, timed, machine)
         case OpClass.BARRIER:
-            timed = _timed(instruction, timing, machine, origin)
-            reduces = ".red" in f".{_name(instruction)}"
+            timed = timed_as(instruction, timing, machine, origin)
+            reduces = ".red" in f".{name_of(instruction)}"
             operands = instruction.operands[1:-1] if reduces else instruction.operands
             return _barrier(instruction, timed, block_threads, operands)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
-        case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
-            copies = (_COPIES[origin % _COPY_REGISTERS],)
-            return _timed(instruction, timing, machine, origin, copies=copies)
+        case OpClass.ASYNC_COPY if name_of(instruction) == "cp.async":
+            copies = (_COPIES[origin % COPY_REGISTERS],)
+            return timed_as(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
-            bulk = _name(instruction) == "cp.async.bulk.wait_group"
-            waits = _BULK_COPIES if bulk else _COPIES
-            return _timed(instruction, timing, machine, origin, waits=waits)
+            bulk = name_of(instruction) == "cp.async.bulk.wait_group"
+            waits = BULK_COPIES if bulk else _COPIES
+            return timed_as(instruction, timing, machine, origin, waits=waits)
         case _:
-            return _timed(instruction, timing, machine, origin)
+            return timed_as(instruction, timing, machine, origin)
 
 
 def _cost_of_warpgroup(
@@ -244,7 +218,7 @@ def _cost_of_warpgroup(
     row, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
     for timing in (row, wait):
         if isinstance(timing, RefusedOp):
-            return _refused(instruction, op_class, timing.reason, machine)
+            return refused_by(instruction, op_class, timing.reason, machine)
     assert isinstance(row, OpTiming)
     assert isinstance(wait, OpTiming)
     if instruction.guard is not None:
@@ -252,13 +226,13 @@ def _cost_of_warpgroup(
         return Diagnostic("PW403", f"{instruction.mnemonic}: {reason}", instruction.span)
     if not is_product(instruction):
         waits = PENDING if op_class is OpClass.ASYNC_WAIT else ()
-        return _timed(instruction, wait, machine, origin, waits=waits)
+        return timed_as(instruction, wait, machine, origin, waits=waits)
     cycles = product_cycles(instruction, row)
     if isinstance(cycles, str):
-        return _refused(instruction, op_class, f"it has no figure for {cycles}", machine)
+        return refused_by(instruction, op_class, f"it has no figure for {cycles}", machine)
     row = replace(row, initiation_cycles=cycles)
     pending = (PENDING[origin % len(PENDING)],)
-    timed = _timed(instruction, row, machine, origin, copies=pending)
+    timed = timed_as(instruction, row, machine, origin, copies=pending)
     return replace(timed, writes=pending, joins=True)  # of accumulators: Products
 
 
@@ -287,95 +261,6 @@ def _cost_of_code(
     if isinstance(barrier, PartialBarrier):
         return _unproved(instruction, "of machine code those of all warps of the block are bounded")
     return barrier
-
-
-def cost_of_counting(
-    instruction: Instruction, machine: Machine, counted: Counting, origin: int
-) -> TimedInstruction | PartialBarrier | Diagnostic:
-    """The cost of what counts at an mbarrier, or of a bulk copy, by some lanes of a warp.
-
-    Cost: constant; a refusal names the machines of the tool that would not refuse.
-    """
-
-    def cost_on(machine: Machine) -> TimedInstruction | PartialBarrier | Diagnostic:
-        return _counting_on(machine, instruction, counted, origin)
-
-    return _naming_others(cost_on(machine), cost_on)
-
-
-def _counting_on(
-    machine: Machine, instruction: Instruction, counted: Counting, origin: int
-) -> TimedInstruction | PartialBarrier | Diagnostic:
-    op_class, used = instruction.op_class, use_of(instruction)
-    assert op_class is not None
-    timing = machine.timings[op_class]
-    if isinstance(timing, RefusedOp):
-        return _refused(instruction, op_class, timing.reason, machine)
-    if not counted.lanes:
-        return _timed(instruction, timing, machine, origin)
-    assert isinstance(used, MbarrierUse)
-    rates, lanes, number = dict(timing.rates), counted.lanes, counted.number
-    if op_class is OpClass.ASYNC_BULK:
-        caches = machine.l1_cache, machine.l2_cache, machine.carve_out
-        if any(one is not None for one in caches):
-            reason = "it says what caches keep, and which bytes copies touch is not known"
-            return _refused(instruction, op_class, reason, machine)
-        copied = lanes * -(-number // rates["bytes"])
-        initiation = max(lanes * timing.initiation_cycles, copied)
-        timing = replace(timing, initiation_cycles=initiation)
-    number_of = origin % _COPY_REGISTERS
-    copies = (_BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
-    timed = _timed(instruction, timing, machine, origin, copies=copies)
-    timed = charge_transactions(timed, _moved(used.use, counted), machine)
-    if used.use is Use.COPY_OUT:
-        return timed
-    found = Mbarrier()
-    match used.use:
-        case Use.INIT:
-            found = Mbarrier(expects=number)
-        case Use.ARRIVE:
-            found = Mbarrier(arrivals=lanes * number)
-        case Use.ARRIVE_EXPECT:
-            found = Mbarrier(arrivals=lanes, owes=lanes * number)
-        case Use.EXPECT:
-            found = Mbarrier(owes=lanes * number)
-        case Use.COMPLETE:
-            found = Mbarrier(brings=lanes * number)
-        case Use.COPY:
-            found = Mbarrier(brings=lanes * number, after_cycles=timed.latency_cycles)
-            timed = replace(timed, latency_cycles=0)
-        case Use.WAIT:
-            _, _, kind = _name(instruction).partition(".")
-            if kind not in rates:
-                reason = f"it does not say how soon a warp asks again (rates: {kind})"
-                return _refused(instruction, op_class, reason, machine)
-            own = timed.initiation_cycles + timed.latency_cycles
-            spent = sum(map(_whole_cycles, counted.round))
-            charged = sum(one.initiation_cycles for one in (timed, *counted.round))
-            found = Mbarrier(
-                parity=number & 1,
-                round_cycles=2 * own + spent,
-                poll_cycles=charged,
-                again_cycles=rates[kind],
-            )
-        case Use.COPY_OUT:
-            pass
-    return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
-
-
-def _whole_cycles(timed: TimedInstruction) -> int:
-    return timed.initiation_cycles + timed.latency_cycles + timed.bubble_cycles
-
-
-def _moved(use: Use, counted: Counting) -> Transactions:
-    """What copies and mbarriers take of memory: lanes arrive one after the other, copies begin at a
-    multiple of 16 bytes and fill neither the first nor the last sector.
-    """
-    lanes, number = counted.lanes, counted.number
-    if use not in (Use.COPY, Use.COPY_OUT):
-        return Transactions(passes=1 if use is Use.WAIT else lanes)
-    sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)
-    return Transactions(sectors, lines, partial=2 * lanes if use is Use.COPY_OUT else 0)
 
 
 def charge_unknown(
@@ -522,10 +407,19 @@ class InstructionCosts:
         return found
 
     def counting(
-        self, index: int, instruction: Instruction, counted: Counting
+        self,
+        instruction: Instruction,
+        index: int,
+        counted: tuple[str, int, int],
+        again: tuple[TimedInstruction, ...],
     ) -> tuple[TimedInstruction | PartialBarrier, ...]:
-        """As :meth:`nodes`, of what counts at an mbarrier."""
-        cost = cost_of_counting(instruction, self.machine, counted, index)
+        """As :meth:`nodes`, of what counts at an mbarrier: at which one how many lanes count which
+        number, and what a warp that waits issues before it asks ``again``.
+        """
+        # here: few kernels count at mbarriers
+        from ptxwcet.timing.counting import Counting, cost_of_counting
+
+        cost = cost_of_counting(instruction, self.machine, Counting(*counted, again), index)
         self.counts = True
         self.is_nominal &= not is_charged(instruction, self.machine)
         self.is_nominal &= self.machine.memory is None
@@ -588,7 +482,7 @@ class InstructionCosts:
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
             return ()
-        self.waits_for_launches |= _name(instruction) == _GRID_WAIT
+        self.waits_for_launches |= name_of(instruction) == _GRID_WAIT
         if is_charged(instruction, self.machine):
             self.is_nominal = False
         if isinstance(cost, Barrier | PartialBarrier):
@@ -679,7 +573,7 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     would abort the launch and is passed a return that is passed. What sleeps for a known time, or
     orders the launch and another one, is issued like a branch.
     """
-    name = _name(instruction)
+    name = name_of(instruction)
     if name in _LIKE_BRANCHES or _sleep(instruction) is not None:
         return OpClass.BRANCH
     if name in _LIKE_OTHERS:
@@ -688,7 +582,7 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
         return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and name not in _ACTUAL_COPIES:
         return OpClass.ASYNC_WAIT
-    if name == "cp.async.bulk.commit_group":
+    if name in _CLOSING:
         return OpClass.ASYNC_WAIT
     if (
         op_class is OpClass.MATRIX_MOVE
@@ -722,11 +616,12 @@ def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
     return 0 if time is None else -(-2 * time * machine.clock_mhz // 1000)
 
 
-def _name(instruction: Instruction) -> str:
+def name_of(instruction: Instruction) -> str:
+    """The name of its opcode; as it is written where it has none."""
     return instruction.opcode.name if instruction.opcode is not None else instruction.mnemonic
 
 
-def _timed(
+def timed_as(
     instruction: Instruction,
     timing: OpTiming,
     machine: Machine,
@@ -736,6 +631,7 @@ def _timed(
     waits: Iterable[str] = (),
     copies: tuple[str, ...] = (),
 ) -> TimedInstruction:
+    """An instruction at a row: it waits for what it names and ``waits``, writes ``copies``, too."""
     stalled = _stalled(machine)
     return TimedInstruction(
         timing.unit,
@@ -793,9 +689,10 @@ def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
     )
 
 
-def _refused(
+def refused_by(
     instruction: Instruction, op_class: OpClass, reason: str, machine: Machine
 ) -> Diagnostic:
+    """The refusal of an instruction for which a machine has no timing."""
     return Diagnostic(
         "PW402",
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -42,7 +41,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import Counting, InstructionCosts
+from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
@@ -437,16 +436,27 @@ def timed_visit(
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
         if (one := counted.get(index)) is not None:
-            waits = kernel.instructions[index].op_class is OpClass.MBARRIER_WAIT
-            around = failing_round(kernel, cfg, index) if waits and one.lanes else None
-            again = [costs.nodes(at, kernel.instructions[at], taken=goes)
-                     for at, goes in around or ()]  # fmt: skip
-            issued = tuple(n for each in again for n in each if isinstance(n, TimedInstruction))
-            what = Counting(one.place, one.lanes, one.number, issued)
-            nodes += costs.counting(index, kernel.instructions[index], what)
+            instruction, again = kernel.instructions[index], tuple[TimedInstruction, ...]()
+            if one.lanes and instruction.op_class is OpClass.MBARRIER_WAIT:
+                again = _asking_again(index, kernel, cfg, costs)
+            nodes += costs.counting(
+                instruction, one.index, (one.place, one.lanes, one.number), again
+            )
             continue
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
     return tuple(nodes)
+
+
+def _asking_again(
+    wait: int, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
+) -> tuple[TimedInstruction, ...]:
+    """What is issued between a wait for an mbarrier that says no and the next one."""
+    # here: few kernels count at mbarriers
+    from ptxwcet.flow.graph.polling import failing_round
+
+    around = failing_round(kernel, cfg, wait) or ()
+    again = [costs.nodes(at, kernel.instructions[at], taken=goes) for at, goes in around]
+    return tuple(node for each in again for node in each if isinstance(node, TimedInstruction))
 
 
 def _without_shared_start(

@@ -73,8 +73,7 @@ from ptxwcet.ir.kernel import (
     SpecialRegister,
     SymbolRef,
 )
-from ptxwcet.ir.mbarriers import ASKED
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
 
@@ -218,7 +217,7 @@ def _settled(
     order = BarrierOrder(kernel, cfg, live)
     barriers = () if kernel.code is not None else cfg.barriers
     partial = any(_may_be_partial(kernel.instructions[index], launch) for index in barriers)
-    if partial or any(one.op_class in ASKED for one in kernel.instructions):
+    if partial or any(one.op_class in COUNTING for one in kernel.instructions):
         shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     while True:

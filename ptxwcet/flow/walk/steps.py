@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptxwcet.flow.flow_graph import FlowGraph
-from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.values.arrays import array_transfer
 from ptxwcet.flow.values.float_transfer import float_operation
 from ptxwcet.flow.values.lane_state import LaneState
@@ -13,8 +12,7 @@ from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Value
 from ptxwcet.flow.walk.path import Path, visited_blocks
 from ptxwcet.ir.kernel import Guard, Instruction
-from ptxwcet.ir.mbarriers import ASKED
-from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, ControlEffect, OpClass
 from ptxwcet.support.records import dataclass
 
 
@@ -35,7 +33,7 @@ class Step:
     is_slow: bool
 
 
-_CHECKED = ASKED | {OpClass.BARRIER}
+_CHECKED = COUNTING | {OpClass.BARRIER}
 
 
 def _said_yes(_: LaneState) -> tuple[Value, ...]:
@@ -90,6 +88,9 @@ class Steps:
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
         if instruction.op_class is OpClass.MBARRIER_WAIT:
+            # here and below: few kernels count at mbarriers
+            from ptxwcet.flow.graph.polling import failing_round
+
             kernel, cfg = self._graph.kernel, self._graph.cfg
             if failing_round(kernel, cfg, index) is not None:
                 return _said_yes  # what it executes before is not of its path

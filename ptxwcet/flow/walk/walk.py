@@ -29,7 +29,6 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import walk_branch
-from ptxwcet.flow.walk.counting import count
 from ptxwcet.flow.walk.guards import evaluate, guard_lanes, outcomes
 from ptxwcet.flow.walk.loops import walk_loop
 from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
@@ -38,15 +37,17 @@ from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted, not_counted
 from ptxwcet.flow.walk.switches import walk_switch
 from ptxwcet.ir.kernel import Immediate
-from ptxwcet.ir.mbarriers import ASKED
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect
 from ptxwcet.support.demangling import readable_names
 
 
 def check_control(walk: WalkState, step: Step, mask: Mask) -> None:
     """Checks a barrier or call that lanes ``mask`` reach. Raises Refused or Undecided."""
     control = step.instruction.control
-    if step.instruction.op_class in ASKED:
+    if step.instruction.op_class in COUNTING:
+        # here: few kernels count at mbarriers
+        from ptxwcet.flow.walk.counting import count
+
         count(walk, step, mask)
         return
     if control is ControlEffect.CALL:

@@ -145,7 +145,7 @@ def test_barriers_without_a_proof(statement: str, threads: int | None) -> None:
     "statement",
     [
         "mbarrier.try_wait.shared.b64 %p1, [s], %rd1",
-        "cp.async.bulk.wait_group 0",
+        "cp.async.bulk.prefetch.L2.global [%rd1], 16",
         "wgmma.wait_group.sync.aligned 0",
         "nanosleep.u32 %r1",
         "trap",

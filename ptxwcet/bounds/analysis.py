@@ -421,7 +421,7 @@ def analyse_block(
         return joined_section(
             present,
             measured,
-            private_units=has_private_units,
+            private_units=has_private_units and not any(own and own.joins for own in warps),
             standing=standing,
             repeats=repeats,
         )

@@ -87,6 +87,9 @@ def _counting_on(
         copied = lanes * -(-number // rates["bytes"])
         initiation = max(lanes * timing.initiation_cycles, copied)
         timing = replace(timing, initiation_cycles=initiation)
+    after = 0
+    if used.use is Use.COPY:  # what servers take of it stays in its latency
+        timing, after = replace(timing, latency_cycles=0), timing.latency_cycles
     number_of = origin % COPY_REGISTERS
     copies = (BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
     timed = timed_as(instruction, timing, machine, origin, copies=copies)
@@ -106,8 +109,7 @@ def _counting_on(
         case Use.COMPLETE:
             found = Mbarrier(brings=lanes * number)
         case Use.COPY:
-            found = Mbarrier(brings=lanes * number, after_cycles=timed.latency_cycles)
-            timed = replace(timed, latency_cycles=0)
+            found = Mbarrier(brings=lanes * number, after_cycles=after)
         case Use.WAIT:
             _, _, kind = name_of(instruction).partition(".")
             if kind not in rates:

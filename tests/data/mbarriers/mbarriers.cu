@@ -247,3 +247,77 @@ extern "C" __global__ void asks_once(float *out) {
   } while (!over);
   out[threadIdx.x] = asked;
 }
+
+// --- products -----------------------------------------------------------------------------------
+
+__device__ __forceinline__ uint64_t described(const void *tile) {
+  // no swizzle: core matrices of 8 x 16 bytes, 128 bytes apart along k, 1024 along the rows
+  uint64_t at = (shared_address(tile) & 0x3FFFF) >> 4;
+  return at | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;
+}
+
+__device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, 1, 1, 1, 0, 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "l"(a), "l"(b));
+}
+
+// A tile of C, 64 x 64, is the sum over k of products of tiles of A and B, which lie in memory as
+// the products want them. A warp has the engine copy them into a ring of four stages, a warpgroup
+// multiplies.
+extern "C" __global__ void __launch_bounds__(160)
+    gemm(const uint16_t *a, const uint16_t *b, float *c, int tiles) {
+  extern __shared__ __align__(128) unsigned char ring[];
+  __shared__ uint64_t full[4], empty[4];
+  const int bytes = 64 * 64 * 2;
+  if (threadIdx.x == 128)
+    for (int s = 0; s < 4; ++s) {
+      init(&full[s], 1);
+      init(&empty[s], 4);
+    }
+  ready();
+  int s = 0, parity = 0;
+  if (threadIdx.x >= 128) {
+    if (threadIdx.x == 128)
+      for (int i = 0; i < tiles; ++i) {
+        wait(&empty[s], parity ^ 1);
+        arrive_expecting(&full[s], 2 * bytes);
+        copy_in(ring + 2 * s * bytes, a + (blockIdx.y * tiles + i) * 4096, bytes, &full[s]);
+        copy_in(ring + (2 * s + 1) * bytes, b + (blockIdx.x * tiles + i) * 4096, bytes, &full[s]);
+        if (++s == 4) {
+          s = 0;
+          parity ^= 1;
+        }
+      }
+  } else {
+    float d[32] = {};
+    for (int i = 0; i < tiles; ++i) {
+      wait(&full[s], parity);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      for (int k = 0; k < 4; ++k)
+        multiply(d, described(ring + 2 * s * bytes + 256 * k),
+                 described(ring + (2 * s + 1) * bytes + 256 * k));
+      asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+      if (threadIdx.x % 32 == 0) arrive(&empty[s]);
+      if (++s == 4) {
+        s = 0;
+        parity ^= 1;
+      }
+    }
+    int row = 16 * (threadIdx.x / 32) + threadIdx.x % 32 / 4, column = 2 * (threadIdx.x % 4);
+    float *to = c + (blockIdx.y * 64 + row) * gridDim.x * 64 + blockIdx.x * 64 + column;
+    for (int n = 0; n < 8; ++n)
+      for (int half = 0; half < 2; ++half) {
+        to[half * 8 * gridDim.x * 64 + 8 * n] = d[4 * n + 2 * half];
+        to[half * 8 * gridDim.x * 64 + 8 * n + 1] = d[4 * n + 2 * half + 1];
+      }
+  }
+}

@@ -15,6 +15,7 @@ from mbarrier_machine import (
     Graph,
     NotStaticError,
     Op,
+    Product,
     Run,
     Wait,
     claim,
@@ -121,6 +122,46 @@ def ring(seed: int) -> Block:
     return Block(tuple(map(tuple, warps)), expects, rng.choice((40, 100)))
 
 
+def with_products(seed: int) -> Block:
+    """A ring whose consumers are one or two warpgroups that multiply together, on four cores."""
+    rng = random.Random(f"products {seed}")
+    groups, stages, tiles = rng.randint(1, 2), rng.randint(1, 3), rng.randint(1, 4)
+    consumers = 4 * groups
+    expects = (1,) * stages + (consumers,) * stages
+    lat, branch = rng.randint(0, 8), (0, 1, 0, rng.randint(0, 2))
+    init, after = rng.randint(1, 20), rng.randint(0, 40)
+
+    def wait(row: list[Op], name: int, parity: int) -> None:
+        row.append(Op(1, 1, lat, (), Wait(name, parity, *branch)))
+        row.append(Op(0, 1, 0, (len(row) - 1,)))
+
+    producer: list[Op] = []
+    rows: list[list[Op]] = [[] for _ in range(groups)]
+    for i in range(tiles):
+        stage, parity = i % stages, i // stages % 2
+        wait(producer, stages + stage, 1 - parity)
+        producer.append(Op(1, 1, lat, (), Count(stage, 1, 64)))
+        producer.append(Op(ENGINE, init, 0, (), Count(stage, brings=64, after=after)))
+        for row in rows:
+            wait(row, stage, parity)
+            for _ in range(rng.randint(0, 3)):
+                place = len(row)
+                reads = (place - 1,) if rng.random() < 0.5 else ()
+                joint = Product() if rng.random() < 0.6 else None
+                unit = 2 if joint else rng.randint(0, 2)
+                row.append(Op(unit, rng.randint(1, 9), rng.randint(0, 9), reads, joint))
+            row.append(Op(1, 1, lat, (len(row) - 1,), Count(stages + stage, 1)))
+    beside = [
+        tuple(
+            Op(rng.randint(0, 2), rng.randint(1, 5), rng.randint(0, 9))
+            for _ in range(rng.randint(0, 12))
+        )
+        for _ in range(rng.randint(0, 3))
+    ]
+    warps = [tuple(row) for row in rows for _ in range(4)]
+    return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)))
+
+
 @dataclass
 class Tally:
     """What came of an attack."""
@@ -163,7 +204,9 @@ def _one(block: Block, cores: int, choose: Callable[[int], int], said: Claim, *,
         return None
 
 
-def attack(blocks: Iterable[tuple[int, Block]], *, runs: int = 10, without: str = "") -> Tally:
+def attack(
+    blocks: Iterable[tuple[int, Block]], *, runs: int = 10, without: str = "", cores: int = 0
+) -> Tally:
     """Random runs of blocks against bound, clock and phases."""
     tally = Tally()
     for seed, block in blocks:
@@ -175,14 +218,14 @@ def attack(blocks: Iterable[tuple[int, Block]], *, runs: int = 10, without: str 
         graph, said = found
         rng, best = random.Random(seed), 0
         for number in range(runs):
-            cores = rng.randint(1, 3)
+            many = cores or rng.randint(1, 3)
             choose: Callable[[int], int] = rng.randrange
             if number < 2:
                 choose = (lambda _: 0) if number else (lambda n: n - 1)
             shorter = None
             if number % 3 == 2:
                 shorter = lambda n: 0 if rng.random() < 0.5 else rng.randrange(n)  # noqa: B023, E731
-            one = _one(block, cores, choose, said, shorter=shorter)
+            one = _one(block, many, choose, said, shorter=shorter)
             tally.runs += 1
             what = wrong(block, graph, one, said)
             if what:
@@ -204,7 +247,7 @@ def all_runs(block: Block, cores: int, said: Claim, most: int) -> Iterator[Run |
 
         def choose(n: int) -> int:
             asked.append(n)  # noqa: B023
-            if len(asked) > len(script):
+            if len(asked) > len(script):  # noqa: B023
                 script.append(0)
             return script[len(asked) - 1]  # noqa: B023
 
@@ -228,9 +271,9 @@ def search_all(seeds: Iterable[int], *, most: int = 1500, without: str = "") -> 
             continue
         graph, said = found
         runs = 0
-        for runs, one in enumerate(all_runs(block, 1 + seed % 2, said, most), 1):
-            what = wrong(block, graph, one, said)
-            if what:
+        for one in all_runs(block, 1 + seed % 2, said, most):
+            runs += 1
+            if wrong(block, graph, one, said):
                 tally.exceeded += 1
                 tally.witnesses.append(seed)
                 break

@@ -39,6 +39,11 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Product:
+    """Four neighbours execute it together, on four sub-cores (docs/methods/warpgroups.md)."""
+
+
+@dataclass(frozen=True)
 class Op:
     """Unit, initiation, latency; which operations of its warp it waits for; what it does."""
 
@@ -46,7 +51,7 @@ class Op:
     init: int
     lat: int
     reads: tuple[int, ...] = ()
-    does: Count | Wait | None = None
+    does: Count | Wait | Product | None = None
 
 
 Warp = tuple[Op, ...]
@@ -241,7 +246,12 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
             if isinstance(op.does, Count):
                 p, slack = stretches[w][stretch_of(w, n)]
                 most = max(most, p + slack + (0 if without == "after" else op.does.after))
-    total = most + (0 if without == "work" else sum(own for row in rows for _, own in row))
+    work = sum(own for row in rows for _, own in row)
+    for ops in block.warps:  # of a product 4 + init for its warpgroup: for each warp a quarter
+        for op in ops:
+            if isinstance(op.does, Product):
+                work += 1 + Fraction(op.init, 4) - op.init
+    total = most + (0 if without == "work" else work)
     share = Fraction(0)
     for ops in block.warps:
         asked = [(op.init + op.does.branch_init) for op in ops if isinstance(op.does, Wait)]
@@ -283,6 +293,7 @@ class _State:
     told: bool = False
     held: int = 0
     last: int = 0
+    joins: bool = False
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -348,7 +359,7 @@ def run(
         for core in range(cores):
             eligible = []
             for w, (s, ops) in enumerate(zip(warps, block.warps, strict=True)):
-                if w % cores != core or s.next == len(ops) or s.earliest > cycle:
+                if w % cores != core or s.next == len(ops) or s.earliest > cycle or s.joins:
                     continue
                 asks = ops[s.next].does
                 if s.polls and not s.told and isinstance(asks, Wait):
@@ -370,6 +381,16 @@ def run(
                 enter(core, does.branch_unit, does.branch_init, does.branch_lat)
                 s.earliest = cycle + 1 + does.bubble
                 s.told = False
+                continue
+            if isinstance(does, Product):
+                spent += 1
+                s.joins, first = True, w - w % 4
+                four = warps[first : first + 4]
+                if all(one.joins for one in four):
+                    spent -= 3 * op.init  # each quarter adds it, and it counts once
+                    for number, one in enumerate(four):
+                        one.ready[one.next] = enter(number, op.unit, op.init, op.lat)
+                        one.next, one.earliest, one.joins = one.next + 1, cycle + 1, False
                 continue
             end = enter(core, op.unit, op.init, op.lat)
             s.earliest = cycle + 1

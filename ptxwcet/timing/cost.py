@@ -406,20 +406,10 @@ class InstructionCosts:
             found = self._known[key] = self._cost(index, instruction, taken)
         return found
 
-    def counting(
-        self,
-        instruction: Instruction,
-        index: int,
-        counted: tuple[str, int, int],
-        again: tuple[TimedInstruction, ...],
-    ) -> tuple[TimedInstruction | PartialBarrier, ...]:
-        """As :meth:`nodes`, of what counts at an mbarrier: at which one how many lanes count which
-        number, and what a warp that waits issues before it asks ``again``.
-        """
-        # here: few kernels count at mbarriers
-        from ptxwcet.timing.counting import Counting, cost_of_counting
-
-        cost = cost_of_counting(instruction, self.machine, Counting(*counted, again), index)
+    def counted(
+        self, index: int, instruction: Instruction, cost: Cost
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
+        """As :meth:`nodes`, of what counts at an mbarrier and has a ``cost`` for what it counts."""
         self.counts = True
         self.is_nominal &= not is_charged(instruction, self.machine)
         self.is_nominal &= self.machine.memory is None
@@ -429,6 +419,7 @@ class InstructionCosts:
         if isinstance(cost, PartialBarrier):
             waiting = self._waiting(cost.instruction, instruction)
             return (replace(cost, instruction=waiting),)
+        assert isinstance(cost, TimedInstruction)
         return (self._waiting(cost, instruction),)
 
     @property

@@ -16,6 +16,7 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
+    Counted,
     Path,
     PathChoice,
     PathEnd,
@@ -41,7 +42,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.cost import Cost, InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
@@ -436,27 +437,28 @@ def timed_visit(
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
         if (one := counted.get(index)) is not None:
-            instruction, again = kernel.instructions[index], tuple[TimedInstruction, ...]()
-            if one.lanes and instruction.op_class is OpClass.MBARRIER_WAIT:
-                again = _asking_again(index, kernel, cfg, costs)
-            nodes += costs.counting(
-                instruction, one.index, (one.place, one.lanes, one.number), again
-            )
+            cost = _cost_of_counting(one, kernel, cfg, costs)
+            nodes += costs.counted(index, kernel.instructions[index], cost)
             continue
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
     return tuple(nodes)
 
 
-def _asking_again(
-    wait: int, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
-) -> tuple[TimedInstruction, ...]:
-    """What is issued between a wait for an mbarrier that says no and the next one."""
+def _cost_of_counting(
+    counted: Counted, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
+) -> Cost:
+    """The cost of what counts at an mbarrier; of a wait with what is issued before the next one."""
     # here: few kernels count at mbarriers
     from ptxwcet.flow.graph.polling import failing_round
+    from ptxwcet.timing.counting import Counting, cost_of_counting
 
-    around = failing_round(kernel, cfg, wait) or ()
-    again = [costs.nodes(at, kernel.instructions[at], taken=goes) for at, goes in around]
-    return tuple(node for each in again for node in each if isinstance(node, TimedInstruction))
+    instruction, again = kernel.instructions[counted.index], list[TimedInstruction]()
+    if counted.lanes and instruction.op_class is OpClass.MBARRIER_WAIT:
+        for at, taken in failing_round(kernel, cfg, counted.index) or ():
+            issued = costs.nodes(at, kernel.instructions[at], taken=taken)
+            again += (node for node in issued if isinstance(node, TimedInstruction))
+    what = Counting(counted.place, counted.lanes, counted.number, tuple(again))
+    return cost_of_counting(instruction, costs.machine, what, counted.index)
 
 
 def _without_shared_start(

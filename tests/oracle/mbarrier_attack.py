@@ -122,6 +122,40 @@ def ring(seed: int) -> Block:
     return Block(tuple(map(tuple, warps)), expects, rng.choice((40, 100)))
 
 
+def broken(left_out: str, seed: int) -> Block:
+    """A block that lacks one condition, or whose polls take cycles from a warp that computes."""
+    rng = random.Random(f"{left_out} {seed}")
+
+    def some(most: int, unit: int = 1) -> tuple[Op, ...]:
+        chain = range(rng.randint(0, most))
+        return tuple(
+            Op(unit, rng.randint(1, 4), rng.randint(0, 9), (n - 1,) if n else ()) for n in chain
+        )
+
+    def asking(name: int, parity: int) -> tuple[Op, Op]:
+        return Op(0, 1, rng.randint(0, 3), (), Wait(name, parity)), Op(0, 1, 0)
+
+    one = Op(0, 1, rng.randint(0, 3), (), Count(0, 1))
+    match left_out:
+        case "order":
+            return Block(((*some(3), one), (*some(3), one)), (1,), 50)
+        case "seen":
+            late = (*some(3), *asking(0, 0))
+            return Block((late, (one, *asking(0, 0), *some(1), one)), (1,), 50)
+        case "asked":
+            second = (*asking(0, 0), *some(2), one)
+            asks = (*some(1), *asking(0, 1), Op(0, 1, 0, (), Count(1, 1)))
+            return Block(((*some(2), one), second, asks, asking(1, 0)), (1, 1), 50)
+        case "sealed":
+            adds = Op(0, 1, 0, (), Count(0, owes=16))
+            brings = Op(ENGINE, rng.randint(1, 3), 0, (), Count(0, brings=16, after=3))
+            return Block(((*some(2), adds, brings), (*some(2), one)), (1,), 50)
+        case _:
+            works = tuple(Op(0, 1, 0, (n - 1,) if n else ()) for n in range(rng.randint(60, 200)))
+            count = rng.randint(2, 4)
+            return Block(((*works, one), *[asking(0, 0)] * count), (1,), 3 * count + 3)
+
+
 def with_products(seed: int) -> Block:
     """A ring whose consumers are one or two warpgroups that multiply together, on four cores."""
     rng = random.Random(f"products {seed}")
@@ -190,6 +224,8 @@ def wrong(block: Block, graph: Graph, found: Run | None, said: Claim) -> str:
     """What a run (None: a deadlock) contradicts."""
     phase_of = {node: p for (_, p), nodes in graph.phases.items() for node in nodes}
     if found is None or found.phases != phase_of:
+        return "phases"
+    if any(found.told[node] <= target for node, target in graph.target.items()):
         return "phases"
     if found.cycles > said.bound:
         return "bound"

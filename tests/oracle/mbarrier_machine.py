@@ -275,11 +275,14 @@ class DeadlockError(Exception):
 
 @dataclass
 class Run:
-    """The end; by how much J1's clock was exceeded at most; who counted in which phase."""
+    """The end; by how much J1's clock was exceeded at most; who counted in which phase, and which
+    phase was counted when a wait was told yes.
+    """
 
     cycles: int = 0
     exceeded: int = -(10**9)
     phases: dict[Node, int] = field(default_factory=dict)
+    told: dict[Node, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -399,6 +402,7 @@ def run(
                     s.polls = s.told = True
                     s.held, s.earliest = cycle + block.again, end
                     continue
+                out.told[w, s.next] = phase[does.name]
                 s.polls, s.stretch = False, s.stretch + 1
             if isinstance(does, Count):
                 if does.after:

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 from mbarrier_attack import (
+    CONDITIONS,
     CONTROLS,
     attack,
     blocks,
+    broken,
     judged,
     random_block,
     ring,
     search_all,
     with_products,
-    wrong,
 )
 from mbarrier_machine import (
     ENGINE,
     Block,
     Count,
-    DeadlockError,
     NotStaticError,
     Op,
     Wait,
@@ -77,57 +77,19 @@ def test_no_run_with_products_of_warpgroups_exceeds_them() -> None:
     assert left_out.exceeded > 0
 
 
-def parts_ways(block: Block, without: str) -> bool:
-    """Whether runs of a block that only lacks one condition have other phases than its graph."""
-    assert judged(block) is None
-    with pytest.raises(NotStaticError):
-        graph_of(block)
-    graph = graph_of(block, without=without)
-    said = claim(block, graph)
-    found = set()
-    for choose in (lambda _: 0, lambda n: n - 1):
-        try:
-            found.add(wrong(block, graph, run(block, 1, choose), said))
-        except DeadlockError:
-            found.add("phases")
-    return "phases" in found
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_each_condition_is_needed(condition: str) -> None:
+    """Runs of blocks that lack it alone have other phases than their graph, or wait for ever."""
+    cases = [(seed, broken(condition, seed)) for seed in range(30)]
+    whole = attack(cases)
+    assert whole.cases == 0
+    left_out = attack(cases, without=condition)
+    assert left_out.cases == 30
+    assert left_out.parted > 30
 
 
 def some(*ops: Op) -> tuple[Op, ...]:
     return ops
-
-
-def test_whoever_counts_must_know_that_the_phase_before_is_over() -> None:
-    one = some(Op(0, 1, 0, (), Count(0, 1)))
-    assert parts_ways(Block((one, one), (1,), 50), "order")
-
-
-def test_a_phase_must_not_be_over_before_all_have_seen_the_one_before() -> None:
-    """Two phases go by while a warp has not asked: it waits for ever."""
-    first = Op(0, 1, 0, (), Count(0, 1))
-    busy = tuple(Op(1, 9, 9, () if not n else (n - 1,)) for n in range(3))
-    waits = (*busy, Op(0, 1, 0, (), Wait(0, 0)))
-    twice = (first, Op(0, 1, 0, (), Wait(0, 0)), Op(0, 1, 0, (1,)), first)
-    assert parts_ways(Block((waits, twice), (1,), 50), "seen")
-
-
-def test_whoever_asks_must_know_that_the_phase_before_the_one_asked_for_is_over() -> None:
-    """It asks for the second phase before the first is over, and is told of the one before it."""
-    late = (*(Op(1, 9, 9, () if not n else (n - 1,)) for n in range(2)),)
-    first = (*late, Op(0, 1, 0, (), Count(0, 1)))
-    second = (Op(0, 1, 0, (), Wait(0, 0)), Op(0, 1, 0, (0,)), Op(0, 1, 0, (), Count(0, 1)))
-    asks = (Op(0, 1, 0, (), Wait(0, 1)), Op(0, 1, 0, (0,), Count(1, 1)))
-    other = (Op(0, 1, 0, (), Wait(1, 0)), Op(0, 1, 0, (0,)))
-    block = Block((first, second, asks, other), (1, 1), 50)
-    with pytest.raises(NotStaticError, match="asks"):
-        graph_of(block)
-
-
-def test_bytes_must_be_added_before_the_last_arrival() -> None:
-    adds = some(Op(0, 1, 0, (), Count(0, owes=16)), Op(ENGINE, 1, 0, (), Count(0, brings=16)))
-    slow = (Op(1, 9, 9), replace(adds[0], reads=(0,)), adds[1])
-    arrives = some(Op(0, 1, 0, (), Count(0, 1)))
-    assert parts_ways(Block((slow, arrives), (1,), 50), "sealed")
 
 
 def test_polls_take_cycles() -> None:

@@ -41,7 +41,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         late = int(step.barrier is not None and any(own.barrier is None for own in present))
         # late: an exited warp may count as arrived only when its last cycle is over
         joined = step.joined
-        if joined is not None and joined.polling:
+        if joined is not None and joined.polling is not None:
             raise PtxwcetError(_polls())
         if joined is not None and not alone:
             slack = joined.slack_cycles
@@ -87,7 +87,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
 def _polls() -> Diagnostic:
     return Diagnostic(
         "PW504",
-        "warps wait for mbarriers, which they ask again and again: no bound of a launch is proved "
+        "warps meet at mbarriers, which they ask again and again: no bound of a launch is proved "
         "for these, but of a block alone",
     )
 

@@ -49,20 +49,22 @@ class JoinedSection:
     ``slack_cycles`` is that of all groups where the differences of times do not repeat.
     ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
     warps that meet somehow, beside the others. It is of a block alone. ``polling`` is the share of
-    all cycles that warps which wait for mbarriers may issue in, beside the work.
+    all cycles that warps which wait for mbarriers may issue in, beside the work; None where nothing
+    counts at mbarriers.
     """
 
     slack_cycles: int
     work_cycles: int
     serial_cycles: int | None
     apart_cycles: int | None
-    polling: Fraction = Fraction(0)
+    polling: Fraction | None = None
 
     @property
     def cycles(self) -> int:
         """The bound of the section."""
         bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
-        return ceil(min(cycles for cycles in bounds if cycles is not None) / (1 - self.polling))
+        least = min(cycles for cycles in bounds if cycles is not None)
+        return least if self.polling is None else ceil(least / (1 - self.polling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,7 +608,7 @@ class _Run:
             counter.over, counter.done = counter.over + further, counter.done + further
             counter.waiting = {n: (j, at + further) for n, (j, at) in counter.waiting.items()}
         for number, warps in enumerate(self._warps):
-            self._most[number] += moved.get(warps.component, 0)
+            self._most[number] += 0 if warps.is_over else moved.get(warps.component, 0)
 
     def _state(self, bases: dict[int, int]) -> object:
         positions = tuple(

@@ -46,12 +46,12 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
 
 def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     """:func:`bound_safe` less the cycles of the memory of the GPU, which alone are rounded."""
-    sections = tuple(
-        SectionBound.of(section, cycles) for section, cycles in worst_way(analysis, analysis.steps)
-    )
+    worst = worst_way(analysis, analysis.steps)
+    sections = tuple(SectionBound.of(section, cycles) for section, cycles in worst)
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
-    if analysis.workload.warp_count == 1:
+    counts = any(one.joined and one.joined.polling is not None for one, _ in worst)
+    if analysis.workload.warp_count == 1 and not counts:  # or it waits for its own copies
         isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
@@ -60,7 +60,7 @@ def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     waiting = demand.path_cycles
     if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
-    joined = any(one.joined is not None for one, _ in worst_way(analysis, analysis.steps))
+    joined = any(one.joined is not None for one, _ in worst)
     citations = (*_CITATIONS, _JOINS) if joined else _CITATIONS
     claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, citations)
     return BlockBound("safe", claim, sections, note, waiting)

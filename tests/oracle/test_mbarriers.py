@@ -29,6 +29,7 @@ from mbarrier_machine import (
     run,
 )
 
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.joins import JoinedSection
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.policies import Jitter, Policy
@@ -210,6 +211,22 @@ def test_no_run_of_the_simulator_exceeds_the_bound() -> None:
                 runs += 1
                 assert found.cycles <= bound, seed
     assert runs > 100
+
+
+def test_a_warp_waits_for_its_own_copy() -> None:
+    """Alone in its block it is no faster for that: its length alone says nothing of the copy."""
+    ops = (
+        Op(0, 1, 0, (), Count(0, 1, 64)),
+        Op(ENGINE, 9, 0, (), Count(0, brings=64, after=200)),
+        Op(0, 1, 2, (), Wait(0, 0)),
+        Op(0, 1, 0, (2,)),
+    )
+    case = as_case(Block((ops,), (1,), 50))
+    bound = bound_safe(case.analyse()).cycles
+    run_of_it = reference_run(case.workload, case.configuration, Policy.LRR)
+    assert 200 < run_of_it.cycles <= bound
+    with pytest.raises(PtxwcetError, match="no bound of a launch"):
+        block_kind(case.analyse(), 1)
 
 
 def test_loops_say_what_their_iterations_say() -> None:

@@ -12,7 +12,7 @@ from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
-from ptxwcet.flow.walk.guards import guard_lanes
+from ptxwcet.flow.walk.guards import guard_lanes, require_agreement
 from ptxwcet.flow.walk.path import Counted
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
@@ -35,6 +35,7 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
         return
     name, index = step.instruction.mnemonic, step.index
     lanes = guard_lanes(walk, index, step.guard, mask)
+    require_agreement(walk, lanes)
     if not lanes.any():
         walk.trail.counted.append(Counted(index, "", 0, 0))
         return
@@ -50,6 +51,8 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     value = read_operand(walk.state, used.number, 32, index)
     walk.state.active = mask
     number = _number(walk, index, value, lanes, f"the number of {name}")
+    if number < 0 or (number == 0 and used.use in (Use.INIT, Use.ARRIVE)):
+        raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
     many = int(lanes.reshape(-1, WARP_SIZE)[0].sum())
     walk.trail.counted.append(Counted(index, place, many, number))
 

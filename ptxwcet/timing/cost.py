@@ -179,6 +179,8 @@ def _cost_on(
         return refused_by(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
+    if name_of(instruction) == "setmaxnreg" and "inc" in instruction.modifiers:
+        return _unproved(instruction, "it waits until others have given up registers")
     if op_class in COUNTING and name_of(instruction) not in _CLOSING:
         return _unproved(instruction, "what it counts is not known of this path")
     if machine.memory is not None and op_class in UNCOUNTED - COUNTING:

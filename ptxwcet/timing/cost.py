@@ -62,6 +62,11 @@ COPY_REGISTERS = 64
 _COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
 _CLOSING = frozenset({"cp.async.bulk.commit_group"})
 BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(COPY_REGISTERS))
+"""The pseudo registers that bulk copies of a group write."""
+_MODELLED_WAITS = {
+    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), _COPIES),
+    "cp.async.bulk.wait_group": BULK_COPIES,
+}
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
 # of machine code: where lanes of a warp meet, and what the compiler fills up with
@@ -206,8 +211,10 @@ def _cost_on(
             copies = (_COPIES[origin % COPY_REGISTERS],)
             return timed_as(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
-            bulk = name_of(instruction) == "cp.async.bulk.wait_group"
-            waits = BULK_COPIES if bulk else _COPIES
+            waits = _MODELLED_WAITS.get(name_of(instruction))
+            if waits is None:
+                reason = "only the waits of copies are modelled"
+                return refused_by(instruction, op_class, reason, machine)
             return timed_as(instruction, timing, machine, origin, waits=waits)
         case _:
             return timed_as(instruction, timing, machine, origin)

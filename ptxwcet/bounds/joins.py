@@ -29,6 +29,7 @@ from ptxwcet.warp.segments import (
     SectionNode,
     SectionRepeat,
     cut_at_waits,
+    has_named_join,
 )
 from ptxwcet.warp.structure import bodies, entered
 
@@ -678,7 +679,7 @@ def _counting_section(
         if repeats:
             raise NotStaticError(begun[0], "it is initialised in a loop with barriers of the block")
         others = [one for each in counting for one in each if one not in begun]
-        if others or any(has_plain_join(one.body) for one in classes):
+        if others or any(has_named_join(one.body) for one in classes):
             raise NotStaticError(
                 (others or begun)[0], "it is used before a barrier of the block has come after that"
             )
@@ -725,12 +726,6 @@ def _initialised(
                 raise NotStaticError(join, "it is initialised twice, or by several warps")
             found[join.name] = join
     return list(found.values())
-
-
-def has_plain_join(body: Sequence[Node]) -> bool:
-    """Whether warps meet at barriers of a part of the block in a body."""
-    joins = (one for one in entered(body) if isinstance(one, PartialBarrier))
-    return any(one.mbarrier is None for one in joins)
 
 
 def _waits_in(body: Sequence[Node]) -> int:

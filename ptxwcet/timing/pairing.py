@@ -59,6 +59,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     WarpClass,
 )
+from ptxwcet.warp.segments import has_named_join
 from ptxwcet.warp.structure import bodies, joining
 
 _Skeleton = tuple[object, ...]
@@ -176,7 +177,9 @@ def require_warpgroups(
         )
         open_ = joining(_undecided(one.program.body))
         reason = ""
-        if machine.schedulers_per_sm != WARPGROUP:
+        if any(has_named_join(each.program.body) for each in classes):
+            reason = "warps of the block meet at barriers of a part of it, too"
+        elif machine.schedulers_per_sm != WARPGROUP:
             reason = f"machine {machine.name} has no four schedulers, one for each of its warps"
         elif shared:
             reason = f"the sub-cores of machine {machine.name} share units: {', '.join(shared)}"

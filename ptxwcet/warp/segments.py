@@ -216,6 +216,12 @@ def has_join(body: Sequence[Node]) -> bool:
     return any(isinstance(node, PartialBarrier) for node in entered(body))
 
 
+def has_named_join(body: Sequence[Node]) -> bool:
+    """Whether a body has a barrier of a part of the block that is no mbarrier."""
+    joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
+    return any(one.mbarrier is None for one in joins)
+
+
 def require_decided(body: Sequence[Node]) -> None:
     """Raises PW501 if barriers of a part of the block lie in what is not decided.
 

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_302,
+    "bounds": 5_299,
     "cli": 1_842,
     "commands.annotate": 1_044,
     "commands.bound": 3_022,
@@ -147,7 +147,7 @@ MOST_LINES = {
     "flow.shapes": 1_063,
     "flow.values": 4_259,
     "flow.variants": 2_949,
-    "flow.walk": 4_317,
+    "flow.walk": 4_320,
     "ir": 4_752,
     "library": 2_089,
     "machine": 1_972,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,
-    "timing": 3_919,
+    "timing": 3_924,
     "trace": 1_133,
     "validate": 3_976,
-    "warp": 964,
+    "warp": 970,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

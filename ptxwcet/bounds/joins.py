@@ -61,11 +61,17 @@ class JoinedSection:
     polling: Fraction | None = None
 
     @property
+    def before_polling(self) -> int:
+        """The bound of the section, less what polls take as long as it lasts."""
+        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
+        return min(cycles for cycles in bounds if cycles is not None)
+
+    @property
     def cycles(self) -> int:
         """The bound of the section."""
-        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
-        least = min(cycles for cycles in bounds if cycles is not None)
-        return least if self.polling is None else ceil(least / (1 - self.polling))
+        if self.polling is None:
+            return self.before_polling
+        return ceil(self.before_polling / (1 - self.polling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -702,7 +708,7 @@ def _counting_section(
         if asked:
             cycles = max(each.poll_cycles for each in asked)
             polling += warps.count * Fraction(cycles, min(each.again_cycles for each in asked))
-            failing += warps.count * cycles * _waits_in(warps.body)
+            failing += warps.count * cycles * (_waits_in(warps.body) + 1)
     if polling >= 1:
         used = next(one for each in counting for one in each if one.waits)
         raise NotStaticError(used, "warps that ask whether it is over could issue in each cycle")

@@ -117,7 +117,8 @@ def _counting_on(
                 return refused_by(instruction, op_class, reason, machine)
             own = timed.initiation_cycles + timed.latency_cycles
             spent = sum(map(_whole_cycles, counted.round))
-            charged = sum(one.initiation_cycles for one in (timed, *counted.round))
+            polling = timed, *counted.round
+            charged = sum(one.initiation_cycles + one.path_cycles for one in polling)
             found = Mbarrier(
                 parity=number & 1,
                 round_cycles=2 * own + spent,

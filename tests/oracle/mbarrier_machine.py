@@ -256,7 +256,7 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
     for ops in block.warps:
         asked = [(op.init + op.does.branch_init) for op in ops if isinstance(op.does, Wait)]
         if asked and without != "polls":
-            total += len(asked) * max(asked)
+            total += (len(asked) + 1) * max(asked)
             share += Fraction(max(asked), block.again)
     if share >= 1:
         raise NotStaticError("polls could take every cycle")

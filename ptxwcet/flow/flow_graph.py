@@ -16,7 +16,7 @@ from ptxwcet.flow.launch import ArrayRange
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Instruction
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
 
@@ -136,11 +136,6 @@ class FlowGraph(ControlFlow):
     agreements: BranchAgreements
     loaded: Mapping[int, ArrayRange] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
-
-    @property
-    def counts_at_mbarriers(self) -> bool:
-        """Whether anything counts at mbarriers, or waits for them. Cost: linear in the kernel."""
-        return any(one.op_class in COUNTING for one in self.kernel.instructions)
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_299,
+    "bounds": 5_319,
     "cli": 1_842,
     "commands.annotate": 1_044,
     "commands.bound": 3_022,
@@ -144,11 +144,11 @@ MOST_LINES = {
     "flow.facts": 2_699,
     "flow.graph": 1_654,
     "flow.paths": 1_956,
-    "flow.shapes": 1_063,
+    "flow.shapes": 1_064,
     "flow.values": 4_259,
     "flow.variants": 2_949,
-    "flow.walk": 4_320,
-    "ir": 4_752,
+    "flow.walk": 4_321,
+    "ir": 4_759,
     "library": 2_089,
     "machine": 1_972,
     "memory": 2_954,
@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_481,
     "sweeps.results": 1_740,
     "sweeps": 3_816,
-    "timing": 3_924,
+    "timing": 3_925,
     "trace": 1_133,
     "validate": 3_976,
     "warp": 970,

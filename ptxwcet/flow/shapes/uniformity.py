@@ -72,8 +72,9 @@ from ptxwcet.ir.kernel import (
     Space,
     SpecialRegister,
     SymbolRef,
+    counts_at_mbarriers,
 )
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.worklist import Worklist
 
@@ -217,7 +218,7 @@ def _settled(
     order = BarrierOrder(kernel, cfg, live)
     barriers = () if kernel.code is not None else cfg.barriers
     partial = any(_may_be_partial(kernel.instructions[index], launch) for index in barriers)
-    if partial or any(one.op_class in COUNTING for one in kernel.instructions):
+    if partial or counts_at_mbarriers(kernel):
         shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     while True:

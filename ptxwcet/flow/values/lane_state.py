@@ -33,8 +33,8 @@ from ptxwcet.flow.values.value import (
     merge,
     wrap,
 )
-from ptxwcet.ir.kernel import Kernel, Parameter, Space, SymbolRef
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect
+from ptxwcet.ir.kernel import Kernel, Parameter, Space, SymbolRef, counts_at_mbarriers
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.records import dataclass
 
 # More values than any type has: no operation but a sum or a difference is known of an address.
@@ -57,7 +57,7 @@ class FixedMemory:
         }
         self._addresses: dict[str, Symbol] = {}
         self._shared = frozenset[str]()
-        if any(one.op_class in COUNTING for one in kernel.instructions):
+        if counts_at_mbarriers(kernel):
             own = {one.name for one in kernel.variables if one.space == "shared"}
             self._shared = frozenset(own | outer_shared(kernel, private | self._constants()))
 

@@ -38,6 +38,7 @@ from ptxwcet.flow.walk.iterations import Entry, Summary
 from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
+from ptxwcet.ir.kernel import counts_at_mbarriers
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.records import dataclass
 
@@ -119,7 +120,7 @@ class _Proof:
 
 def periods_at(walk: WalkState) -> tuple[int, ...]:
     """The numbers of iterations of which it is tried whether they repeat."""
-    return _PERIODS_OF_RINGS if walk.graph.counts_at_mbarriers else PERIODS
+    return _PERIODS_OF_RINGS if counts_at_mbarriers(walk.graph.kernel) else PERIODS
 
 
 def summarise(

@@ -279,7 +279,7 @@ def _counts(name: str) -> Diagnostic:
     return Diagnostic(
         "PW504",
         f"mbarrier {name}: the compiled simulator has no mbarriers",
-        help="runs under policies are simulated without it; bounds do not need it",
+        help="bounds do not need it; simulator.reference.reference_run has them",
     )
 
 

@@ -233,6 +233,45 @@ _LEFT_OUT = {
 }
 
 
+def _mbarriers(data: Data) -> Data:
+    prefix = "blocks without "
+    seen = ("exceeded", "clock exceeded", "other phases")
+    return {
+        "attacked": "bounds of random blocks whose warps meet at mbarriers, and their phases",
+        "by": "all schedules of tiny blocks and random schedules of others, with warps that poll, "
+        "on a machine that shares nothing with the tool's simulators",
+        "command": f"python benchmarks/attack_mbarriers.py {data['command']}",
+        "cases": data["cases"],
+        "runs": data["runs"],
+        "exceeded": sum(data[kind] for kind in seen),
+        "controls": [
+            _control(
+                f"without {_LEFT_OUT_OF_MBARRIERS[name.removeprefix(prefix)]}",
+                row["runs"],
+                sum(row[kind] for kind in seen),
+            )
+            for name, row in data.items()
+            if name.startswith(prefix)
+        ],
+        "sources_sha256": None,
+    }
+
+
+_LEFT_OUT_OF_MBARRIERS = {
+    "own": "edges of a warp to its next stretch",
+    "others": "edges of counts to those that wait",
+    "round": "the round of a poll that was told no",
+    "after": "the latency of copies",
+    "slack": "the slack of stretches",
+    "work": "initiations",
+    "polls": "what polls take",
+    "order": "the order of counts",
+    "seen": "that a phase is seen before the next one is over",
+    "asked": "that no phase is asked for too early",
+    "sealed": "that bytes are added before the last arrival",
+}
+
+
 def _warpgroups(data: Data) -> Data:
     kinds = dict(data["kinds"])
     control = kinds.pop("blocks that do not hold")
@@ -263,6 +302,7 @@ ATTACKS: dict[str, Callable[[Any], Data]] = {
     "attack-grid.json": _grids,
     "attack-joins.json": _joins,
     "attack-launches.json": _launches,
+    "attack-mbarriers.json": _mbarriers,
     "attack-path.json": _path,
     "attack-servers.json": _servers,
     "attack-warpgroups.json": _warpgroups,

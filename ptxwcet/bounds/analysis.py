@@ -400,7 +400,9 @@ def analyse_block(
         own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
-    def joined(warps: Sequence[WarpSection | None]) -> JoinedSection | None:
+    standing: dict[str, tuple[int, int]] = {}
+
+    def joined(warps: Sequence[WarpSection | None], *, repeats: bool) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):
             return None
         # here: few kernels have such barriers
@@ -416,13 +418,22 @@ def analyse_block(
             for number, own in enumerate(warps)
             if own is not None
         ]
-        return joined_section(present, measured, private_units=has_private_units)
+        return joined_section(
+            present,
+            measured,
+            private_units=has_private_units and not any(own and own.joins for own in warps),
+            standing=standing,
+            repeats=repeats,
+        )
 
-    def step(entry: AlignedStep) -> BlockStep:
+    def step(entry: AlignedStep, *, is_part: bool = False) -> BlockStep:
         if isinstance(entry, AlignedSection):
             warps = tuple(prepared(s) for s in entry.sections)
-            return BlockSection(entry.multiplicity, warps, joined(warps))
-        sides = tuple(tuple(step(inner) for inner in side) for side in entry.alternatives)
+            repeats = is_part or entry.multiplicity != 1
+            return BlockSection(entry.multiplicity, warps, joined(warps, repeats=repeats))
+        sides = tuple(
+            tuple(step(inner, is_part=True) for inner in side) for side in entry.alternatives
+        )
         return SectionAlternatives(entry.multiplicity, sides)
 
     return BlockAnalysis(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, most_of_steps
 from ptxwcet.bounds.grid import BlockKind, Stretch, chosen_stretch, sums_of
 from ptxwcet.bounds.memory_servers import memory_demand
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
@@ -40,6 +41,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         late = int(step.barrier is not None and any(own.barrier is None for own in present))
         # late: an exited warp may count as arrived only when its last cycle is over
         joined = step.joined
+        if joined is not None and joined.polling is not None:
+            raise PtxwcetError(_polls())
         if joined is not None and not alone:
             slack = joined.slack_cycles
         initiations = [0 if own is None else own.interference(own.units) for own in step.warps]
@@ -78,6 +81,14 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         memory.sectors,
         memory.outside_sectors,
         in_groups,
+    )
+
+
+def _polls() -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        "warps meet at mbarriers, which they ask again and again: no bound of a launch is proved "
+        "for these, but of a block alone",
     )
 
 

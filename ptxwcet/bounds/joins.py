@@ -14,8 +14,10 @@ times: the graph has n times the slack of both, one after the other, as have the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field
+from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -27,12 +29,18 @@ from ptxwcet.warp.segments import (
     SectionNode,
     SectionRepeat,
     cut_at_waits,
+    has_named_join,
 )
-from ptxwcet.warp.structure import bodies
+from ptxwcet.warp.structure import bodies, entered
 
 # Stretches that are run before the differences of times are left out, and then before the section
 # is refused: a second or so.
 _MOST_STRETCHES = 50_000
+# Iterations of a loop that counts at mbarriers and waits for none.
+_MOST_COUNTED = 4096
+_MOST_BYTES = (1 << 20) - 1
+"""What a phase of an mbarrier may owe (PTX ISA)."""
+_LONG_AGO = -(1 << 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +49,29 @@ class JoinedSection:
 
     ``slack_cycles`` is that of all groups where the differences of times do not repeat.
     ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
-    warps that meet somehow, beside the others. It is of a block alone.
+    warps that meet somehow, beside the others. It is of a block alone. ``polling`` is the share of
+    all cycles that warps which wait for mbarriers may issue in, beside the work; None where nothing
+    counts at mbarriers.
     """
 
     slack_cycles: int
     work_cycles: int
     serial_cycles: int | None
     apart_cycles: int | None
+    polling: Fraction | None = None
+
+    @property
+    def before_polling(self) -> int:
+        """The bound of the section, less what polls take as long as it lasts."""
+        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
+        return min(cycles for cycles in bounds if cycles is not None)
 
     @property
     def cycles(self) -> int:
         """The bound of the section."""
-        bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
-        return min(cycles for cycles in bounds if cycles is not None)
+        if self.polling is None:
+            return self.before_polling
+        return ceil(self.before_polling / (1 - self.polling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +90,32 @@ Measured = Callable[[tuple[Node, ...]], tuple[int, int]]
 """Slack and work of what one warp executes in a stretch."""
 
 
+Standing = dict[str, tuple[int, int]]
+"""Of each mbarrier that was initialised: how many arrivals a phase expects, which parity it has."""
+
+
 def joined_section(
-    classes: Sequence[JoiningWarps], measured: Measured, *, private_units: bool
-) -> JoinedSection:
-    """The bounds of a section. Raises NotStaticError, PW501 for barriers in what is not decided,
-    PW503 where nothing repeats within the limit. Cost: where it does, independent of trip counts.
+    classes: Sequence[JoiningWarps],
+    measured: Measured,
+    *,
+    private_units: bool,
+    standing: Standing,
+    repeats: bool = False,
+) -> JoinedSection | None:
+    """The bounds of a section; None where its warps do not meet after all. Raises NotStaticError,
+    PW501 for barriers in what is not decided, PW503 where nothing repeats within the limit. Cost:
+    where it does, independent of trip counts.
+
+    ``standing`` becomes what mbarriers are behind the section; if it ``repeats``, that must be what
+    they were before.
     """
     rows = [cut_at_waits(one.body) for one in classes]
+    counting = [
+        [one for one in entered(each.body) if isinstance(one, PartialBarrier) and one.mbarrier]
+        for each in classes
+    ]
+    if any(counting):
+        return _counting_section(classes, counting, rows, measured, standing, repeats=repeats)
     work = sum(one.count * one.work for one in classes)
     known: dict[int, tuple[int, int]] = {}
 
@@ -99,13 +136,23 @@ def joined_section(
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
-    """The arrivals of a stretch in order; of loops two iterations, which tell as much as more."""
+    """The arrivals of a stretch in order; of loops two iterations, which tell as much as more if
+    nothing in them counts at an mbarrier.
+    """
     for node in body:
         if isinstance(node, PartialBarrier):
             yield node
         times = min(node.count, 2) if isinstance(node, Repeat) else 1
+        if isinstance(node, Repeat) and node.count > 2 and any(map(_counts, entered(node.body))):
+            if node.count > _MOST_COUNTED:
+                raise PtxwcetError(_too_complex())
+            times = node.count
         for inner in bodies(node) * times:
             yield from _arrivals(inner)
+
+
+def _counts(node: Node) -> bool:
+    return isinstance(node, PartialBarrier) and node.mbarrier is not None
 
 
 @dataclass
@@ -153,13 +200,27 @@ class _Cursor:
             self.frames.append(_Frame(node.sections, node.count, now))
 
 
+Known = set[Hashable]
+"""What a warp knows: by its name, that the phase of an object before the present one is over; of an
+mbarrier also that the one before that is (``_before``), and of a wait there that it is (``_seen``).
+"""
+
+
+def _before(name: str) -> Hashable:
+    return "before", name
+
+
+def _seen(number: int, name: str, parity: int) -> Hashable:
+    return "seen", number, name, parity
+
+
 @dataclass
 class _Arrived:
     """A class that has arrived at a phase: when it had done so at most, what it knew."""
 
     number: int
     done: int
-    knows: set[str]
+    knows: Known
     waits: bool
 
 
@@ -171,7 +232,7 @@ class _Warps:
 
     count: int
     cursor: _Cursor
-    knows: set[str]
+    knows: Known
     component: int
     start: int = 0
     is_blocked: bool = False
@@ -185,6 +246,32 @@ class _Object:
     last: PartialBarrier | None = None
     got: int = 0
     arrived: list[_Arrived] = field(default_factory=list)
+
+
+@dataclass
+class _Counter:
+    """The phase of an mbarrier that is counted, and what those know who have waited for the one
+    before, which was over at ``over`` at most.
+
+    ``unsealed`` are classes that have added bytes and not arrived since; ``must_know`` are waits
+    for the phase before: this one must not be over before they are. ``waiting`` has the waits for
+    this one, by class, and when the class came there.
+    """
+
+    expects: int
+    parity: int
+    pending: int
+    released: Known
+    component: int
+    over: int = _LONG_AGO
+    owed: int = 0
+    added: int = 0
+    done: int = _LONG_AGO
+    gathered: Known = field(default_factory=set)
+    unsealed: set[int] = field(default_factory=set)
+    must_know: Known = field(default_factory=set)
+    waiting: dict[int, tuple[PartialBarrier, int]] = field(default_factory=dict)
+    last: PartialBarrier | None = None
 
 
 class _Sums(NamedTuple):
@@ -216,14 +303,23 @@ class _Run:
         measured: Callable[[Section], tuple[int, int]],
         *,
         is_timed: bool = True,
+        standing: Standing | None = None,
+        longest_round: int = 0,
     ) -> None:
         self._classes, self._measured, self._is_timed = classes, measured, is_timed
+        self._longest_round = longest_round
         named = [set(_names(row)) for row in rows]
         names = sorted(frozenset[str]().union(*named))
-        self._objects = {name: _Object() for name in names}
         components = _components(named)
+        known: Known = {*names, *map(_before, names)}
+        self._counters: dict[str, _Counter] = {}
+        for name in standing.keys() & names if standing else ():
+            expects, parity = standing[name] if standing else (0, 0)
+            component = next(c for c, own in zip(components, named, strict=True) if name in own)
+            self._counters[name] = _Counter(expects, parity, expects, set(known), component)
+        self._objects = {name: _Object() for name in names if name not in self._counters}
         self._warps = [
-            _Warps(one.count, _Cursor(row), set(names), component)
+            _Warps(one.count, _Cursor(row), set(known), component)
             for one, row, component in zip(classes, rows, components, strict=True)
         ]
         self._seen: dict[object, _Saved] = {}
@@ -236,6 +332,11 @@ class _Run:
 
     def _members(self, component: int) -> list[int]:
         return [n for n, one in enumerate(self._warps) if one.component == component]
+
+    @property
+    def standing(self) -> Standing:
+        """The mbarriers as they are now."""
+        return {name: (at.expects, at.parity) for name, at in self._counters.items()}
 
     @property
     def most(self) -> int:
@@ -287,6 +388,13 @@ class _Run:
                 raise NotStaticError(
                     one.last, f"{one.got} warps arrive for the last time, and nobody completes that"
                 )
+        for at in self._counters.values():
+            if at.last is not None and (at.owed or at.pending != at.expects):
+                raise NotStaticError(
+                    at.last,
+                    f"{at.pending} arrivals of {at.expects} and {at.owed} bytes of the last phase "
+                    "do not come",
+                )
         self._require_over()
         return True
 
@@ -312,10 +420,15 @@ class _Run:
         done = warps.start + slack
         repeats = False
         for join in _arrivals(stretch.body):
-            repeats |= self._arrive(number, join, done)
+            if join.mbarrier is None:
+                repeats |= self._arrive(number, join, done)
+            elif join.waits:
+                repeats |= self._wait(number, join, done)
+            else:
+                repeats |= self._count(number, join, done)
+        self._most[number] = max(self._most[number], done)
         if stretch.barrier is None:
             warps.is_over = True
-            self._most[number] = done
         return repeats
 
     def _arrive(self, number: int, join: PartialBarrier, done: int) -> bool:
@@ -337,12 +450,9 @@ class _Run:
         """A phase is over: whoever waits goes on, and knows what those knew who arrived."""
         arrived = self._objects[name].arrived
         self._objects[name] = _Object(self._objects[name].last)
-        known = set[str]().union(*(one.knows for one in arrived)) | {name}
-        for warps in self._warps:
-            warps.knows.discard(name)
-        for other in self._objects.values():
-            for one in other.arrived:
-                one.knows.discard(name)
+        known: Known = Known().union(*(one.knows for one in arrived)) | {name}
+        for knows in self._all_known():
+            knows.discard(name)
         start = max(one.done for one in arrived)
         waiting = [one.number for one in arrived if one.waits]
         repeats = False
@@ -354,6 +464,101 @@ class _Run:
             component = self._warps[waiting[0]].component
             self._groups[component] = self._groups[component].plus(self._group(waiting))
         return repeats
+
+    def _all_known(self) -> Iterator[Known]:
+        """What anybody knows, or will know from a phase."""
+        for warps in self._warps:
+            yield warps.knows
+        for at in self._objects.values():
+            for one in at.arrived:
+                yield one.knows
+        for counter in self._counters.values():
+            yield counter.released
+            yield counter.gathered
+
+    # --- mbarriers --------------------------------------------------------------------------------
+
+    def _count(self, number: int, join: PartialBarrier, done: int) -> bool:
+        """What a class adds to an mbarrier, or takes off."""
+        warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
+        assert what is not None
+        if at is None or what.expects:
+            raise NotStaticError(join, "it is not initialised before the last barrier of the block")
+        if join.name not in warps.knows:
+            raise NotStaticError(join, "a warp may count before the phase before is over")
+        at.last = join
+        at.gathered |= warps.knows
+        at.done = max(at.done, done + what.after_cycles)
+        self._most[number] = max(self._most[number], done + what.after_cycles)
+        at.owed += warps.count * (what.owes - what.brings)
+        at.added += warps.count * (what.owes + what.brings)
+        if at.added > _MOST_BYTES:
+            raise NotStaticError(join, f"a phase may owe {_MOST_BYTES} bytes, half of {at.added}")
+        if what.owes:
+            at.unsealed.add(number)
+        if what.arrivals:
+            at.unsealed.discard(number)
+            at.pending -= warps.count * what.arrivals
+        if at.pending < 0:
+            more = at.expects - at.pending
+            raise NotStaticError(join, f"{more} may arrive in a phase of {at.expects} arrivals")
+        return at.pending == 0 and at.owed == 0 and self._complete(join, at)
+
+    def _complete(self, join: PartialBarrier, at: _Counter) -> bool:
+        """A phase of an mbarrier is over."""
+        if not at.must_know <= at.gathered:
+            raise NotStaticError(join, "a phase may be over before all have seen the one before")
+        if at.unsealed:
+            raise NotStaticError(join, "bytes are added by a warp that does not arrive after that")
+        for knows in self._all_known():
+            if join.name in knows:
+                knows.discard(join.name)
+            else:
+                knows.discard(_before(join.name))
+        at.released = at.gathered | {join.name, _before(join.name)}
+        at.over, at.done, at.parity, at.pending, at.added = (
+            at.done,
+            _LONG_AGO,
+            1 - at.parity,
+            at.expects,
+            0,
+        )
+        at.gathered, at.must_know = set(), set()
+        waiting, at.waiting = at.waiting, {}
+        repeats = False
+        for number, (wait, since) in waiting.items():
+            repeats |= self._go_on(number, wait, since)
+        return repeats
+
+    def _wait(self, number: int, join: PartialBarrier, done: int) -> bool:
+        """A class comes to a wait: for the phase that is counted, or for the one before."""
+        warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
+        assert what is not None
+        if at is None:
+            raise NotStaticError(join, "it is not initialised before the last barrier of the block")
+        at.last = at.last or join
+        is_present = what.parity == at.parity
+        if (join.name if is_present else _before(join.name)) not in warps.knows:
+            raise NotStaticError(join, "a warp may ask for a phase while one of two before is open")
+        for knows in self._all_known():
+            knows.discard(_seen(number, join.name, what.parity))
+        if not is_present:
+            return self._go_on(number, join, done)
+        warps.is_blocked = True
+        at.waiting[number] = join, done
+        return False
+
+    def _go_on(self, number: int, join: PartialBarrier, since: int) -> bool:
+        """A class has seen that a phase is over; whether a loop begins another iteration."""
+        warps, what, at = self._warps[number], join.mbarrier, self._counters[join.name]
+        assert what is not None
+        token = _seen(number, join.name, what.parity)
+        warps.knows |= at.released | {token}
+        at.must_know.add(token)
+        warps.start, warps.is_blocked = max(since, at.over + what.round_cycles), False
+        return warps.cursor.advance(self._stretches)
+
+    # --- groups -----------------------------------------------------------------------------------
 
     def _group(self, numbers: Sequence[int]) -> _Sums:
         """The largest slack of the stretches that a phase opens, and their work on the sub-core
@@ -380,6 +585,10 @@ class _Run:
             if not warps.is_over:
                 least = bases.get(warps.component, warps.start)
                 bases[warps.component] = min(least, warps.start)
+        for counter in self._counters.values():  # nobody's start can depend on less
+            base = bases.get(counter.component, 0)
+            counter.over = max(counter.over, base - self._longest_round)
+            counter.done = max(counter.done, base - self._longest_round)
         key = self._state(bases)
         loops = tuple(
             tuple((frame.entered, frame.left) for frame in warps.cursor.frames)
@@ -401,6 +610,12 @@ class _Run:
         for at in self._objects.values():
             for one in at.arrived:
                 one.done += moved.get(self._warps[one.number].component, 0)
+        for counter in self._counters.values():
+            further = moved.get(counter.component, 0)
+            counter.over, counter.done = counter.over + further, counter.done + further
+            counter.waiting = {n: (j, at + further) for n, (j, at) in counter.waiting.items()}
+        for number, warps in enumerate(self._warps):
+            self._most[number] += 0 if warps.is_over else moved.get(warps.component, 0)
 
     def _state(self, bases: dict[int, int]) -> object:
         positions = tuple(
@@ -429,7 +644,104 @@ class _Run:
             )
             for at in self._objects.values()
         )
-        return positions, arrived
+        counted = tuple(
+            (
+                *(at.parity, at.pending, at.owed, at.added),
+                at.over - bases.get(at.component, 0),
+                at.done - bases.get(at.component, 0),
+                *(frozenset(at.released), frozenset(at.gathered)),
+                *(frozenset(at.unsealed), frozenset(at.must_know)),
+                tuple(
+                    (n, id(join), since - bases.get(at.component, 0))
+                    for n, (join, since) in sorted(at.waiting.items())
+                ),
+            )
+            for at in self._counters.values()
+        )
+        return positions, arrived, counted
+
+
+def _counting_section(
+    classes: Sequence[JoiningWarps],
+    counting: Sequence[Sequence[PartialBarrier]],
+    rows: Sequence[tuple[SectionNode, ...]],
+    measured: Measured,
+    standing: Standing,
+    *,
+    repeats: bool,
+) -> JoinedSection | None:
+    """The bound of a section in which warps count at mbarriers, or wait for them: J1 alone; None of
+    one that initialises them.
+    """
+    known: dict[int, tuple[int, int]] = {}
+
+    def of_stretch(stretch: Section) -> tuple[int, int]:
+        if id(stretch) not in known:
+            known[id(stretch)] = measured(stretch.body)
+        return known[id(stretch)]
+
+    begun = _initialised(classes, counting, standing)
+    if begun:
+        if repeats:
+            raise NotStaticError(begun[0], "it is initialised in a loop with barriers of the block")
+        others = [one for each in counting for one in each if one not in begun]
+        if others or any(has_named_join(one.body) for one in classes):
+            raise NotStaticError(
+                (others or begun)[0], "it is used before a barrier of the block has come after that"
+            )
+        for one in begun:
+            assert one.mbarrier is not None
+            standing[one.name] = one.mbarrier.expects, 0
+        return None
+    waits = [[one.mbarrier for one in each if one.waits and one.mbarrier] for each in counting]
+    longest = max((one.round_cycles for each in waits for one in each), default=0)
+    run = _Run(classes, rows, of_stretch, standing=standing, longest_round=longest)
+    if not run.is_over():
+        raise PtxwcetError(_too_complex())
+    after = run.standing
+    if repeats and any(standing[name] != found for name, found in after.items()):
+        used = next(one for each in counting for one in each)
+        raise NotStaticError(used, "a section that is repeated leaves it in another phase")
+    standing |= after
+    polling, failing = Fraction(0), 0
+    for warps, asked in zip(classes, waits, strict=True):
+        if asked:
+            cycles = max(each.poll_cycles for each in asked)
+            polling += warps.count * Fraction(cycles, min(each.again_cycles for each in asked))
+            failing += warps.count * cycles * (_waits_in(warps.body) + 1)
+    if polling >= 1:
+        used = next(one for each in counting for one in each if one.waits)
+        raise NotStaticError(used, "warps that ask whether it is over could issue in each cycle")
+    work = sum(one.count * one.work for one in classes) + failing
+    return JoinedSection(run.most, work, None, None, polling)
+
+
+def _initialised(
+    classes: Sequence[JoiningWarps],
+    counting: Sequence[Sequence[PartialBarrier]],
+    standing: Standing,
+) -> list[PartialBarrier]:
+    """What initialises mbarriers in a section. Raises NotStaticError where one is so twice."""
+    found: dict[str, PartialBarrier] = {}
+    for one, own in zip(classes, counting, strict=True):
+        for join in own:
+            if join.mbarrier is None or not join.mbarrier.expects:
+                continue
+            inside = sum(each.name == join.name for each in _arrivals(one.body))
+            if join.name in found or join.name in standing or inside > 1 or one.count > 1:
+                raise NotStaticError(join, "it is initialised twice, or by several warps")
+            found[join.name] = join
+    return list(found.values())
+
+
+def _waits_in(body: Sequence[Node]) -> int:
+    """How often a body waits for mbarriers. Cost: linear in the tree."""
+    waits = 0
+    for node in body:
+        times = node.count if isinstance(node, Repeat) else 1
+        waits += isinstance(node, PartialBarrier) and node.waits and node.mbarrier is not None
+        waits += times * sum(map(_waits_in, bodies(node)))
+    return waits
 
 
 def _periods(
@@ -440,8 +752,8 @@ def _periods(
     """
     least = None
     for then, loops in zip(before, now, strict=True):
-        for (entered, left), (entered_now, left_now) in zip(then, loops, strict=True):
-            if entered != entered_now:
+        for (begun, left), (begun_now, left_now) in zip(then, loops, strict=True):
+            if begun != begun_now:
                 if left != left_now:
                     return 0
             elif left > left_now:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
 from ptxwcet.bounds.memory_servers import MEMORY_ALONE, memory_alone, memory_demand
@@ -46,24 +47,37 @@ def bound_safe(analysis: BlockAnalysis) -> BlockBound:
 
 def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     """:func:`bound_safe` less the cycles of the memory of the GPU, which alone are rounded."""
-    sections = tuple(
-        SectionBound.of(section, cycles) for section, cycles in worst_way(analysis, analysis.steps)
-    )
+    worst = worst_way(analysis, analysis.steps)
+    sections = tuple(SectionBound.of(section, cycles) for section, cycles in worst)
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
-    if analysis.workload.warp_count == 1:
+    polling = [
+        one.joined.polling
+        for one, _ in worst
+        if one.joined is not None and one.joined.polling is not None
+    ]
+    if analysis.workload.warp_count == 1 and not polling:  # else it waits for its own copies
         isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
     waiting = demand.path_cycles
+    serving = memory_alone(analysis.machine).busy(demand.sectors)
+    if polling and waiting + serving:  # warps poll while others wait there, too
+        whole = sum(one.multiplicity * _before_polling(one, cycles) for one, cycles in worst)
+        whole = ceil((whole + waiting + serving) / (1 - max(polling)))
+        waiting = max(waiting, whole - serving - cycles)
     if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
-    joined = any(one.joined is not None for one, _ in worst_way(analysis, analysis.steps))
+    joined = any(one.joined is not None for one, _ in worst)
     citations = (*_CITATIONS, _JOINS) if joined else _CITATIONS
     claim = state_claim(analysis, cycles + waiting, "safe", Guarantee.SAFE_BOUND, citations)
     return BlockBound("safe", claim, sections, note, waiting)
+
+
+def _before_polling(section: BlockSection, cycles: int) -> int:
+    return cycles if section.joined is None else section.joined.before_polling
 
 
 def worst_way(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
+from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
 from ptxwcet.ir.op_classes import Space as Space
 from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
@@ -547,3 +548,9 @@ def code_place(kernel: Kernel, index: int) -> str:
 def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
     """The instructions whose opcode has no row, in order. Cost: linear."""
     return tuple(i for i in kernel.instructions if i.form.opcode is None)
+
+
+@lru_cache(maxsize=8)
+def counts_at_mbarriers(kernel: Kernel) -> bool:
+    """Whether anything counts at mbarriers, or waits for them. Cost: linear, once."""
+    return any(one.op_class in COUNTING for one in kernel.instructions)

@@ -80,6 +80,10 @@ class OpClass(Enum):
     CONTROL_OTHER = "control_other"  # setmaxnreg, griddepcontrol, pmevent, alloca, stacksave, ...
 
 
+COUNTING = frozenset({OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK})
+"""What counts at mbarriers, or waits for them (:mod:`ptxwcet.ir.mbarriers`)."""
+
+
 class Space(Enum):
     """PTX state space of a memory access or variable."""
 

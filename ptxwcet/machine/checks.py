@@ -356,10 +356,6 @@ class Checker:
                 message = f"op class {name}: refuse takes a reason and nothing else"
                 self.report("PW306", message, place)
             return
-        if name in _UNJOINED:
-            message = f"op class {name} can have no timing: what waits for copies is not modelled"
-            self.report("PW306", message, place, 'write { refuse = "reason" }')
-            return
         for key in timing:
             known = _TIMING_KEYS + _OPTIONAL_KEYS
             if key not in known:
@@ -383,8 +379,8 @@ class Checker:
             self._latency(name, timing["latency_cycles"])
         if "readers" in timing:
             self._readers(name, timing["readers"], timing.get("latency_cycles"))
-        if "rates" in timing or name == OpClass.MMA_ASYNC.value:
-            self._products(name, timing.get("rates"))
+        if "rates" in timing or name in _RATES_OF:
+            self._rates_of(name, timing.get("rates"))
         if "forms" in timing:
             self._forms(name, timing)
         if "evidence" in timing:
@@ -446,18 +442,25 @@ class Checker:
             else:
                 self._integer(cycles, (0, latency), f"{what}: {key}", place)
 
-    def _products(self, name: str, rates: object) -> None:
-        """How fast products of a warpgroup are; kinds without a figure are refused where met."""
+    def _rates_of(self, name: str, rates: object) -> None:
+        """How fast products of a warpgroup and bulk copies are, how often a warp asks that waits;
+        kinds without a figure are refused where met.
+        """
         place, what = ("ops", name), f"op class {name}: rates"
-        if name != OpClass.MMA_ASYNC.value:
-            self.report("PW306", f"{what} are for {OpClass.MMA_ASYNC.value} alone", place)
-        elif not isinstance(rates, dict) or "shared_bytes" not in rates or len(rates) < 2:
-            message = f"{what} must be a table with shared_bytes and a kind of factor"
-            self.report("PW306", message, place, f"known: {', '.join(_RATES)}")
+        known, needed = _RATES_OF.get(name, ((), ""))
+        least = 2 if name == OpClass.MMA_ASYNC.value else 1
+        if not known:
+            self.report("PW306", f"{what} are for {', '.join(_RATES_OF)} alone", place)
+        elif not isinstance(rates, dict) or len(rates) < least or (needed and needed not in rates):
+            wanted = (
+                "shared_bytes and a kind of factor" if least > 1 else needed or "a kind of wait"
+            )
+            message = f"{what} must be a table with {wanted}"
+            self.report("PW306", message, place, f"known: {', '.join(known)}")
         else:
             for key, rate in rates.items():
-                if key not in _RATES:
-                    listed = f"{nearest(key, _RATES)}known: {', '.join(_RATES)}"
+                if key not in known:
+                    listed = f"{nearest(key, known)}known: {', '.join(known)}"
                     self.report("PW305", f"{what}: unknown key {key}", place, listed)
                 else:
                     self._integer(rate, (1, 1 << 20), f"{what}: {key}", place)
@@ -545,8 +548,12 @@ class Checker:
 
 
 _OP_NAMES = tuple(op.value for op in OpClass)
-_UNJOINED = tuple(op.value for op in (OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BULK))
-"""Copies, and what waits for them: without what joins both, a wait would be a loop of loads."""
+_RATES_OF = {
+    OpClass.MMA_ASYNC.value: (_RATES, "shared_bytes"),
+    OpClass.ASYNC_BULK.value: (("bytes",), "bytes"),
+    OpClass.MBARRIER_WAIT.value: (("try_wait", "test_wait"), ""),
+}
+"""The op classes that have rates, with their keys and the one that none is without."""
 
 
 def _entries(data: Table, table: str) -> Iterable[tuple[str, Any]]:

@@ -57,6 +57,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
+    Mbarrier,
     Node,
     PartialBarrier,
     Repeat,
@@ -213,6 +214,8 @@ class _Builder(Rows):
                     encoded = self._instruction(BARRIER, instruction, depth)
                     self._barrier(encoded, f"barrier {name}", instruction.origin)
                     executed += 1
+                case PartialBarrier(mbarrier=Mbarrier()):
+                    raise PtxwcetError(_counts(node.name))
                 case PartialBarrier(instruction, name, warps, waits):
                     encoded = self._instruction(PARTIAL if waits else ARRIVE, instruction, depth)
                     encoded[COUNT] = warps
@@ -270,6 +273,14 @@ class _Builder(Rows):
         encoded = self.instruction(kind, instruction, self._configuration.way_of(instruction))
         encoded[ORIGIN], encoded[DEPTH] = instruction.origin, depth
         return encoded
+
+
+def _counts(name: str) -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        f"mbarrier {name}: the compiled simulator has no mbarriers",
+        help="bounds do not need it; simulator.reference.reference_run has them",
+    )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ptxwcet.warp.program import (
     WARPGROUP,
     Barrier,
     BlockWorkload,
+    Mbarrier,
     Node,
     PartialBarrier,
     Repeat,
@@ -73,6 +74,16 @@ class _InFlight:
 
     def is_over(self, cycle: int) -> bool:
         return self.served is not None and self.end <= cycle
+
+
+@dataclass
+class _Counter:
+    """An mbarrier: the arrivals of a phase, those that are still to come, and the bytes."""
+
+    expects: int
+    pending: int
+    owed: int = 0
+    parity: int = 0
 
 
 @dataclass
@@ -174,6 +185,8 @@ class _Machine:
         self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
+        self.counters: dict[str, _Counter] = {}
+        self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # whose effect is still to come
         self.log: list[_InFlight] = []
         self.cycle = 0
 
@@ -183,6 +196,7 @@ class _Machine:
         while not all(warp.ended(self.cycle) for warp in self.warps):
             self.serve()
             self.dispatch()
+            self.count()
             self.open_block_barrier()
             issued = [self.issue(core) for core in range(self.cores)]
             if not any(issued):
@@ -289,6 +303,13 @@ class _Machine:
         match step:
             case Barrier():
                 warp.waits_at = step
+            case PartialBarrier(mbarrier=Mbarrier() as what):
+                if not step.waits:
+                    later = request.way.latency + what.after_cycles
+                    request.way = replace(request.way, latency=later)
+                    self.counting.append((request, step))
+                elif self.counters[step.name].parity == what.parity:
+                    warp.waits_at = step
             case PartialBarrier(name=name, warps=warps):
                 if step.waits:
                     warp.waits_at = step
@@ -349,6 +370,40 @@ class _Machine:
 
     # --- barriers ---------------------------------------------------------------------------------
 
+    def count(self) -> None:
+        """What counts at mbarriers does so when it has ended, that of a warp in its order, but for
+        copies; whoever waits is held until the phase is over, and asks once more then.
+        """
+        due, self.counting = self.counting, []
+        held: set[tuple[int, str]] = set()
+        for request, step in due:
+            what, key = step.mbarrier, (request.warp, step.name)
+            assert what is not None
+            if not request.is_over(self.cycle) or (key in held and not what.after_cycles):
+                self.counting.append((request, step))
+                held |= set() if what.after_cycles else {key}
+                continue
+            if what.expects:
+                self.counters[step.name] = _Counter(what.expects, what.expects)
+                continue
+            at = self.counters[step.name]
+            at.owed += what.owes - what.brings
+            at.pending -= what.arrivals
+            if at.pending == 0 and at.owed == 0:
+                at.pending, at.parity = at.expects, 1 - at.parity
+                self.open_phase(step.name)
+
+    def open_phase(self, name: str) -> None:
+        """Those who wait for the phase of an mbarrier ask once more."""
+        for warp in self.warps:
+            at = warp.waits_at
+            if isinstance(at, PartialBarrier) and at.mbarrier is not None and at.name == name:
+                timed = at.instruction
+                asked = self.cycle + timed.initiation_cycles + timed.latency_cycles
+                warp.waits_at, warp.opened = None, asked
+                if warp.next is not None:
+                    warp.book("barrier", max(0, warp.opened - warp.earliest))
+
     def open_block_barrier(self) -> None:
         """Opens it when every warp waits there that has not ended by now."""
         running = [warp for warp in self.warps if not warp.ended(self.cycle)]
@@ -383,6 +438,8 @@ class _Machine:
                 return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
+        if self.counting and not all(one.is_over(self.cycle) for one, _ in self.counting):
+            return
         stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
         if not stuck or any(warp.waits_at is None for warp in stuck):
             return
@@ -392,7 +449,7 @@ class _Machine:
             at = warp.waits_at
             name = "a product of its warpgroup"
             if not isinstance(at, TimedInstruction):
-                name = f"barrier {at.name}"
+                name = at.shown if isinstance(at, PartialBarrier) else f"barrier {at.name}"
             origin = _instruction(at).origin
             notes.append(f"warp {warp.number} at {name} (origin {origin})")
         raise PtxwcetError(
@@ -474,7 +531,9 @@ def _waits_for_group(warp: _Warp) -> bool:
 
 
 def _is_partial(at: _Step, name: str, warps: int) -> bool:
-    return isinstance(at, PartialBarrier) and (at.name, at.warps) == (name, warps)
+    if not isinstance(at, PartialBarrier) or at.mbarrier is not None:
+        return False
+    return (at.name, at.warps) == (name, warps)
 
 
 def _units(body: Sequence[Node]) -> Iterator[str]:

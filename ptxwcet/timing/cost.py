@@ -14,13 +14,14 @@ after it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
-from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass, Space
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
     WARP_SIZE,
@@ -63,8 +64,15 @@ UNKNOWN_OPCODES = Assumption(
 
 # Static copies whose origins agree modulo this number share a pseudo register: a later one then
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
-_COPY_REGISTERS = 64
-_COPIES = tuple(f"cp.async.{number}" for number in range(_COPY_REGISTERS))
+COPY_REGISTERS = 64
+_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+_CLOSING = frozenset({"cp.async.bulk.commit_group"})
+BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(COPY_REGISTERS))
+"""The pseudo registers that bulk copies of a group write."""
+_MODELLED_WAITS = {
+    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), _COPIES),
+    "cp.async.bulk.wait_group": BULK_COPIES,
+}
 _STALLED = ("warp.stalled",)
 _GRID_WAIT = "griddepcontrol.wait"
 # of machine code: where lanes of a warp meet, and what the compiler fills up with
@@ -81,11 +89,9 @@ _LIKE_OTHERS = {
     "STSM": OpClass.STORE_SHARED,
     "ULDC": OpClass.MOVE,
 }
-_MODELLED_WAITS = frozenset({"cp.async.wait_group", "cp.async.wait_all"})
-
 
 # As for copies: of two products whose origins agree modulo this number, the later waits.
-PENDING = tuple(f"wgmma.{number}" for number in range(_COPY_REGISTERS))
+PENDING = tuple(f"wgmma.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that products write."""
 
 WARPGROUPS_HOLD = Assumption(
@@ -130,7 +136,16 @@ def cost_instruction(
     def cost_on(machine: Machine) -> Cost:
         return _cost_on(machine, instruction, taken, origin, block_threads, readers, code)
 
-    cost = cost_on(machine)
+    return naming_others(cost_on(machine), cost_on)
+
+
+_Costed = TypeVar("_Costed")
+
+
+def naming_others(
+    cost: _Costed | Diagnostic, cost_on: Callable[[Machine], object]
+) -> _Costed | Diagnostic:
+    """The cost; a refusal for want of a timing names the machines of the tool that have one."""
     if not isinstance(cost, Diagnostic) or cost.code != "PW402":
         return cost
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
@@ -166,44 +181,49 @@ def _cost_on(
             instruction.span,
             help="add a row to the opcode table, or charge the slowest row (--on-unknown worst)",
         )
-    if _name(instruction).startswith("wgmma."):
+    if name_of(instruction).startswith("wgmma."):
         return _cost_of_warpgroup(instruction, op_class, machine, origin)
     timing = row_of(instruction, op_class, machine)
-    if isinstance(timing, OpTiming) and timing.rates:
+    if op_class is OpClass.MMA_ASYNC and isinstance(timing, OpTiming) and timing.rates:
         timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
-        return _refused(instruction, op_class, timing.reason, machine)
+        return refused_by(instruction, op_class, timing.reason, machine)
     if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
-    if machine.memory is not None and op_class in UNCOUNTED:
+    if name_of(instruction) == "setmaxnreg" and "inc" in instruction.modifiers:
+        return _unproved(instruction, "it waits until others have given up registers")
+    if op_class in COUNTING and name_of(instruction) not in _CLOSING:
+        return _unproved(instruction, "what it counts is not known of this path")
+    if machine.memory is not None and op_class in UNCOUNTED - COUNTING:
         reason = "it charges accesses to memory, and how many this makes is not counted"
-        return _refused(instruction, op_class, reason, machine)
+        return refused_by(instruction, op_class, reason, machine)
     if code is not None:
         return _cost_of_code(machine, instruction, taken, origin, block_threads, timing, code)
     if instruction.control is ControlEffect.BRANCH:  # calls and returns of functions as well
         bubble = machine.taken_branch_bubble_cycles if taken else 0
-        return _timed(instruction, timing, machine, origin, bubble=bubble)
+        return timed_as(instruction, timing, machine, origin, bubble=bubble)
     match op_class:
         case OpClass.NANOSLEEP:
-            timed = _timed(instruction, timing, machine, origin)
+            timed = timed_as(instruction, timing, machine, origin)
             return _sleeping(instruction, timed, machine)
         case OpClass.BARRIER:
-            timed = _timed(instruction, timing, machine, origin)
-            reduces = ".red" in f".{_name(instruction)}"
+            timed = timed_as(instruction, timing, machine, origin)
+            reduces = ".red" in f".{name_of(instruction)}"
             operands = instruction.operands[1:-1] if reduces else instruction.operands
             return _barrier(instruction, timed, block_threads, operands)
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
-        case OpClass.ASYNC_COPY if _name(instruction) == "cp.async":
-            copies = (_COPIES[origin % _COPY_REGISTERS],)
-            return _timed(instruction, timing, machine, origin, copies=copies)
+        case OpClass.ASYNC_COPY if name_of(instruction) == "cp.async":
+            copies = (_COPIES[origin % COPY_REGISTERS],)
+            return timed_as(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
-            if _name(instruction) not in _MODELLED_WAITS:
-                reason = "only the waits of cp.async (non-bulk) are modelled"
-                return _refused(instruction, op_class, reason, machine)
-            return _timed(instruction, timing, machine, origin, waits=_COPIES)
+            waits = _MODELLED_WAITS.get(name_of(instruction))
+            if waits is None:
+                reason = "only the waits of copies are modelled"
+                return refused_by(instruction, op_class, reason, machine)
+            return timed_as(instruction, timing, machine, origin, waits=waits)
         case _:
-            return _timed(instruction, timing, machine, origin)
+            return timed_as(instruction, timing, machine, origin)
 
 
 def _cost_of_warpgroup(
@@ -213,7 +233,7 @@ def _cost_of_warpgroup(
     row, wait = machine.timings[OpClass.MMA_ASYNC], machine.timings[OpClass.ASYNC_WAIT]
     for timing in (row, wait):
         if isinstance(timing, RefusedOp):
-            return _refused(instruction, op_class, timing.reason, machine)
+            return refused_by(instruction, op_class, timing.reason, machine)
     assert isinstance(row, OpTiming)
     assert isinstance(wait, OpTiming)
     if instruction.guard is not None:
@@ -221,13 +241,13 @@ def _cost_of_warpgroup(
         return Diagnostic("PW403", f"{instruction.mnemonic}: {reason}", instruction.span)
     if not is_product(instruction):
         waits = PENDING if op_class is OpClass.ASYNC_WAIT else ()
-        return _timed(instruction, wait, machine, origin, waits=waits)
+        return timed_as(instruction, wait, machine, origin, waits=waits)
     cycles = product_cycles(instruction, row)
     if isinstance(cycles, str):
-        return _refused(instruction, op_class, f"it has no figure for {cycles}", machine)
+        return refused_by(instruction, op_class, f"it has no figure for {cycles}", machine)
     row = replace(row, initiation_cycles=cycles)
     pending = (PENDING[origin % len(PENDING)],)
-    timed = _timed(instruction, row, machine, origin, copies=pending)
+    timed = timed_as(instruction, row, machine, origin, copies=pending)
     return replace(timed, writes=pending, joins=True)  # of accumulators: Products
 
 
@@ -377,6 +397,8 @@ class InstructionCosts:
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
         self.joins = False
         """Whether a product of a warpgroup was charged."""
+        self.counts = False
+        """Whether something was charged that counts at an mbarrier, or a bulk copy."""
         self.waits_for_launches = False
         """Whether an instruction was charged that waits for the launches before."""
         self.most_at_path: int | None = None
@@ -398,6 +420,22 @@ class InstructionCosts:
         if found is None:
             found = self._known[key] = self._cost(index, instruction, taken)
         return found
+
+    def counted(
+        self, index: int, instruction: Instruction, cost: Cost
+    ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
+        """As :meth:`nodes`, of what counts at an mbarrier and has a ``cost`` for what it counts."""
+        self.counts = True
+        self.is_nominal &= not is_charged(instruction, self.machine)
+        self.is_nominal &= self.machine.memory is None
+        if isinstance(cost, Diagnostic):
+            self._refusals[index] = cost
+            return ()
+        if isinstance(cost, PartialBarrier):
+            waiting = self._waiting(cost.instruction, instruction)
+            return (replace(cost, instruction=waiting),)
+        assert isinstance(cost, TimedInstruction)
+        return (self._waiting(cost, instruction),)
 
     @property
     def has_refusals(self) -> bool:
@@ -450,7 +488,7 @@ class InstructionCosts:
         if isinstance(cost, Diagnostic):
             self._refusals[index] = cost
             return ()
-        self.waits_for_launches |= _name(instruction) == _GRID_WAIT
+        self.waits_for_launches |= name_of(instruction) == _GRID_WAIT
         if is_charged(instruction, self.machine):
             self.is_nominal = False
         if isinstance(cost, Barrier | PartialBarrier):
@@ -553,7 +591,7 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     would abort the launch and is passed a return that is passed. What sleeps for a known time, or
     orders the launch and another one, is issued like a branch.
     """
-    name = _name(instruction)
+    name = name_of(instruction)
     if name in _LIKE_BRANCHES or _sleep(instruction) is not None:
         return OpClass.BRANCH
     if name in _LIKE_OTHERS:
@@ -561,6 +599,8 @@ def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) 
     if instruction.control is ControlEffect.TRAP and instruction.guard is not None:
         return OpClass.RETURN
     if op_class is OpClass.ASYNC_COPY and name not in _ACTUAL_COPIES:
+        return OpClass.ASYNC_WAIT
+    if name in _CLOSING:
         return OpClass.ASYNC_WAIT
     if (
         op_class is OpClass.MATRIX_MOVE
@@ -594,11 +634,12 @@ def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
     return 0 if time is None else -(-2 * time * machine.clock_mhz // 1000)
 
 
-def _name(instruction: Instruction) -> str:
+def name_of(instruction: Instruction) -> str:
+    """The name of its opcode; as it is written where it has none."""
     return instruction.opcode.name if instruction.opcode is not None else instruction.mnemonic
 
 
-def _timed(
+def timed_as(
     instruction: Instruction,
     timing: OpTiming,
     machine: Machine,
@@ -608,6 +649,7 @@ def _timed(
     waits: Iterable[str] = (),
     copies: tuple[str, ...] = (),
 ) -> TimedInstruction:
+    """An instruction at a row: it waits for what it names and ``waits``, writes ``copies``, too."""
     stalled = _stalled(machine)
     return TimedInstruction(
         timing.unit,
@@ -665,9 +707,10 @@ def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
     )
 
 
-def _refused(
+def refused_by(
     instruction: Instruction, op_class: OpClass, reason: str, machine: Machine
 ) -> Diagnostic:
+    """The refusal of an instruction for which a machine has no timing."""
     return Diagnostic(
         "PW402",
         f"{instruction.mnemonic} has no timing on machine {machine.name}: {reason}",

@@ -16,7 +16,7 @@ from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
-from ptxwcet.ir.op_classes import AT_BARRIERS, OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
@@ -99,8 +99,8 @@ class LaunchCosts(InstructionCosts):
             return None
         passing: list[tuple[int, OpTiming]] = []
         for index, instruction in enumerate(self._kernel.instructions):
-            if instruction.op_class is None:
-                return None  # of whatever unit
+            if instruction.op_class is None or instruction.op_class in COUNTING:
+                return None  # of whatever unit; of copies it is known of each path alone
             cycles = cycles_at_path(self._taken(index, instruction), rules)
             if not cycles:
                 continue
@@ -257,6 +257,11 @@ class LaunchCosts(InstructionCosts):
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
         found += [WARPGROUPS_HOLD] if self.joins else []
+        if self.counts:
+            # here: few kernels count at mbarriers
+            from ptxwcet.timing.counting import MBARRIERS_COUNT
+
+            found.append(MBARRIERS_COUNT)
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

@@ -59,7 +59,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     WarpClass,
 )
-from ptxwcet.warp.segments import has_join
+from ptxwcet.warp.segments import has_named_join
 from ptxwcet.warp.structure import bodies, joining
 
 _Skeleton = tuple[object, ...]
@@ -168,7 +168,7 @@ def require_warpgroups(
     ]
     if not groups:
         return
-    used = frozenset[str]().union(*(used_units(one.program.body) for one in classes))
+    used = frozenset[str]().union(*(used_units(one.program.body) for one, _, _ in groups))
     shared = [one.name for one in machine.units if one.name in used and one.count != WARPGROUP]
     for one, found, path in groups:
         origins = {product.origin for product in found}
@@ -177,7 +177,7 @@ def require_warpgroups(
         )
         open_ = joining(_undecided(one.program.body))
         reason = ""
-        if any(has_join(each.program.body) for each in classes):
+        if any(has_named_join(each.program.body) for each in classes):
             reason = "warps of the block meet at barriers of a part of it, too"
         elif machine.schedulers_per_sm != WARPGROUP:
             reason = f"machine {machine.name} has no four schedulers, one for each of its warps"

@@ -16,6 +16,7 @@ from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
+    Counted,
     Path,
     PathChoice,
     PathEnd,
@@ -39,8 +40,9 @@ from ptxwcet.flow.walk.path import (
     visited_blocks,
 )
 from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.cost import InstructionCosts
+from ptxwcet.timing.cost import Cost, InstructionCosts
 from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
@@ -431,10 +433,32 @@ def timed_visit(
     """What one execution of a basic block issues. Cost: linear in the block."""
     block = cfg.blocks[visit.block]
     nodes: list[TimedInstruction | Barrier | PartialBarrier] = []
+    counted = {one.index: one for one in visit.counted}
     for index in range(block.start, block.end):
         taken = visit.taken and index == block.end - 1
+        if (one := counted.get(index)) is not None:
+            cost = _cost_of_counting(one, kernel, cfg, costs)
+            nodes += costs.counted(index, kernel.instructions[index], cost)
+            continue
         nodes += costs.nodes(index, kernel.instructions[index], taken=taken)
     return tuple(nodes)
+
+
+def _cost_of_counting(
+    counted: Counted, kernel: Kernel, cfg: ControlFlowGraph, costs: InstructionCosts
+) -> Cost:
+    """The cost of what counts at an mbarrier; of a wait with what is issued before the next one."""
+    # here: few kernels count at mbarriers
+    from ptxwcet.flow.graph.polling import failing_round
+    from ptxwcet.timing.counting import Counting, cost_of_counting
+
+    instruction, again = kernel.instructions[counted.index], list[TimedInstruction]()
+    if counted.lanes and instruction.op_class is OpClass.MBARRIER_WAIT:
+        for at, taken in failing_round(kernel, cfg, counted.index) or ():
+            issued = costs.nodes(at, kernel.instructions[at], taken=taken)
+            again += (node for node in issued if isinstance(node, TimedInstruction))
+    what = Counting(counted.place, counted.lanes, counted.number, tuple(again))
+    return cost_of_counting(instruction, costs.machine, what, counted.index)
 
 
 def _without_shared_start(

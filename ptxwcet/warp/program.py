@@ -78,17 +78,49 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Mbarrier:
+    """What a warp does to an mbarrier (docs/methods/joins.md).
+
+    ``expects`` says of how many arrivals each phase is from now on. A phase is over when so many
+    have come and no byte is owed: ``arrivals`` come with the instruction, ``owes`` bytes are added
+    to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Of a
+    wait, ``parity`` is that of the phase.
+
+    A warp that waits asks again, each time for ``round_cycles`` at most if it is alone, of which
+    ``poll_cycles`` are initiations, and not before ``again_cycles`` have passed.
+    """
+
+    expects: int = 0
+    arrivals: int = 0
+    owes: int = 0
+    brings: int = 0
+    after_cycles: int = 0
+    parity: int = 0
+    round_cycles: int = 0
+    poll_cycles: int = 0
+    again_cycles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PartialBarrier:
     """A barrier that opens when ``warps`` warps have arrived (``bar.sync a, b``).
 
-    A warp that does not ``wait`` only arrives (``bar.arrive``). Bounds refuse it, simulators run
-    it. Arrivals meet if name and number of warps are the same.
+    A warp that does not ``wait`` only arrives (``bar.arrive``). Arrivals meet if name and number of
+    warps are the same. Of an ``mbarrier`` the ``warps`` say nothing, and waits do not arrive.
     """
 
     instruction: TimedInstruction
     name: str
     warps: int
     waits: bool = True
+    mbarrier: Mbarrier | None = None
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        if self.mbarrier is not None:
+            return f"mbarrier {self.name}"
+        return f"barrier {self.name} of {self.warps} warps"
 
 
 @dataclass(frozen=True)

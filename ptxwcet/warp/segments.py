@@ -45,7 +45,7 @@ class NotStaticError(PtxwcetError):
         super().__init__(
             Diagnostic(
                 "PW504",
-                f"barrier {join.name} of {join.warps} warps: {reason}",
+                f"{join.shown}: {reason}",
                 notes=("which warps complete each of its phases must be the same in all runs",),
                 help="let as many warps arrive as the barrier counts, in each phase the same, and "
                 "none before it has waited for what comes after the phase before",
@@ -214,6 +214,12 @@ def cut_at_waits(body: Body) -> tuple[SectionNode, ...]:
 def has_join(body: Sequence[Node]) -> bool:
     """Whether a body has a barrier of a part of the block. Cost: linear in the tree."""
     return any(isinstance(node, PartialBarrier) for node in entered(body))
+
+
+def has_named_join(body: Sequence[Node]) -> bool:
+    """Whether a body has a barrier of a part of the block that is no mbarrier."""
+    joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
+    return any(one.mbarrier is None for one in joins)
 
 
 def require_decided(body: Sequence[Node]) -> None:

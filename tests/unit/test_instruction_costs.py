@@ -142,11 +142,22 @@ def test_barriers_without_a_proof(statement: str, threads: int | None) -> None:
     assert refused(statement, threads).code == "PW403"
 
 
+def test_an_increase_of_registers_waits_for_others() -> None:
+    """With a row a decrease is an instruction as any other; an increase is none."""
+    timings = {**MACHINE.timings, OpClass.CONTROL_OTHER: MACHINE.timings[OpClass.MOVE]}
+    given = replace(MACHINE, timings=timings)
+    less, more = parsed(*(f"setmaxnreg.{way}.sync.aligned.u32 40" for way in ("dec", "inc")))[:2]
+    assert isinstance(cost_instruction(less, given), TimedInstruction)
+    refusal = cost_instruction(more, given)
+    assert isinstance(refusal, Diagnostic)
+    assert refusal.code == "PW403"
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         "mbarrier.try_wait.shared.b64 %p1, [s], %rd1",
-        "cp.async.bulk.wait_group 0",
+        "cp.async.bulk.prefetch.L2.global [%rd1], 16",
         "wgmma.wait_group.sync.aligned 0",
         "nanosleep.u32 %r1",
         "trap",

@@ -332,9 +332,20 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
         ),
         (HEAD + row(lat="4, readers = { guard = 3 }"), ["PW306"]),
         (HEAD + row(lat="4, stalls = true"), ["PW306"]),
-        (HEAD + row().replace("move", "mbarrier"), ["PW306"]),
-        (HEAD + row().replace("move", "mbarrier_wait"), ["PW306"]),
-        (HEAD + row().replace("move", "async_bulk"), ["PW306"]),
+        *(
+            (HEAD + row(lat=f"4{rates}").replace("move", name), [code])
+            for name, rates, code in (
+                ("mbarrier", ", rates = { try_wait = 9 }", "PW306"),
+                ("mbarrier_wait", "", "PW306"),
+                ("mbarrier_wait", ", rates = { }", "PW306"),
+                ("mbarrier_wait", ", rates = { bytes = 9 }", "PW305"),
+                ("mbarrier_wait", ", rates = { try_wait = 0 }", "PW310"),
+                ("async_bulk", "", "PW306"),
+                ("async_bulk", ", rates = 3", "PW306"),
+                ("async_bulk", ", rates = { test_wait = 9 }", "PW306"),
+                ("async_bulk", ", rates = { bytes = 9, f16 = 9 }", "PW305"),
+            )
+        ),
         (HEAD + row(lat="4, stalls = 1").replace("move", "fence"), ["PW306"]),
         (HEAD + row(lat="4, rates = { f16 = 9, shared_bytes = 9 }"), ["PW306"]),
         *(

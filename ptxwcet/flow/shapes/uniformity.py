@@ -72,6 +72,7 @@ from ptxwcet.ir.kernel import (
     Space,
     SpecialRegister,
     SymbolRef,
+    counts_at_mbarriers,
 )
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.support.graph import reachable
@@ -216,7 +217,8 @@ def _settled(
     shapes = _Shapes(kernel, launch, live.undefined(), race_free=race_free)
     order = BarrierOrder(kernel, cfg, live)
     barriers = () if kernel.code is not None else cfg.barriers
-    if any(_may_be_partial(kernel.instructions[index], launch) for index in barriers):
+    partial = any(_may_be_partial(kernel.instructions[index], launch) for index in barriers)
+    if partial or counts_at_mbarriers(kernel):
         shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
     while True:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -33,7 +33,8 @@ from ptxwcet.flow.values.value import (
     merge,
     wrap,
 )
-from ptxwcet.ir.kernel import Kernel, Parameter, Space
+from ptxwcet.ir.kernel import Kernel, Parameter, Space, SymbolRef, counts_at_mbarriers
+from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.records import dataclass
 
 # More values than any type has: no operation but a sum or a difference is known of an address.
@@ -55,10 +56,15 @@ class FixedMemory:
             Space.CONST: words | constants,
         }
         self._addresses: dict[str, Symbol] = {}
+        self._shared = frozenset[str]()
+        if counts_at_mbarriers(kernel):
+            own = {one.name for one in kernel.variables if one.space == "shared"}
+            self._shared = frozenset(own | outer_shared(kernel, private | self._constants()))
 
     def address(self, name: str) -> Known | None:
         """The address of a variable; None if nothing of it is known."""
-        if not any(name in variables for variables in self._spaces.values()):
+        known = any(name in variables for variables in self._spaces.values())
+        if not known and name not in self._shared:
             return None
         symbol = self._addresses.get(name)
         if symbol is None:
@@ -67,6 +73,9 @@ class FixedMemory:
             symbol.origin = frozenset({cause})
             self._addresses[name] = symbol
         return Known(0, {symbol: 1})
+
+    def _constants(self) -> set[str]:
+        return {name for variables in self._spaces.values() for name in variables}
 
     def word(self, space: Space, name: str, offset: int, kind: IntegerType) -> Known | None:
         """What lies at ``offset`` bytes in a variable; None if it is not known."""
@@ -96,6 +105,22 @@ class FixedMemory:
             lambda at: _number(data, at, kind) if 0 <= at <= last else 0, offsets
         )
         return Known(words if isinstance(words, int) else words.astype(np.int64))
+
+
+def outer_shared(kernel: Kernel, names: Collection[str]) -> set[str]:
+    """The variable outside of a kernel that it takes the address of, if that is a single one.
+
+    Of several without a size each may be another name of dynamic shared memory.
+    """
+    found = {
+        operand.name
+        for one in kernel.instructions
+        if one.control is ControlEffect.NONE
+        for operand in one.operands
+        if isinstance(operand, SymbolRef)
+    }
+    found = found.difference(names)
+    return found if len(found) == 1 else set()
 
 
 def _all(outcome: object, active: Mask) -> bool:
@@ -295,7 +320,9 @@ class LaneState:
         return Unknown(frozenset({Cause(CauseKind.PARAMETER, held.name)}))
 
     def address(self, name: str) -> Known | None:
-        """The address of a variable whose bytes the launch gives, as a symbol; None of another."""
+        """The address of a variable whose bytes the launch gives, as a symbol, or, of a kernel with
+        mbarriers, of one in shared memory; None of another.
+        """
         return self._fixed.address(name)
 
     def load(self, space: Space, address: Known, kind: IntegerType) -> Known | None:

@@ -15,7 +15,7 @@ from functools import cached_property
 from ptxwcet.flow.values.float_transfer import float_operation, takes_either
 from ptxwcet.flow.values.transfer import reads_matter
 from ptxwcet.ir.kernel import Instruction, Kernel, Register
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect
 
 
 def control_slice(kernel: Kernel) -> frozenset[str]:
@@ -27,6 +27,11 @@ def control_slice(kernel: Kernel) -> frozenset[str]:
             definitions[name].append(instruction)
         if instruction.control is not ControlEffect.NONE:
             wanted += _control_reads(instruction)
+        elif instruction.op_class in COUNTING:
+            # here: few kernels count at mbarriers
+            from ptxwcet.ir.mbarriers import counting_reads
+
+            wanted += counting_reads(instruction)
     deciders: set[str] = set()
     floats = _Floats(kernel, definitions)
     while wanted:

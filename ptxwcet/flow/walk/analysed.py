@@ -12,7 +12,7 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import runs_once
-from ptxwcet.flow.walk.closed_forms import PERIODS, Rounds, summarise
+from ptxwcet.flow.walk.closed_forms import Rounds, periods_at, summarise
 from ptxwcet.flow.walk.iterations import Claim, Entry, Iterations, Summary, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
 from ptxwcet.flow.walk.standing import Reach
@@ -87,7 +87,7 @@ class _Search:
         self.plain += 1
         if self.plain > _MOST_PLAIN_ITERATIONS:
             raise _not_summarisable(self._walk, self.entry.loop)
-        self.history = self.history[-max(PERIODS) :]
+        self.history = self.history[-max(periods_at(self._walk)) :]
         self._opened.remaining = self._remaining
         lives = np.array_equal(self._alive, self._walk.state.alive)
         return lives and self._opened.remaining != 0

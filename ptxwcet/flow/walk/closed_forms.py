@@ -38,6 +38,7 @@ from ptxwcet.flow.walk.iterations import Entry, Summary
 from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
+from ptxwcet.ir.kernel import counts_at_mbarriers
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.support.records import dataclass
 
@@ -102,6 +103,8 @@ def _equal(
 _ENUMERATED_ITERATIONS = 64
 # Numbers of iterations that may change registers alike where a single one does not.
 PERIODS = (1, 2, 3, 4, 8)
+# Of loops that count at mbarriers: rings of 3, 5 to 7 and 8 stages, each with both parities.
+_PERIODS_OF_RINGS = (*PERIODS, 6, 10, 12, 14, 16)
 _MOST_HAVOC_ROUNDS = 12
 
 
@@ -115,6 +118,11 @@ class _Proof:
     start: dict[str, Value]
 
 
+def periods_at(walk: WalkState) -> tuple[int, ...]:
+    """The numbers of iterations of which it is tried whether they repeat."""
+    return _PERIODS_OF_RINGS if counts_at_mbarriers(walk.graph.kernel) else PERIODS
+
+
 def summarise(
     walk: WalkState, entry: Entry, history: list[dict[str, Value]], plain: int
 ) -> Summary | None:
@@ -124,9 +132,10 @@ def summarise(
     executed one by one. The state is then that after all iterations of the summary. Raises
     Undecided or Refused (PW205) if nothing ends the loop. Cost: a few walks of its body.
     """
-    if plain > max(PERIODS) and plain & (plain - 1):
+    periods = periods_at(walk)
+    if plain > max(periods) and plain & (plain - 1):
         return None  # back off: only after 16, 32, ... plain iterations
-    for period in PERIODS:
+    for period in periods:
         if period <= len(history):
             summary = _prove(walk, entry, history[-period], period)
             if summary is not None:

@@ -91,11 +91,29 @@ class AffineCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What an instruction does to an mbarrier, or a bulk copy: ``lanes`` of the warp execute it.
+
+    ``place`` is the mbarrier, "" of a copy of a group; ``number`` what it counts for each lane, or
+    the parity that it waits for (:mod:`ptxwcet.ir.mbarriers`).
+    """
+
+    index: int
+    place: str
+    lanes: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
-    """One execution of a basic block; ``taken``: the warp goes on at the target of its branch."""
+    """One execution of a basic block; ``taken``: the warp goes on at the target of its branch.
+
+    ``counted``: what it does to mbarriers, in order.
+    """
 
     block: int
     taken: bool
+    counted: tuple[Counted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

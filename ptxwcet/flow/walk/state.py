@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import ClassVar, TypeGuard
 
 from ptxwcet.flow.effort import TooMuchEffort
@@ -19,10 +20,10 @@ from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
 from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Departure, Path, PathNode, Visit
+from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
-from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided
+from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
 from ptxwcet.support.records import dataclass
 
 
@@ -67,6 +68,7 @@ class Trail:
 
     def __init__(self) -> None:
         self.nodes: list[PathNode] = []
+        self.counted: list[Counted] = []  # in the block that is executed, whose visit comes next
         self.loops: list[OpenLoop] = []
         self.exits: ExitRecorder | None = None
         # what was recorded before the sides of branches around: those that all lanes of the warp
@@ -77,6 +79,12 @@ class Trail:
 
     def add(self, *nodes: PathNode) -> None:
         """Records what is executed next."""
+        if self.counted and nodes:
+            first, *rest = nodes
+            if not isinstance(first, Visit):
+                raise not_counted(self.counted[0].index)
+            nodes = (replace(first, counted=tuple(self.counted)), *rest)
+            self.counted.clear()
         self.nodes += nodes
 
     @property
@@ -169,6 +177,7 @@ class Snapshot:
     standing: Standing
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
     relied: frozenset[int]
+    counted: tuple[Counted, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +344,9 @@ class WalkState(ABC):
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
         relied = frozenset(self.graph.work.relied)
-        return Snapshot(registers, alive, len(self.trail.nodes), self.standing, limits, relied)
+        counted = tuple(self.trail.counted)
+        nodes = len(self.trail.nodes)
+        return Snapshot(registers, alive, nodes, self.standing, limits, relied, counted)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
@@ -349,4 +360,5 @@ class WalkState(ABC):
         self.state.registers = dict(snapshot.registers)
         self.state.alive = snapshot.alive.copy()
         del self.trail.nodes[snapshot.nodes :]
+        self.trail.counted[:] = snapshot.counted
         self.standing = snapshot.standing

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.values.arrays import array_transfer
 from ptxwcet.flow.values.float_transfer import float_operation
+from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.operands import Transfer
 from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
 from ptxwcet.flow.values.transfer import compile_transfer
-from ptxwcet.flow.values.value import Cause, CauseKind
+from ptxwcet.flow.values.value import Cause, CauseKind, Known, Value
 from ptxwcet.flow.walk.path import Path, visited_blocks
 from ptxwcet.ir.kernel import Guard, Instruction
-from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, ControlEffect, OpClass
 from ptxwcet.support.records import dataclass
 
 
@@ -30,6 +31,13 @@ class Step:
     transfer: Transfer | None
     is_checked: bool
     is_slow: bool
+
+
+_CHECKED = COUNTING | {OpClass.BARRIER}
+
+
+def _said_yes(_: LaneState) -> tuple[Value, ...]:
+    return (Known(1),)
 
 
 class _Compiled(dict[int, tuple[Step, ...]]):
@@ -69,7 +77,7 @@ class Steps:
         control = instruction.control
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH):
             return None  # at the end of its block: see walk_branches, walk_switches
-        is_checked = control is not ControlEffect.NONE or instruction.op_class is OpClass.BARRIER
+        is_checked = control is not ControlEffect.NONE or instruction.op_class in _CHECKED
         transfer = None
         if any(name in self._graph.control_registers for name in instruction.writes):
             transfer = self._transfer(index, instruction)
@@ -79,6 +87,13 @@ class Steps:
         return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow)
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
+        if instruction.op_class is OpClass.MBARRIER_WAIT:
+            # here and below: few kernels count at mbarriers
+            from ptxwcet.flow.graph.polling import failing_round
+
+            kernel, cfg = self._graph.kernel, self._graph.cfg
+            if failing_round(kernel, cfg, index) is not None:
+                return _said_yes  # what it executes before is not of its path
         if is_reduction(instruction) and self._are_whole(instruction.mnemonic):
             cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
             return reduction_transfer(instruction, cause)

@@ -87,3 +87,14 @@ def no_meeting(index: int) -> Refused:
         "a divergent branch has no point where its sides meet again",
         "every path from the branch must be able to end",
     )
+
+
+def not_counted(index: int) -> Refused:
+    """Refuses what counts at an mbarrier where the branch behind it is not decided."""
+    return Refused(
+        "PW222",
+        index,
+        "whether all lanes of the warp come here, or whether some have ended or are elsewhere, is "
+        "not known: so is not how many arrive at the mbarrier",
+        "give the parameters that decide the branches before it and behind it",
+    )

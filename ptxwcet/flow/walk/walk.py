@@ -34,16 +34,22 @@ from ptxwcet.flow.walk.loops import walk_loop
 from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
-from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted
+from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted, not_counted
 from ptxwcet.flow.walk.switches import walk_switch
 from ptxwcet.ir.kernel import Immediate
-from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect
 from ptxwcet.support.demangling import readable_names
 
 
 def check_control(walk: WalkState, step: Step, mask: Mask) -> None:
     """Checks a barrier or call that lanes ``mask`` reach. Raises Refused or Undecided."""
     control = step.instruction.control
+    if step.instruction.op_class in COUNTING:
+        # here: few kernels count at mbarriers
+        from ptxwcet.flow.walk.counting import count
+
+        count(walk, step, mask)
+        return
     if control is ControlEffect.CALL:
         if guard_lanes(walk, step.index, step.guard, mask).any():
             raise _call_refusal(walk, step)
@@ -170,6 +176,8 @@ class Walk(WalkState):
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state
+        if self.trail.counted:
+            raise not_counted(self.trail.counted[0].index)
         self.count_visit(block)
         if WalkState.observer is not None:
             WalkState.observer(self, block, mask)

@@ -1,0 +1,115 @@
+"""What warps count at mbarriers: at which one, how many lanes, and which number.
+
+An mbarrier is known by the shared variable that it lies in and its offset there. What has not one
+mbarrier and one number in all runs is refused; warps that differ in these are walked apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxwcet.flow.graph.polling import failing_round
+from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.values.operands import read_operand
+from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
+from ptxwcet.flow.walk.guards import guard_lanes, require_agreement
+from ptxwcet.flow.walk.path import Counted
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.steps import Step
+from ptxwcet.flow.walk.stops import Refused, SplitWarps, not_counted
+from ptxwcet.ir.kernel import Operand
+from ptxwcet.ir.mbarriers import Use, use_of
+from ptxwcet.ir.operands import Address, Element
+
+_BYTES = 8  # of an mbarrier
+_GIVE = "give the parameters that decide it, or write the kernel with constant numbers of stages"
+
+
+def count(walk: WalkState, step: Step, mask: Mask) -> None:
+    """Notes what lanes ``mask`` do to an mbarrier, or a bulk copy.
+
+    Raises Refused (PW222, PW223), Undecided for a guard, SplitWarps. Cost: linear in the lanes.
+    """
+    used = use_of(step.instruction)
+    if used is None:
+        return
+    name, index = step.instruction.mnemonic, step.index
+    lanes = guard_lanes(walk, index, step.guard, mask)
+    require_agreement(walk, lanes)
+    if not lanes.any():
+        walk.trail.counted.append(Counted(index, "", 0, 0))
+        return
+    if isinstance(used, str):
+        raise Refused("PW223", index, f"{name}: {used}", "leave it out, or bound it by measuring")
+    if not walk.standing.are_here or walk.standing.apart:
+        raise not_counted(index)
+    if used.use is Use.WAIT and failing_round(walk.graph.kernel, walk.cfg, index) is None:
+        reason = f"{name} is not in a loop that does nothing but ask until the phase is over"
+        raise Refused("PW223", index, reason, "ask again at once where the answer is no")
+    walk.state.active = lanes
+    place = "" if used.place is None else _place(walk, index, used.place, lanes)
+    value = read_operand(walk.state, used.number, 32, index)
+    walk.state.active = mask
+    number = _number(walk, index, value, lanes, f"the number of {name}")
+    if number < 0 or (number == 0 and used.use in (Use.INIT, Use.ARRIVE)):
+        raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
+    many = int(lanes.reshape(-1, WARP_SIZE)[0].sum())
+    walk.trail.counted.append(Counted(index, place, many, number))
+
+
+def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
+    """The shared variable and the offset of an mbarrier."""
+    offset, base = 0, operand
+    array: Value = Known(0)
+    if isinstance(operand, Element):
+        array = read_operand(walk.state, operand.array, 32, index)
+        operand = operand.index
+    if isinstance(operand, Address):
+        offset, base = operand.offset, operand.base
+    value = read_operand(walk.state, base, 32, index)
+    if isinstance(value, Unknown) or isinstance(array, Unknown):
+        causes = value.causes if isinstance(value, Unknown) else frozenset()
+        raise _unknown(walk, index, "which mbarrier it is", causes)
+    terms = {**value.terms, **array.terms}
+    names = [symbol.name for symbol in terms if symbol.is_own and not symbol.is_parameter]
+    if len(names) != 1 or len(terms) != 1 or array.base != 0 or (value.terms and array.terms):
+        raise _unknown(walk, index, "which mbarrier it is", frozenset())
+    ((symbol, factor),) = terms.items()
+    if not np.all(np.asarray(factor) == 1):
+        raise _unknown(walk, index, "which mbarrier it is", frozenset())
+    at = offset + _number(walk, index, Known(value.base), lanes, "the offset of the mbarrier")
+    sizes = {v.name: v.size_bytes for v in walk.graph.kernel.variables if v.space == "shared"}
+    size = sizes.get(symbol.name)
+    fits = not size or at + _BYTES <= size  # of dynamic shared memory the size is not known here
+    if at % _BYTES or at < 0 or not fits:
+        reason = f"the mbarrier lies at {symbol.name}+{at}: in no variable, or at no multiple of 8"
+        raise Refused("PW223", index, reason, _GIVE)
+    return f"{symbol.name}+{at}"
+
+
+def _number(walk: WalkState, index: int, value: Value, lanes: Mask, what: str) -> int:
+    """The one number of all lanes. Raises SplitWarps if it is one in each warp only."""
+    if isinstance(value, Unknown):
+        raise _unknown(walk, index, what, value.causes)
+    if value.terms or (value.valid is not None and bool((lanes & ~value.valid).any())):
+        raise _unknown(walk, index, what, frozenset())
+    if isinstance(value.base, int):
+        return value.base
+    rows, shown = value.base.reshape(-1, WARP_SIZE), lanes.reshape(-1, WARP_SIZE)
+    groups: dict[int, list[int]] = {}
+    for warp, row, one in zip(walk.state.warps, rows, shown, strict=True):
+        found = set(row[one].tolist())
+        if len(found) != 1:
+            raise _unknown(walk, index, f"{what} in all lanes", frozenset())
+        groups.setdefault(found.pop(), []).append(warp)
+    if len(groups) > 1:
+        raise SplitWarps(tuple(map(tuple, groups.values())))
+    return int(next(iter(groups)))
+
+
+def _unknown(walk: WalkState, index: int, what: str, causes: frozenset[Cause]) -> Refused:
+    shown = ", ".join(sorted({one.name for one in causes}))
+    because = f" ({shown})" if shown else ""
+    name = walk.graph.kernel.instructions[index].mnemonic
+    reason = f"{name}: {what} is not a constant{because}"
+    return Refused("PW223", index, reason, _GIVE)

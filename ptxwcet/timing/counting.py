@@ -1,0 +1,145 @@
+"""What it costs to count at mbarriers and to wait for them, and what bulk copies cost.
+
+A copy is issued in a slot, occupies the engine of its SM for its bytes, and arrives at its mbarrier
+a latency later; a wait costs one poll, and says what each further one takes
+(docs/methods/joins.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.ir.kernel import Instruction
+from ptxwcet.ir.mbarriers import MbarrierUse, Use, use_of
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.model import Machine, RefusedOp
+from ptxwcet.memory.analysis import Transactions
+from ptxwcet.memory.counting import LINE, SECTOR
+from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.records import dataclass
+from ptxwcet.timing.cost import (
+    BULK_COPIES,
+    COPY_REGISTERS,
+    charge_transactions,
+    name_of,
+    naming_others,
+    refused_by,
+    timed_as,
+)
+from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
+
+MBARRIERS_COUNT = Assumption(
+    "mbarriers-count",
+    "what counts at an mbarrier has done so when it has ended, in the order of its warp, and a "
+    "bulk copy when its last byte has come; a wait is answered in the time of its row, for all "
+    "lanes alike, and while the phase is not over its warp does not ask again before the time of "
+    "the machine file has passed; nothing else writes to the memory of an mbarrier",
+    AssumptionState.ASSUMED,
+    "mbarriers and bulk copies",
+)
+"""What bounds of programs with mbarriers rest on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """At which mbarrier how many lanes count which number, and what a warp that waits executes
+    behind it before it asks again.
+    """
+
+    place: str
+    lanes: int
+    number: int
+    round: tuple[TimedInstruction, ...] = ()
+
+
+def cost_of_counting(
+    instruction: Instruction, machine: Machine, counted: Counting, origin: int
+) -> TimedInstruction | PartialBarrier | Diagnostic:
+    """The cost of what counts at an mbarrier, or of a bulk copy, by some lanes of a warp.
+
+    Cost: constant; a refusal names the machines of the tool that would not refuse.
+    """
+
+    def cost_on(machine: Machine) -> TimedInstruction | PartialBarrier | Diagnostic:
+        return _counting_on(machine, instruction, counted, origin)
+
+    return naming_others(cost_on(machine), cost_on)
+
+
+def _counting_on(
+    machine: Machine, instruction: Instruction, counted: Counting, origin: int
+) -> TimedInstruction | PartialBarrier | Diagnostic:
+    op_class, used = instruction.op_class, use_of(instruction)
+    assert op_class is not None
+    timing = machine.timings[op_class]
+    if isinstance(timing, RefusedOp):
+        return refused_by(instruction, op_class, timing.reason, machine)
+    if not counted.lanes:
+        return timed_as(instruction, timing, machine, origin)
+    assert isinstance(used, MbarrierUse)
+    rates, lanes, number = dict(timing.rates), counted.lanes, counted.number
+    if op_class is OpClass.ASYNC_BULK:
+        caches = machine.l1_cache, machine.l2_cache, machine.carve_out
+        if any(one is not None for one in caches):
+            reason = "it says what caches keep, and which bytes copies touch is not known"
+            return refused_by(instruction, op_class, reason, machine)
+        copied = lanes * -(-number // rates["bytes"])
+        initiation = max(lanes * timing.initiation_cycles, copied)
+        timing = replace(timing, initiation_cycles=initiation)
+    after = 0
+    if used.use is Use.COPY:  # what servers take of it stays in its latency
+        timing, after = replace(timing, latency_cycles=0), timing.latency_cycles
+    number_of = origin % COPY_REGISTERS
+    copies = (BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
+    timed = timed_as(instruction, timing, machine, origin, copies=copies)
+    timed = charge_transactions(timed, _moved(used.use, counted), machine)
+    if used.use is Use.COPY_OUT:
+        return timed
+    found = Mbarrier()
+    match used.use:
+        case Use.INIT:
+            found = Mbarrier(expects=number)
+        case Use.ARRIVE:
+            found = Mbarrier(arrivals=lanes * number)
+        case Use.ARRIVE_EXPECT:
+            found = Mbarrier(arrivals=lanes, owes=lanes * number)
+        case Use.EXPECT:
+            found = Mbarrier(owes=lanes * number)
+        case Use.COMPLETE:
+            found = Mbarrier(brings=lanes * number)
+        case Use.COPY:
+            found = Mbarrier(brings=lanes * number, after_cycles=after)
+        case Use.WAIT:
+            _, _, kind = name_of(instruction).partition(".")
+            if kind not in rates:
+                reason = f"it does not say how soon a warp asks again (rates: {kind})"
+                return refused_by(instruction, op_class, reason, machine)
+            own = timed.initiation_cycles + timed.latency_cycles
+            spent = sum(map(_whole_cycles, counted.round))
+            polling = timed, *counted.round
+            charged = sum(one.initiation_cycles + one.path_cycles for one in polling)
+            found = Mbarrier(
+                parity=number & 1,
+                round_cycles=2 * own + spent,
+                poll_cycles=charged,
+                again_cycles=rates[kind],
+            )
+        case Use.COPY_OUT:
+            pass
+    return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
+
+
+def _whole_cycles(timed: TimedInstruction) -> int:
+    return timed.initiation_cycles + timed.latency_cycles + timed.bubble_cycles
+
+
+def _moved(use: Use, counted: Counting) -> Transactions:
+    """What copies and mbarriers take of memory: lanes arrive one after the other, copies begin at a
+    multiple of 16 bytes and fill neither the first nor the last sector.
+    """
+    lanes, number = counted.lanes, counted.number
+    if use not in (Use.COPY, Use.COPY_OUT):
+        return Transactions(passes=1 if use is Use.WAIT else lanes)
+    sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)
+    return Transactions(sectors, lines, partial=2 * lanes if use is Use.COPY_OUT else 0)

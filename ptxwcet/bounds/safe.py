@@ -63,7 +63,7 @@ def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
     waiting = demand.path_cycles
-    serving = memory_alone(analysis.machine).busy(demand.sectors)
+    serving = memory_alone(analysis.machine).busy(demand.sectors) if polling else 0
     if polling and waiting + serving:  # warps poll while others wait there, too
         whole = sum(one.multiplicity * _before_polling(one, cycles) for one, cycles in worst)
         whole = ceil((whole + waiting + serving) / (1 - max(polling)))

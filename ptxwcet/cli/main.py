@@ -51,7 +51,7 @@ class _Commands(CommandTree):
     message="%(prog)s %(version)s, alpha: options and reports may change before 1.0",
 )
 def commands() -> None:
-    """Bound the worst-case execution time of a GPU thread block from its PTX.
+    """Bound the worst-case execution time of GPU kernels, from PTX, CUDA or machine code.
 
     ptxwcet FILE.ptx --block 32x32 --param K=1024 bounds the kernels of a file; it is short for
     ptxwcet bound FILE.ptx ... (see ptxwcet bound --help for its options). Help of a command lists

@@ -29,9 +29,8 @@ _NUMBERS = {
     Use.COPY: range(0, 1 << 32, 16),
     Use.COPY_OUT: range(0, 1 << 32, 16),
 }
-"""For what other numbers do the PTX ISA defines nothing; bytes that are owed may be as many."""
+"""The numbers for which the PTX ISA defines something; of all others 0 to MOST_COUNT."""
 _GIVE = "give the parameters that decide it, or write the kernel with constant numbers of stages"
-
 _NAME_IT = "address it by a shared variable of the kernel and an offset that is added"
 
 

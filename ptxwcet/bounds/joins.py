@@ -20,6 +20,7 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
+from ptxwcet.ir.mbarriers import MOST_COUNT
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import Barrier, Node, PartialBarrier, Repeat
@@ -38,8 +39,6 @@ from ptxwcet.warp.structure import bodies, entered
 _MOST_STRETCHES = 50_000
 # Iterations of a loop that counts at mbarriers and waits for none.
 _MOST_COUNTED = 4096
-_MOST_BYTES = (1 << 20) - 1
-"""What a phase of an mbarrier may owe (PTX ISA)."""
 _LONG_AGO = -(1 << 60)
 
 
@@ -492,8 +491,8 @@ class _Run:
         self._most[number] = max(self._most[number], done + what.after_cycles)
         at.owed += warps.count * (what.owes - what.brings)
         at.added += warps.count * (what.owes + what.brings)
-        if at.added > _MOST_BYTES:
-            raise NotStaticError(join, f"a phase may owe {_MOST_BYTES} bytes, half of {at.added}")
+        if at.added > MOST_COUNT:
+            raise NotStaticError(join, f"a phase may owe {MOST_COUNT} bytes, half of {at.added}")
         if what.owes:
             at.unsealed.add(number)
         if what.arrivals:

@@ -13,6 +13,9 @@ from ptxwcet.ir.op_classes import COUNTING
 from ptxwcet.ir.operands import Address, Element
 from ptxwcet.support.records import dataclass
 
+MOST_COUNT = (1 << 20) - 1
+"""The most that an mbarrier counts in a phase, of arrivals and of bytes."""
+
 
 class Use(Enum):
     """What an instruction does, and what its number is."""
@@ -75,6 +78,8 @@ def _of_object(
             use = Use.ARRIVE_EXPECT if "expect_tx" in words else Use.ARRIVE
             number = operands[2] if len(operands) > 2 else Immediate(1, "1")
             return MbarrierUse(use, operands[1], number)
+        case "test_wait" | "try_wait" if len(operands) > 3:
+            return "how soon it asks again is in its time limit, not in the machine file"
         case "test_wait" | "try_wait" if "parity" in words:
             return MbarrierUse(Use.WAIT, operands[1], operands[2])
         case "test_wait" | "try_wait":

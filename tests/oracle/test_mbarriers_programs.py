@@ -194,3 +194,58 @@ def test_what_is_bounded_is_executed_so(first: int) -> None:
                 else:
                     assert seen[block] == walked[warp][block], seed
     assert bounded > 0
+
+
+INIT, COUNT = "@%p1 mbarrier.init.shared::cta.b64", "mbarrier.arrive.shared::cta.b64"
+ASK = "W: mbarrier.try_wait.parity.shared::cta.b64 %p5,"
+COPY = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+OWE = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _,"
+HERE = f"{INIT} [%r4], 32;"
+
+
+def misused(begun: str, used: str, wait: str = "[%r4], 0") -> Kernel:
+    """One warp that initialises, counts and waits; ``%r20`` is the mbarrier by another way."""
+    lines = [HEAD, ".shared .align 4 .b8 odd[16];", "setp.eq.u32 %p1, %r1, 0;", begun]
+    lines += ["bar.sync 0;", used, f"{ASK} {wait};", "@!%p5 bra W;", "ret;", "}", ""]
+    (kernel,) = parse_module(SourceFile("k.ptx", "\n".join(lines))).kernels
+    return kernel
+
+
+FACTS = Launch((32, 1, 1), (1, 1, 1), {"n": 1})
+
+
+@pytest.mark.parametrize("way", ["or.b32 %r20, %r4, 8;", "cvt.u64.u32 %d2, %r4;"])
+def test_an_mbarrier_has_one_name(way: str) -> None:
+    """Two arrivals of all lanes, as if at two mbarriers, are two phases of one: it hangs."""
+    way += "add.u32 %r20, %r20, 0;" if "or" in way else "cvt.u32.u64 %r20, %d2;"
+    at = "[%r4+8]" if "or" in way else "[%r4]"
+    begun = f"{way} {INIT} {at}, 32; {INIT} [%r20], 32;"
+    used = f"{COUNT} _, {at}; {COUNT} _, [%r20]; V: {ASK[3:]} {at}, 0; @!%p5 bra V;"
+    found = misused(begun, used, "[%r20], 0")
+    assert refused_with(found, FACTS) == {"PW223"}
+
+
+def test_what_is_used_well_is_bounded() -> None:
+    assert not refused_with(misused(HERE, f"{COUNT} _, [%r4];"), FACTS)
+    copied = f"{OWE} [%r4], 16; {COPY} [%r7], [%d1], 16, [%r4];"
+    assert not refused_with(misused(f"{INIT} [%r4], 1;", copied), FACTS)
+
+
+@pytest.mark.parametrize(
+    ("begun", "used", "wait"),
+    [
+        ("mbarrier.init.shared::cta.b64 [%r4], 32;", f"{COUNT} _, [%r4];", "[%r4], 0"),
+        (HERE, f"{COUNT} _, [%r4];", "[%r4], 2"),
+        (HERE, f"{COUNT} _, [%r4];", "[%r4], 0, 1"),
+        (f"mov.u32 %r20, odd; {INIT} [%r20], 32;", f"{COUNT} _, [%r20];", "[%r20], 0"),
+        (f"{INIT} [%r4], 1048576;", f"@%p1 {COUNT} _, [%r4], 1048576;", "[%r4], 0"),
+        (
+            f"{INIT} [%r4], 1;",
+            f"{OWE} [%r4], 24; {COPY} [%r7], [%d1], 24, [%r4];",
+            "[%r4], 0",
+        ),
+    ],
+    ids=["several lanes", "parity", "time limit", "alignment", "too many", "bytes"],
+)
+def test_what_the_isa_does_not_define_is_refused(begun: str, used: str, wait: str) -> None:
+    assert refused_with(misused(begun, used, wait), FACTS) == {"PW223"}

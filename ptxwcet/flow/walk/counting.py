@@ -18,11 +18,20 @@ from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, not_counted
 from ptxwcet.ir.kernel import Operand
-from ptxwcet.ir.mbarriers import Use, use_of
+from ptxwcet.ir.mbarriers import MOST_COUNT, Use, use_of
 from ptxwcet.ir.operands import Address, Element
 
 _BYTES = 8  # of an mbarrier
+_NUMBERS = {
+    Use.INIT: range(1, MOST_COUNT + 1),
+    Use.ARRIVE: range(1, MOST_COUNT + 1),
+    Use.WAIT: range(2),
+    Use.COPY: range(0, 1 << 32, 16),
+    Use.COPY_OUT: range(0, 1 << 32, 16),
+}
+"""The numbers for which the PTX ISA defines something; of all others 0 to MOST_COUNT."""
 _GIVE = "give the parameters that decide it, or write the kernel with constant numbers of stages"
+_NAME_IT = "address it by a shared variable of the kernel and an offset that is added"
 
 
 def count(walk: WalkState, step: Step, mask: Mask) -> None:
@@ -51,9 +60,12 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     value = read_operand(walk.state, used.number, 32, index)
     walk.state.active = mask
     number = _number(walk, index, value, lanes, f"the number of {name}")
-    if number < 0 or (number == 0 and used.use in (Use.INIT, Use.ARRIVE)):
-        raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
     many = int(lanes.reshape(-1, WARP_SIZE)[0].sum())
+    if number not in _NUMBERS.get(used.use, range(MOST_COUNT + 1)):
+        raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
+    if used.use is Use.INIT and many > 1:
+        reason = f"{name}: {many} lanes initialise one mbarrier, which is defined for one thread"
+        raise Refused("PW223", index, reason, "let one thread do it")
     walk.trail.counted.append(Counted(index, place, many, number))
 
 
@@ -77,11 +89,14 @@ def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
     ((symbol, factor),) = terms.items()
     if not np.all(np.asarray(factor) == 1):
         raise _unknown(walk, index, "which mbarrier it is", frozenset())
+    shared = {v.name: v for v in walk.graph.kernel.variables if v.space == "shared"}
+    variable = shared.get(symbol.name)
+    if variable is None:  # computed: it may be the address of an mbarrier that is known otherwise
+        reason = f"{walk.graph.kernel.instructions[index].mnemonic}: which mbarrier it is is not"
+        raise Refused("PW223", index, f"{reason} known: its address is computed", _NAME_IT)
     at = offset + _number(walk, index, Known(value.base), lanes, "the offset of the mbarrier")
-    sizes = {v.name: v.size_bytes for v in walk.graph.kernel.variables if v.space == "shared"}
-    size = sizes.get(symbol.name)
-    fits = not size or at + _BYTES <= size  # of dynamic shared memory the size is not known here
-    if at % _BYTES or at < 0 or not fits:
+    is_aligned = at % _BYTES == 0 and variable.alignment % _BYTES == 0
+    if not is_aligned or at < 0 or at + _BYTES > variable.size_bytes:
         reason = f"the mbarrier lies at {symbol.name}+{at}: in no variable, or at no multiple of 8"
         raise Refused("PW223", index, reason, _GIVE)
     return f"{symbol.name}+{at}"

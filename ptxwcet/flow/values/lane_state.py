@@ -107,6 +107,11 @@ class FixedMemory:
         return Known(words if isinstance(words, int) else words.astype(np.int64))
 
 
+def is_variable(symbol: Symbol) -> bool:
+    """Whether a symbol is the address of a variable; others are of what was computed."""
+    return symbol.serial == _SERIAL
+
+
 def outer_shared(kernel: Kernel, names: Collection[str]) -> set[str]:
     """The variable outside of a kernel that it takes the address of, if that is a single one.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ptxwcet.flow.graph.polling import failing_round
 from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.values.lane_state import is_variable, outer_shared
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
 from ptxwcet.flow.walk.guards import guard_lanes, require_agreement
@@ -89,14 +90,17 @@ def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
     ((symbol, factor),) = terms.items()
     if not np.all(np.asarray(factor) == 1):
         raise _unknown(walk, index, "which mbarrier it is", frozenset())
-    shared = {v.name: v for v in walk.graph.kernel.variables if v.space == "shared"}
-    variable = shared.get(symbol.name)
-    if variable is None:  # computed: it may be the address of an mbarrier that is known otherwise
+    kernel = walk.graph.kernel
+    shared = {v.name: v for v in kernel.variables if v.space == "shared"}
+    variable = shared.get(symbol.name) if is_variable(symbol) else None
+    inner = {v.name for v in kernel.variables} | {p.name for p in kernel.parameters}
+    is_outer = is_variable(symbol) and symbol.name in outer_shared(kernel, inner)
+    if variable is None and not is_outer:  # it may be the address of one that is known otherwise
         reason = f"{walk.graph.kernel.instructions[index].mnemonic}: which mbarrier it is is not"
         raise Refused("PW223", index, f"{reason} known: its address is computed", _NAME_IT)
     at = offset + _number(walk, index, Known(value.base), lanes, "the offset of the mbarrier")
-    is_aligned = at % _BYTES == 0 and variable.alignment % _BYTES == 0
-    if not is_aligned or at < 0 or at + _BYTES > variable.size_bytes:
+    is_aligned = at % _BYTES == 0 and (variable is None or variable.alignment % _BYTES == 0)
+    if not is_aligned or at < 0 or (variable is not None and at + _BYTES > variable.size_bytes):
         reason = f"the mbarrier lies at {symbol.name}+{at}: in no variable, or at no multiple of 8"
         raise Refused("PW223", index, reason, _GIVE)
     return f"{symbol.name}+{at}"

@@ -226,14 +226,16 @@ class LaunchCosts(InstructionCosts):
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
             ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
             ways = lanes if loops - around else min(lanes, ways)
+            before = list[int]()
             for index in graph.indices([meeting]):
                 one = self._kernel.instructions[index]
                 if index in code.added:
                     continue
                 if one.op_class is not OpClass.CONTROL_OTHER:
                     break
-                found[index] = max(found.get(index, 1), ways)
+                before.append(index)
                 if waits_for_lanes(one):
+                    found |= {each: max(found.get(each, 1), ways) for each in before}
                     break
         return found
 

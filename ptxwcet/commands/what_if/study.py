@@ -132,11 +132,12 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
     for one in classes:
         timing = timings[one]
         assert isinstance(timing, OpTiming)
-        timings[one] = (
-            replace(timing, latency_cycles=number, readers=(), forms=())
-            if figure == "latency"
-            else replace(timing, initiation_cycles=number, forms=())
-        )
+        if figure == "latency":
+            forms = tuple((name, (own, number)) for name, (own, _) in timing.forms)
+            timings[one] = replace(timing, latency_cycles=number, readers=(), forms=forms)
+        else:
+            forms = tuple((name, (number, own)) for name, (_, own) in timing.forms)
+            timings[one] = replace(timing, initiation_cycles=number, forms=forms)
     return replace(machine, timings=timings)
 
 

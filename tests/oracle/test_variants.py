@@ -157,7 +157,7 @@ def test_loops_without_a_variant_are_asked_for(starts: dict, body: tuple, test: 
     assert bounds_of(loop(starts, body, test)) is None
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_random_loop_exceeds_its_bound(seed: int) -> None:
     loops, bounded, found = campaign(20, seed, runs=10)

@@ -73,6 +73,7 @@ def worst_search(first: int, last: int, down: int, test: str) -> int:
     return most(first, last)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("middle", MIDDLES)
 @pytest.mark.parametrize(("down", "test"), [(0, "lt"), (-1, "le"), (-1, "lt")])
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 7), (3, 60), (0, 1000)])

@@ -201,4 +201,4 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: Sai
     values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in held}
     ranges = {key: one for key, one in scalars.ranges.items() if key.partition("+")[0] not in held}
     stated = values, ranges, data, constants, called, arrays, scalars.alignments
-    return Launch(block, grid, *stated, scalars.sizes)
+    return Launch(block, grid, *stated, scalars.sizes, scalars.boxes)

@@ -44,13 +44,14 @@ MBARRIERS_COUNT = Assumption(
 @dataclass(frozen=True, slots=True)
 class Counting:
     """At which mbarrier how many lanes count which number, and what a warp that waits executes
-    behind it before it asks again.
+    behind it before it asks again. ``rows`` are those of the box of a tensor copy.
     """
 
     place: str
     lanes: int
     number: int
     round: tuple[TimedInstruction, ...] = ()
+    rows: int = 0
 
 
 def cost_of_counting(
@@ -84,7 +85,11 @@ def _counting_on(
         if any(one is not None for one in caches):
             reason = "it says what caches keep, and which bytes copies touch is not known"
             return refused_by(instruction, op_class, reason, machine)
-        copied = lanes * -(-number // rates["bytes"])
+        if counted.rows and _TENSOR_BYTES not in rates:
+            reason = f"it does not say how fast boxes of tensors are copied (rates: {_TENSOR_BYTES})"
+            return refused_by(instruction, op_class, reason, machine)
+        rows, rate = counted.rows or 1, rates[_TENSOR_BYTES if counted.rows else "bytes"]
+        copied = lanes * rows * -(-number // rows // rate)  # rows of a box begin in a cycle each
         initiation = max(lanes * timing.initiation_cycles, copied)
         timing = replace(timing, initiation_cycles=initiation)
     after = 0
@@ -141,5 +146,30 @@ def _moved(use: Use, counted: Counting) -> Transactions:
     lanes, number = counted.lanes, counted.number
     if use not in (Use.COPY, Use.COPY_OUT):
         return Transactions(passes=1 if use is Use.WAIT else lanes)
+    if counted.rows:
+        return _moved_box(use, counted)
     sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)
     return Transactions(sectors, lines, partial=2 * lanes if use is Use.COPY_OUT else 0)
+
+
+def _moved_box(use: Use, counted: Counting) -> Transactions:
+    """The same of tensor copies, with the map, which the engine reads.
+
+    Rows begin anywhere, and lie at places of their own. Their map may ask for all of each 256 bytes
+    that a copy into shared memory touches (its L2 promotion).
+    """
+    rows, length = counted.lanes * counted.rows, counted.number // counted.rows
+
+    def pieces(size: int) -> int:
+        return rows * ((length - 2) // size + 2)
+
+    is_out = use is Use.COPY_OUT
+    sectors = pieces(SECTOR) if is_out else pieces(_PROMOTED) * (_PROMOTED // SECTOR)
+    lines = pieces(LINE) + counted.lanes * _MAP_LINES
+    sectors += counted.lanes * _MAP_SECTORS
+    return Transactions(sectors, lines, partial=2 * rows if is_out else 0)
+
+
+_TENSOR_BYTES = "tensor_bytes"
+_PROMOTED = 256
+_MAP_SECTORS, _MAP_LINES = 4, 2  # 128 bytes at a multiple of 64

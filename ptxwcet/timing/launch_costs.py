@@ -42,6 +42,10 @@ from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
+_MAPS = (
+    "tensor maps copy boxes of so many elements of so many bytes, tiled, not interleaved, of tensors "
+    "whose address and strides are multiples of 16 bytes: {}"
+)
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
 
 
@@ -264,6 +268,13 @@ class LaunchCosts(InstructionCosts):
             from ptxwcet.timing.counting import MBARRIERS_COUNT
 
             found.append(MBARRIERS_COUNT)
+        if self._launch.boxes:
+            shown = [
+                f"{self._launch.name_of(at).removesuffix('+0')} {box}"
+                for at, box in self._launch.boxes.items()
+            ]
+            text = _MAPS.format(", ".join(shown))
+            found.append(_assumed("stated-tensor-maps", text, "--param or facts file"))
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

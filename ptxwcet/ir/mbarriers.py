@@ -22,6 +22,7 @@ class Use(Enum):
 
     INIT = "init"  # arrivals that each phase expects
     ARRIVE = "arrive"  # arrivals of each thread
+    ARRIVE_BEHIND = "arrive behind copies"  # of each thread, once its small copies have ended
     ARRIVE_EXPECT = "arrive.expect_tx"  # bytes that it adds, before it arrives once
     EXPECT = "expect_tx"  # bytes
     COMPLETE = "complete_tx"  # bytes
@@ -54,6 +55,10 @@ def use_of(instruction: Instruction) -> MbarrierUse | str | None:
         return _of_object(what, words, operands)
     if instruction.opcode.name == "cp.async.bulk.commit_group":
         return None
+    if instruction.opcode.name == "cp.async.mbarrier.arrive":
+        if "noinc" in words:
+            return MbarrierUse(Use.ARRIVE_BEHIND, operands[0], Immediate(1, "1"))
+        return "it adds to the arrivals that are expected first, which is not followed: use .noinc"
     if instruction.opcode.name != "cp.async.bulk":
         return "what it does while threads go on is not modelled"
     if _NOT_OF_ONE_BLOCK.intersection(words):
@@ -73,7 +78,7 @@ _NOT_OF_ONE_BLOCK = frozenset(
 
 
 def _of_tensor(words: tuple[str, ...], operands: tuple[Operand, ...]) -> MbarrierUse | str:
-    """A copy of the box of a tensor map, in tiled mode: ``tensor``, dimensions, where to and from."""
+    """A copy of the box of a tensor map: ``tensor``, how many dimensions, where to and from."""
     rank, is_out = int(words[1][0]), words[2] == "global"
     mode = next((w for w in words if w.startswith(("im2col", "tile::"))), None)
     if mode is not None:
@@ -83,6 +88,9 @@ def _of_tensor(words: tuple[str, ...], operands: tuple[Operand, ...]) -> Mbarrie
     if is_out:
         return MbarrierUse(Use.COPY_OUT, None, where.elements[0], rank)
     return MbarrierUse(Use.COPY, operands[2], where.elements[0], rank)
+
+
+_WIDENED = frozenset({"cvt.u64.u32", "cvt.u64.u64"})  # Triton has addresses of parameters so
 
 
 def tensor_maps_of(kernel: Kernel) -> set[str]:
@@ -119,7 +127,7 @@ def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
             return held.name if held is not None and is_whole and not offset else None
         if name == "add" and isinstance(operands[2], Immediate):
             offset += int(operands[2].value)
-        elif name not in ("mov", "cvta") or len(operands) != 2:
+        elif name not in ("mov", "cvta") and writes[0].mnemonic not in _WIDENED:
             return None
         address = operands[1]
     return None

@@ -379,7 +379,8 @@ class _Machine:
         for request, step in due:
             what, key = step.mbarrier, (request.warp, step.name)
             assert what is not None
-            if not request.is_over(self.cycle) or (key in held and not what.after_cycles):
+            is_due = request.is_over(self.cycle) and self.are_over(what, request)
+            if not is_due or (key in held and not what.after_cycles):
                 self.counting.append((request, step))
                 held |= set() if what.after_cycles else {key}
                 continue
@@ -392,6 +393,18 @@ class _Machine:
             if at.pending == 0 and at.owed == 0:
                 at.pending, at.parity = at.expects, 1 - at.parity
                 self.open_phase(step.name)
+
+    def are_over(self, what: Mbarrier, request: _InFlight) -> bool:
+        """Whether the copies that an arrival is behind have ended long enough ago."""
+        if not what.behind:
+            return True
+        (warp,) = (one for one in self.warps if one.number == request.warp)
+        copies = (
+            one
+            for one in warp.issued[: request.number]
+            if not set(what.behind).isdisjoint(one.node.writes)
+        )
+        return all(one.is_over(self.cycle - what.after_cycles) for one in copies)
 
     def open_phase(self, name: str) -> None:
         """Those who wait for the phase of an mbarrier ask once more."""
@@ -438,7 +451,7 @@ class _Machine:
                 return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
-        if self.counting and not all(one.is_over(self.cycle) for one, _ in self.counting):
+        if self.counting:
             return
         stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
         if not stuck or any(warp.waits_at is None for warp in stuck):

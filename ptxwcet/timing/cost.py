@@ -65,12 +65,13 @@ UNKNOWN_OPCODES = Assumption(
 # Static copies whose origins agree modulo this number share a pseudo register: a later one then
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
 COPY_REGISTERS = 64
-_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+SMALL_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+"""The pseudo registers that copies of ``cp.async`` write."""
 _CLOSING = frozenset({"cp.async.bulk.commit_group"})
 BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that bulk copies of a group write."""
 _MODELLED_WAITS = {
-    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), _COPIES),
+    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), SMALL_COPIES),
     "cp.async.bulk.wait_group": BULK_COPIES,
 }
 _STALLED = ("warp.stalled",)
@@ -214,7 +215,7 @@ def _cost_on(
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
         case OpClass.ASYNC_COPY if name_of(instruction) == "cp.async":
-            copies = (_COPIES[origin % COPY_REGISTERS],)
+            copies = (SMALL_COPIES[origin % COPY_REGISTERS],)
             return timed_as(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
             waits = _MODELLED_WAITS.get(name_of(instruction))

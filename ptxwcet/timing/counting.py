@@ -21,6 +21,7 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import (
     BULK_COPIES,
     COPY_REGISTERS,
+    SMALL_COPIES,
     charge_transactions,
     name_of,
     naming_others,
@@ -31,8 +32,9 @@ from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
 
 MBARRIERS_COUNT = Assumption(
     "mbarriers-count",
-    "what counts at an mbarrier has done so when it has ended, in the order of its warp, and a "
-    "bulk copy when its last byte has come; a wait is answered in the time of its row, for all "
+    "what counts at an mbarrier has done so when it has ended, in the order of its warp, a bulk "
+    "copy when its last byte has come, and an arrival behind small copies (cp.async) after the "
+    "last of them in the time of its row; a wait is answered in the time of its row, for all "
     "lanes alike, and while the phase is not over its warp does not ask again before the time of "
     "the machine file has passed; nothing else writes to the memory of an mbarrier",
     AssumptionState.ASSUMED,
@@ -86,7 +88,7 @@ def _counting_on(
             reason = "it says what caches keep, and which bytes copies touch is not known"
             return refused_by(instruction, op_class, reason, machine)
         if counted.rows and _TENSOR_BYTES not in rates:
-            reason = f"it does not say how fast boxes of tensors are copied (rates: {_TENSOR_BYTES})"
+            reason = f"it does not say how fast boxes of tensors are (rates: {_TENSOR_BYTES})"
             return refused_by(instruction, op_class, reason, machine)
         rows, rate = counted.rows or 1, rates[_TENSOR_BYTES if counted.rows else "bytes"]
         copied = lanes * rows * -(-number // rows // rate)  # rows of a box begin in a cycle each
@@ -109,6 +111,9 @@ def _counting_on(
             found = Mbarrier(arrivals=lanes * number)
         case Use.ARRIVE_EXPECT:
             found = Mbarrier(arrivals=lanes, owes=lanes * number)
+        case Use.ARRIVE_BEHIND:
+            own = timed.initiation_cycles + timed.latency_cycles
+            found = Mbarrier(arrivals=lanes * number, after_cycles=own, behind=SMALL_COPIES)
         case Use.EXPECT:
             found = Mbarrier(owes=lanes * number)
         case Use.COMPLETE:
@@ -145,7 +150,8 @@ def _moved(use: Use, counted: Counting) -> Transactions:
     """
     lanes, number = counted.lanes, counted.number
     if use not in (Use.COPY, Use.COPY_OUT):
-        return Transactions(passes=1 if use is Use.WAIT else lanes)
+        times = 2 if use is Use.ARRIVE_BEHIND else 1  # the instruction, then the arrival
+        return Transactions(passes=1 if use is Use.WAIT else times * lanes)
     if counted.rows:
         return _moved_box(use, counted)
     sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)

@@ -43,8 +43,8 @@ from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _MAPS = (
-    "tensor maps copy boxes of so many elements of so many bytes, tiled, not interleaved, of tensors "
-    "whose address and strides are multiples of 16 bytes: {}"
+    "tensor maps copy boxes of so many elements of so many bytes, tiled, not interleaved, of "
+    "tensors whose address and strides are multiples of 16 bytes: {}"
 )
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
 

@@ -83,8 +83,9 @@ class Mbarrier:
 
     ``expects`` says of how many arrivals each phase is from now on. A phase is over when so many
     have come and no byte is owed: ``arrivals`` come with the instruction, ``owes`` bytes are added
-    to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Of a
-    wait, ``parity`` is that of the phase.
+    to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Where
+    it is ``behind`` copies it comes so long after the last of those of its warp that were issued
+    before and write one of these registers. Of a wait, ``parity`` is that of the phase.
 
     A warp that waits asks again, each time for ``round_cycles`` at most if it is alone, of which
     ``poll_cycles`` are initiations, and not before ``again_cycles`` have passed.
@@ -99,6 +100,7 @@ class Mbarrier:
     round_cycles: int = 0
     poll_cycles: int = 0
     again_cycles: int = 0
+    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

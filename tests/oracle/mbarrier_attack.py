@@ -23,7 +23,7 @@ from mbarrier_machine import (
     run,
 )
 
-CONTROLS = ("own", "others", "round", "after", "slack", "work", "polls")
+CONTROLS = ("own", "others", "round", "after", "copies", "slack", "work", "polls")
 """What is left out of the claim, one at a time."""
 CONDITIONS = ("order", "seen", "asked", "sealed")
 """What is left out of what static means."""
@@ -55,6 +55,17 @@ def random_block(seed: int, *, tiny: bool = False) -> Block:
         warps[w].append(Op(unit, init, lat, (), Wait(name, parity, *branch)))
         warps[w].append(Op(branch[0], branch[1], branch[2], (len(warps[w]) - 1,)))
 
+    def late_arrival(w: int) -> tuple[int, ...]:
+        """Small copies that an arrival is behind, and others before them; mostly none."""
+        if rng.random() > 0.25:
+            return ()
+        for _ in range(rng.randint(1, 2)):
+            late = rng.randint(1, 6 if tiny else 40)
+            copies_of[w].append(len(warps[w]))
+            warps[w].append(Op(rng.randrange(units), rng.randint(1, 3), late))
+        return tuple(copies_of[w])
+
+    copies_of: list[list[int]] = [[] for _ in range(count)]
     phases = [0] * objects
     waited: set[tuple[int, int, int]] = set()
     for _ in range(rng.randint(1, 3 if tiny else 7)):
@@ -80,7 +91,9 @@ def random_block(seed: int, *, tiny: bool = False) -> Block:
             if owes and rng.random() < 0.3:
                 warps[w].append(Op(poll[0], 1, lat, (), Count(o, owes=owes)))
                 owes = 0
-            warps[w].append(Op(poll[0], 1, lat, (), Count(o, 1, owes)))
+            late = () if owes else late_arrival(w)
+            after = rng.randint(1, 4 if tiny else 12) if late else 0
+            warps[w].append(Op(poll[0], 1, lat, (), Count(o, 1, owes, 0, after, late)))
         for w in rng.sample(range(count), rng.randint(0, count)):
             wait(w, o, p % 2)
             waited.add((w, o, p))

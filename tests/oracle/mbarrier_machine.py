@@ -9,7 +9,7 @@ they are not static; ``claim`` is what J1 says of it. Nothing of the product is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
@@ -17,13 +17,16 @@ from math import ceil
 
 @dataclass(frozen=True)
 class Count:
-    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency."""
+    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency. What is
+    ``behind`` operations of its warp has effect ``after`` the last of them and its own latency.
+    """
 
     name: int
     arrivals: int = 0
     owes: int = 0
     brings: int = 0
     after: int = 0
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,16 @@ def _alone(ops: Warp, first: int, last: int) -> tuple[int, int]:
     return max(most, max(length, t) - own), own
 
 
+def _without_copies(ops: Warp) -> Warp:
+    """The operations, those that some count is behind without their latencies."""
+    awaited = {n for op in ops if isinstance(op.does, Count) for n in op.does.behind}
+    return tuple(replace(op, lat=0) if n in awaited else op for n, op in enumerate(ops))
+
+
 def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
     """What J1 says; ``without`` leaves out a part of it."""
+    if without == "copies":
+        block = replace(block, warps=tuple(map(_without_copies, block.warps)))
     cuts = []
     for ops in block.warps:
         ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait)]
@@ -405,8 +416,9 @@ def run(
                 out.told[w, s.next] = phase[does.name]
                 s.polls, s.stretch = False, s.stretch + 1
             if isinstance(does, Count):
-                if does.after:
-                    at = end + times(1, does.after)[1]
+                if does.after or does.behind:
+                    last = max([end, *(s.ready[k] for k in does.behind)])
+                    at = last + times(1, does.after)[1]
                 else:
                     at = s.last = max(s.last, end)
                 effects.append((at, w, s.next, does))

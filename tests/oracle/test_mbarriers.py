@@ -125,7 +125,9 @@ def as_case(block: Block, *, repeated: bool = False) -> Case:
         )
         match op.does:
             case Count() as does:
-                counted = Mbarrier(0, does.arrivals, does.owes, does.brings, does.after)
+                behind = tuple(f"r{one}" for one in does.behind)
+                numbers = does.arrivals, does.owes, does.brings, does.after
+                counted = Mbarrier(0, *numbers, behind=behind)
                 return PartialBarrier(timed, f"m{does.name}", 0, False, counted)
             case Wait() as does:
                 spent = does.branch_init + does.branch_lat + does.bubble

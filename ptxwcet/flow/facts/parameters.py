@@ -335,9 +335,9 @@ def _box(
     if parameter.name not in maps:
         called = cuda_names or {}
         places = (one.removesuffix("+0").partition("+") for one in sorted(maps))
-        known = ", ".join(called.get(whole, whole) + plus + at for whole, plus, at in places) or "none"
+        known = [called.get(whole, whole) + plus + at for whole, plus, at in places]
         message = f"the kernel copies by no tensor map that is {fact.name}"
-        raise _refused(fact, message, f"tensor maps of its copies: {known}")
+        raise _refused(fact, message, f"tensor maps of its copies: {', '.join(known) or 'none'}")
     return box
 
 

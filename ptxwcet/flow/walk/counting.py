@@ -26,6 +26,7 @@ _BYTES = 8  # of an mbarrier
 _NUMBERS = {
     Use.INIT: range(1, MOST_COUNT + 1),
     Use.ARRIVE: range(1, MOST_COUNT + 1),
+    Use.ARRIVE_BEHIND: range(1, MOST_COUNT + 1),
     Use.WAIT: range(2),
     Use.COPY: range(0, 1 << 32, 16),
     Use.COPY_OUT: range(0, 1 << 32, 16),

@@ -147,3 +147,64 @@ extern "C" __global__ void either(const __grid_constant__ CUtensorMap a,
   }
   wait(&full, 0);
 }
+
+__device__ __forceinline__ void copy_word(void *to, const void *from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
+               : "memory");
+}
+
+__device__ __forceinline__ void arrive_behind_copies(uint64_t *barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
+                   shared_address(barrier))
+               : "memory");
+}
+
+// Each thread of a warp copies two words of a tile, and has the mbarrier told when they are there.
+extern "C" __global__ void small_ring(const float *in, float *out, int tiles) {
+  __shared__ alignas(128) float stage[2][64];
+  __shared__ uint64_t full[2], empty[2];
+  if (threadIdx.x == 0)
+    for (int s = 0; s < 2; ++s) {
+      init(&full[s], 32);
+      init(&empty[s], 32);
+    }
+  __syncthreads();
+  int s = 0, parity = 0;
+  if (threadIdx.x < 32) {
+    for (int i = 0; i < tiles; ++i) {
+      wait(&empty[s], parity ^ 1);
+      for (int k = threadIdx.x; k < 64; k += 32) copy_word(&stage[s][k], in + i * 64 + k);
+      arrive_behind_copies(&full[s]);
+      if (++s == 2) {
+        s = 0;
+        parity ^= 1;
+      }
+    }
+  } else {
+    float sum = 0;
+    int t = threadIdx.x - 32;
+    for (int i = 0; i < tiles; ++i) {
+      wait(&full[s], parity);
+      for (int k = t; k < 64; k += 32) sum += stage[s][k];
+      arrive(&empty[s]);
+      if (++s == 2) {
+        s = 0;
+        parity ^= 1;
+      }
+    }
+    out[blockIdx.x * 32 + t] = sum;
+  }
+}
+
+// The number of arrivals that are expected grows first: not followed.
+extern "C" __global__ void small_copies_counted(const float *in, float *out) {
+  __shared__ float stage[32];
+  __shared__ uint64_t full;
+  if (threadIdx.x == 0) init(&full, 32);
+  __syncthreads();
+  copy_word(&stage[threadIdx.x], in + threadIdx.x);
+  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(shared_address(&full)));
+  arrive(&full);
+  wait(&full, 0);
+  out[threadIdx.x] = stage[31 - threadIdx.x];
+}

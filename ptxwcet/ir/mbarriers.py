@@ -29,6 +29,8 @@ class Use(Enum):
     WAIT = "wait"  # the parity of the phase
     COPY = "copy"  # bytes, which arrive at the end of the copy
     COPY_OUT = "copy out"  # bytes, of a bulk group
+    GIVE = "give up registers"  # registers of a thread from then on
+    TAKE = "take registers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,9 @@ def use_of(instruction: Instruction) -> MbarrierUse | str | None:
     """What an instruction does to an mbarrier, or a bulk copy; why that is not followed, in words;
     None if it does nothing of the kind, or only closes a group of copies. Cost: constant.
     """
+    if instruction.opcode is not None and instruction.opcode.name == "setmaxnreg":
+        use = Use.TAKE if "inc" in instruction.modifiers else Use.GIVE
+        return MbarrierUse(use, None, instruction.operands[0])
     if instruction.op_class not in COUNTING or instruction.opcode is None:
         return None
     family, _, what = instruction.opcode.name.rpartition(".")

@@ -17,6 +17,7 @@ from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
+    REGISTERS,
     WARPGROUP,
     Barrier,
     BlockWorkload,
@@ -27,6 +28,7 @@ from ptxwcet.warp.program import (
     Scoreboard,
     TimedInstruction,
 )
+from ptxwcet.warp.structure import entered
 
 Choice = Callable[[int, int, tuple[int, ...]], int]
 """Decides for (cycle, sub-core, eligible warps in ascending order) which warp is issued."""
@@ -185,7 +187,12 @@ class _Machine:
         self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
-        self.counters: dict[str, _Counter] = {}
+        given = sum(
+            isinstance(step, PartialBarrier) and step.name == REGISTERS and not step.waits
+            for program in programs.values()
+            for step in entered(program.body)
+        )
+        self.counters = {REGISTERS: _Counter(given, given)}
         self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # whose effect is still to come
         self.log: list[_InFlight] = []
         self.cycle = 0
@@ -310,6 +317,9 @@ class _Machine:
                     self.counting.append((request, step))
                 elif self.counters[step.name].parity == what.parity:
                     warp.waits_at = step
+                elif step.name == REGISTERS:
+                    warp.opened = self.cycle + instruction.initiation_cycles
+                    warp.opened += instruction.latency_cycles
             case PartialBarrier(name=name, warps=warps):
                 if step.waits:
                     warp.waits_at = step

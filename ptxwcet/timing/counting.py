@@ -28,7 +28,7 @@ from ptxwcet.timing.cost import (
     refused_by,
     timed_as,
 )
-from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import REGISTERS, Mbarrier, PartialBarrier, TimedInstruction
 
 MBARRIERS_COUNT = Assumption(
     "mbarriers-count",
@@ -41,6 +41,15 @@ MBARRIERS_COUNT = Assumption(
     "mbarriers and bulk copies",
 )
 """What bounds of programs with mbarriers rest on."""
+
+REGISTERS_SUFFICE = Assumption(
+    "registers-suffice",
+    "once all warps of the block that give up registers (setmaxnreg.dec) have done so, each that "
+    "takes some (setmaxnreg.inc) finds them: all together fit in what the block has",
+    AssumptionState.ASSUMED,
+    "registers that warps hand over",
+)
+"""What bounds of programs rest on whose warps wait for registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,11 @@ def _counting_on(
     after = 0
     if used.use is Use.COPY:  # what servers take of it stays in its latency
         timing, after = replace(timing, latency_cycles=0), timing.latency_cycles
+    if used.use in (Use.GIVE, Use.TAKE):
+        timed = timed_as(instruction, timing, machine, origin)
+        own, waits = timed.initiation_cycles + timed.latency_cycles, used.use is Use.TAKE
+        handed = Mbarrier(round_cycles=own) if waits else Mbarrier(arrivals=1)
+        return PartialBarrier(timed, REGISTERS, 0, waits, handed)
     number_of = origin % COPY_REGISTERS
     copies = (BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
     timed = timed_as(instruction, timing, machine, origin, copies=copies)
@@ -135,7 +149,7 @@ def _counting_on(
                 poll_cycles=charged,
                 again_cycles=rates[kind],
             )
-        case Use.COPY_OUT:
+        case _:
             pass
     return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
 

@@ -103,6 +103,12 @@ class Mbarrier:
     behind: tuple[str, ...] = ()
 
 
+REGISTERS = "registers"
+"""The name of what warps of a block count at that give registers up (``setmaxnreg.dec``), of which
+others wait for all: as an mbarrier of one phase, but that nobody need wait for its end.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class PartialBarrier:
     """A barrier that opens when ``warps`` warps have arrived (``bar.sync a, b``).
@@ -120,6 +126,8 @@ class PartialBarrier:
     @property
     def shown(self) -> str:
         """What people call it."""
+        if self.name == REGISTERS:
+            return "what is given up of registers"
         if self.mbarrier is not None:
             return f"mbarrier {self.name}"
         return f"barrier {self.name} of {self.warps} warps"

@@ -12,20 +12,22 @@ from mbarrier_machine import (
     Claim,
     Count,
     DeadlockError,
+    Give,
     Graph,
     NotStaticError,
     Op,
     Product,
     Run,
+    Take,
     Wait,
     claim,
     graph_of,
     run,
 )
 
-CONTROLS = ("own", "others", "round", "after", "copies", "slack", "work", "polls")
+CONTROLS = ("own", "others", "round", "after", "copies", "registers", "slack", "work", "polls")
 """What is left out of the claim, one at a time."""
-CONDITIONS = ("order", "seen", "asked", "sealed")
+CONDITIONS = ("order", "seen", "asked", "sealed", "early")
 """What is left out of what static means."""
 
 
@@ -68,7 +70,14 @@ def random_block(seed: int, *, tiny: bool = False) -> Block:
     copies_of: list[list[int]] = [[] for _ in range(count)]
     phases = [0] * objects
     waited: set[tuple[int, int, int]] = set()
-    for _ in range(rng.randint(1, 3 if tiny else 7)):
+    many = rng.randint(1, 3 if tiny else 7)
+    free, handing = handed_over(rng, count, many)
+    for number in range(many + 1):
+        for w, does in handing.get(number, ()):
+            some(w)
+            warps[w].append(Op(poll[0], 1, rng.randint(0, 3 if tiny else 12), (), does))
+        if number == many:
+            break
         o = rng.randrange(objects)
         p = phases[o]
         comers = [rng.randrange(count) for _ in range(expects[o])]
@@ -103,7 +112,29 @@ def random_block(seed: int, *, tiny: bool = False) -> Block:
     for w in range(count):
         some(w)
     again = rng.choice((12, 30, 100)) if tiny else rng.choice((20, 60, 200))
-    return Block(tuple(map(tuple, warps)), expects, again)
+    return Block(tuple(map(tuple, warps)), expects, again, free)
+
+
+def handed_over(
+    rng: random.Random, count: int, many: int
+) -> tuple[int, dict[int, list[tuple[int, Give | Take]]]]:
+    """Registers that nobody has, and who gives up and takes some, before which event; mostly none.
+
+    What is given up and free is what is taken, or a little more.
+    """
+    if rng.random() > 0.3:
+        return 0, {}
+    out: dict[int, list[tuple[int, Give | Take]]] = {}
+    takers = rng.sample(range(count), rng.randint(1, count - 1))
+    givers = [rng.randrange(count) for _ in range(rng.randint(1, 2))]
+    takes = [rng.randint(1, 4) for _ in takers]
+    gives = [rng.randint(1, 4) for _ in givers]
+    free = max(0, sum(takes) - sum(gives)) + rng.choice((0, 0, 1))
+    for w, amount in zip(givers, gives, strict=True):
+        out.setdefault(rng.randint(0, many), []).append((w, Give(amount)))
+    for w, amount in zip(takers, takes, strict=True):
+        out.setdefault(rng.randint(0, many), []).append((w, Take(amount)))
+    return free, out
 
 
 def ring(seed: int) -> Block:
@@ -159,6 +190,15 @@ def broken(left_out: str, seed: int) -> Block:
             second = (*asking(0, 0), *some(2), one)
             asks = (*some(1), *asking(0, 1), Op(0, 1, 0, (), Count(1, 1)))
             return Block(((*some(2), one), second, asks, asking(1, 0)), (1, 1), 50)
+        case "early":
+            gives = (*some(3), one, *asking(0, 0), Op(0, 1, 0, (), Give(1)))
+            takes = (Op(0, 1, 0, (), Take(1)), *some(3), one)
+            return Block((gives, takes), (1,), 50, 1)
+        case "registers":
+            late = Op(1, 1, rng.randint(20, 90))
+            gives = (late, Op(0, 1, rng.randint(0, 3), (0,), Give(2)))
+            takes = (Op(0, 1, rng.randint(0, 9), (), Take(2)), *some(3))
+            return Block((gives, takes, takes[:1]), (1,), 50, 2)
         case "sealed":
             adds = Op(0, 1, 0, (), Count(0, owes=16))
             brings = Op(ENGINE, rng.randint(1, 3), 0, (), Count(0, brings=16, after=3))

@@ -105,7 +105,7 @@ def resolve_parameters(
     merged: dict[str, tuple[Stated, FactSource]] = {}
     for fact in facts:
         is_box = str(fact.stated).partition(":")[0].strip() == _BOX
-        found = _map_at(kernel, fact, cuda_names) if is_box else None
+        found = place_in_parameter(kernel, fact.name, cuda_names) if is_box else None
         parameter = found or find_parameter(kernel, fact, cuda_names)
         stated = _box(kernel, parameter, fact, cuda_names) if is_box else _parse(parameter, fact)
         earlier = merged.get(parameter.name)
@@ -296,11 +296,13 @@ _BOX_HELP = (
 )
 
 
-def _map_at(
-    kernel: Kernel, fact: ParameterFact, cuda_names: Mapping[str, str] | None
+def place_in_parameter(
+    kernel: Kernel, name: str, cuda_names: Mapping[str, str] | None
 ) -> Parameter | None:
-    """The place in an aggregate parameter at which a fact says that a tensor map lies."""
-    whole, _, offset = fact.name.partition("+")
+    """The place in an aggregate parameter at which a tensor map may lie, whether it is loaded or
+    not: of a name as :func:`parameter_named` takes it, or with an offset.
+    """
+    whole, _, offset = name.partition("+")
     held = parameter_named(kernel, whole, cuda_names)
     if held is None or not held.is_array or not re.fullmatch(r"[0-9]{0,6}", offset.strip()):
         return None

@@ -73,6 +73,9 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     if used.use is Use.INIT and many > 1:
         reason = f"{name}: {many} lanes initialise one mbarrier, which is defined for one thread"
         raise Refused("PW223", index, reason, "let one thread do it")
+    if used.use in (Use.GIVE, Use.TAKE) and not lanes.all():
+        reason = f"{name}: not all lanes of the warp come here, and all threads must"
+        raise Refused("PW222", index, reason, "let whole warpgroups execute it")
     walk.trail.counted.append(Counted(index, place, many, number, rows))
 
 

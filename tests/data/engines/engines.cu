@@ -208,3 +208,65 @@ extern "C" __global__ void small_copies_counted(const float *in, float *out) {
   wait(&full, 0);
   out[threadIdx.x] = stage[31 - threadIdx.x];
 }
+
+__device__ __forceinline__ void copy_tile(void *to, const void *from, int bytes, uint64_t *barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+// A warpgroup that loads gives up registers, two that compute take them.
+extern "C" __global__ void __launch_bounds__(384, 1)
+    specialised(const float *in, float *out, int tiles) {
+  __shared__ alignas(128) float stage[2][256];
+  __shared__ uint64_t full[2], empty[2];
+  if (threadIdx.x == 0)
+    for (int s = 0; s < 2; ++s) {
+      init(&full[s], 1);
+      init(&empty[s], 256);
+    }
+  __syncthreads();
+  int s = 0, parity = 0;
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (threadIdx.x == 0)
+      for (int i = 0; i < tiles; ++i) {
+        wait(&empty[s], parity ^ 1);
+        arrive_expecting(&full[s], 1024);
+        copy_tile(stage[s], in + i * 256, 1024, &full[s]);
+        if (++s == 2) {
+          s = 0;
+          parity ^= 1;
+        }
+      }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    float sum = 0;
+    int t = threadIdx.x - 128;
+    for (int i = 0; i < tiles; ++i) {
+      wait(&full[s], parity);
+      sum += stage[s][t];
+      arrive(&empty[s]);
+      if (++s == 2) {
+        s = 0;
+        parity ^= 1;
+      }
+    }
+    out[blockIdx.x * 256 + t] = sum;
+  }
+}
+
+// Nobody gives up what is taken.
+extern "C" __global__ void __launch_bounds__(128, 1) takes_alone(float *out) {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  out[threadIdx.x] = 1;
+}
+
+// It is given up by a half of a warp, as is known of no kernel that does anything defined.
+extern "C" __global__ void __launch_bounds__(256, 1) half_a_warp(float *out) {
+  if (threadIdx.x < 112) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  if (threadIdx.x >= 128) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  out[threadIdx.x] = 1;
+}

@@ -224,6 +224,13 @@ def with_products(seed: int) -> Block:
 
     producer: list[Op] = []
     rows: list[list[Op]] = [[] for _ in range(groups)]
+    handing = random.Random(f"handed over {seed}")
+    if handing.random() < 0.5:
+        late = handing.randint(0, 60)
+        producer += [Op(2, 1, late), Op(0, 1, 0, (0,), Give(consumers))]
+        for row in rows:
+            row.append(Op(0, handing.randint(1, 3), handing.randint(0, 9), (), Take(1)))
+    free = handing.randint(0, consumers)
     for i in range(tiles):
         stage, parity = i % stages, i // stages % 2
         wait(producer, stages + stage, 1 - parity)
@@ -246,7 +253,7 @@ def with_products(seed: int) -> Block:
         for _ in range(rng.randint(0, 3))
     ]
     warps = [tuple(row) for row in rows for _ in range(4)]
-    return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)))
+    return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)), free)
 
 
 @dataclass

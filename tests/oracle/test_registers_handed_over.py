@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 from test_mbarriers_kernels import machine
-from test_tensor_copies import kernel
+from test_tensor_copies import kernel, with_engine
 
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.safe import bound_safe
-from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.launch import Launch, TensorBox
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import analyse_kernel
@@ -116,3 +116,22 @@ def test_who_hands_over_must_be_known() -> None:
 def test_a_decrease_alone_is_an_instruction() -> None:
     """As ever: nobody waits for it, and a launch of such a kernel may be bounded."""
     assert 0 < cycles(GIVE) - cycles("") <= 8
+
+
+@pytest.mark.thorough
+def test_a_product_of_boxes_whose_warpgroups_hand_registers_over() -> None:
+    """Copies of boxes, products, registers: the bound grows by a tile's part, copied and worked."""
+    own, on = kernel("tensor_gemm"), with_engine("h100")
+    row = on.timings[OpClass.MOVE]
+    on = replace(on, timings={**on.timings, OpClass.CONTROL_OTHER: row})
+    first, second, *_, tiles = (one.name for one in own.parameters)
+    boxes = {f"{first}+0": TensorBox((64, 128), 2), f"{second}+0": TensorBox((64, 64), 2)}
+    found = [
+        bound_safe(analyse_kernel(own, facts, on).worst.analysis).cycles
+        for facts in (
+            Launch((384, 1, 1), None, {tiles: number}, boxes=boxes) for number in (16, 32, 48)
+        )
+    ]
+    assert found[2] - found[1] == pytest.approx(found[1] - found[0], rel=0.05)
+    copied, multiplied = 3 * 8192 // 32, 2 * 4 * 2 * 64 * 64 * 16 // 4096
+    assert (found[1] - found[0]) / 16 > copied + multiplied

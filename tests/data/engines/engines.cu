@@ -270,3 +270,80 @@ extern "C" __global__ void __launch_bounds__(256, 1) half_a_warp(float *out) {
   if (threadIdx.x >= 128) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   out[threadIdx.x] = 1;
 }
+
+// A tile of 64 columns of 16-bit numbers, in rows of 128 bytes, swizzled as its tensor map says.
+__device__ __forceinline__ uint64_t described(const void *tile) {
+  uint64_t at = (shared_address(tile) & 0x3FFFF) >> 4;
+  return at | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+__device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, 1, 1, 1, 0, 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "l"(a), "l"(b));
+}
+
+// A tile of C, 128 x 64, is the sum over k of products of boxes of A, 128 x 64, and B, 64 x 64
+// (transposed). A warpgroup gives up registers and has the engine copy the boxes into a ring of
+// four stages, two take registers and multiply.
+extern "C" __global__ void __launch_bounds__(384, 1)
+    tensor_gemm(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+                float *c, int tiles) {
+  extern __shared__ __align__(1024) unsigned char ring[];
+  __shared__ uint64_t full[4], empty[4];
+  const int bytes = 64 * 64 * 2;
+  if (threadIdx.x == 0)
+    for (int s = 0; s < 4; ++s) {
+      init(&full[s], 1);
+      init(&empty[s], 8);
+    }
+  ready();
+  int s = 0, parity = 0;
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (threadIdx.x == 0)
+      for (int i = 0; i < tiles; ++i) {
+        wait(&empty[s], parity ^ 1);
+        arrive_expecting(&full[s], 3 * bytes);
+        copy_box(ring + 3 * s * bytes, &a, 64 * i, 128 * blockIdx.y, &full[s]);
+        copy_box(ring + (3 * s + 2) * bytes, &b, 64 * i, 64 * blockIdx.x, &full[s]);
+        if (++s == 4) {
+          s = 0;
+          parity ^= 1;
+        }
+      }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    int group = threadIdx.x / 128 - 1;
+    float d[32] = {};
+    for (int i = 0; i < tiles; ++i) {
+      wait(&full[s], parity);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      for (int k = 0; k < 4; ++k)
+        multiply(d, described(ring + (3 * s + group) * bytes + 32 * k),
+                 described(ring + (3 * s + 2) * bytes + 32 * k));
+      asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+      if (threadIdx.x % 32 == 0) arrive(&empty[s]);
+      if (++s == 4) {
+        s = 0;
+        parity ^= 1;
+      }
+    }
+    int t = threadIdx.x % 128;
+    int row = 64 * group + 16 * (t / 32) + t % 32 / 4, column = 2 * (t % 4);
+    float *to = c + (blockIdx.y * 128 + row) * gridDim.x * 64 + blockIdx.x * 64 + column;
+    for (int n = 0; n < 8; ++n)
+      for (int half = 0; half < 2; ++half) {
+        to[half * 8 * gridDim.x * 64 + 8 * n] = d[4 * n + 2 * half];
+        to[half * 8 * gridDim.x * 64 + 8 * n + 1] = d[4 * n + 2 * half + 1];
+      }
+  }
+}

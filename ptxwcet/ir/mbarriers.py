@@ -6,7 +6,9 @@ initialised for and no byte is owed (PTX ISA, mbarrier). docs/methods/joins.md h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
 from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register, SymbolRef
 from ptxwcet.ir.op_classes import COUNTING, Space
@@ -105,12 +107,23 @@ def tensor_maps_of(kernel: Kernel) -> set[str]:
     return {place for one in ranked if (place := tensor_map_of(kernel, one.number)) is not None}
 
 
+@lru_cache(maxsize=8)
+def _definitions(kernel: Kernel) -> Mapping[str, list[Instruction]]:
+    """What writes each register."""
+    found: dict[str, list[Instruction]] = {}
+    for one in kernel.instructions:
+        for name in one.writes:
+            found.setdefault(name, []).append(one)
+    return found
+
+
 def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
     """Where the tensor map lies that an address leads to: ``"PARAMETER+BYTES"`` in an aggregate
     parameter, ``"PARAMETER"`` where the address is that parameter; None if it is not only moved and
-    added to. Cost: linear in the kernel, for each addition.
+    added to. Cost: linear in the kernel, once, and in the additions.
     """
     parameters = {one.name: one for one in kernel.parameters}
+    definitions = _definitions(kernel)
     offset = 0
     for _ in kernel.instructions:  # each is passed once, or the registers are in a circle
         if isinstance(address, Address):
@@ -121,15 +134,18 @@ def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
             return None if held is None or not held.is_array else f"{held.name}+{at}"
         if not isinstance(address, Register):
             return None
-        writes = [one for one in kernel.instructions if address.name in one.writes]
+        writes = definitions.get(address.name, [])
         if len(writes) != 1 or writes[0].guard is not None or writes[0].opcode is None:
             return None
         name, operands = writes[0].opcode.name, writes[0].operands
+        if not isinstance(operands[0], Register):
+            return None  # a part of what is moved
         if name == "ld" and writes[0].space is Space.PARAM and isinstance(operands[1], Address):
             base = operands[1].base
             held = parameters.get(base.name) if isinstance(base, SymbolRef) else None
-            is_whole = held is not None and not held.is_array and not operands[1].offset
-            return held.name if held is not None and is_whole and not offset else None
+            is_whole = writes[0].modifiers[-1].endswith("64") and not operands[1].offset
+            is_own = held is not None and not held.is_array and not offset
+            return held.name if held is not None and is_own and is_whole else None
         if name == "add" and isinstance(operands[2], Immediate):
             offset += int(operands[2].value)
         elif name not in ("mov", "cvta") and writes[0].mnemonic not in _WIDENED:

@@ -20,7 +20,8 @@ from ptxwcet.flow.facts.placing import place_facts
 from ptxwcet.flow.facts.stated import NO_FACTS
 from ptxwcet.flow.launch import Launch, TensorBox
 from ptxwcet.flow.paths.extraction import extract_paths
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, Register
+from ptxwcet.ir.mbarriers import tensor_map_of
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import Machine
 from ptxwcet.pipeline import analyse_kernel, build_flow
@@ -243,3 +244,32 @@ ret; }}"""
         analyse_kernel(own, Launch((1, 1, 1)), with_engine("orin-ecrts2025"))
     assert refused.value.diagnostics[0].code == "PW223"
     assert why in refused.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("way", "place"),
+    [
+        ("mov.b64 %d1, map; cvta.param.u64 %d2, %d1;", "map+0"),
+        ("mov.b64 %d1, map; add.s64 %d3, %d1, 128; cvta.param.u64 %d2, %d3;", "map+128"),
+        ("mov.b32 %r1, map; cvt.u64.u32 %d1, %r1; cvta.param.u64 %d2, %d1;", "map+0"),
+        ("ld.param.u64 %d1, [p]; cvta.to.global.u64 %d2, %d1;", "p"),
+        ("ld.param.u64 %d1, [p]; add.s64 %d2, %d1, 128;", None),
+        ("ld.param.u64 %d2, [map+8];", None),
+        ("ld.param.u32 %r1, [p]; cvt.u64.u32 %d2, %r1;", None),
+        ("ld.param.u64 %d1, [p]; mov.b64 {%r1, %r2}, %d1; cvt.u64.u32 %d2, %r1;", None),
+        ("mov.b64 %d2, map; @%p1 add.s64 %d2, %d2, 128;", None),
+        ("mov.b64 %d1, map; @%p1 mov.b64 %d2, %d1;", None),
+        ("add.s64 %d2, %d2, 128;", None),
+        ("ld.global.u64 %d2, [%d3];", None),
+    ],
+)
+def test_which_map_it_is_is_known_or_not(way: str, place: str | None) -> None:
+    text = f""".version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[256], .param .u64 p) {{
+.reg .pred %p<2>; .reg .b32 %r<3>; .reg .b64 %d<4>;
+{way}
+ret; }}"""
+    (own,) = parse_module(SourceFile("x", text)).kernels
+    assert tensor_map_of(own, Register("%d2")) == place

@@ -66,7 +66,7 @@ def run_kind(payload: tuple[str, str, int, int], _: Mapping[str, bytes]) -> dict
     if what == "products":
         return _row(attack(((seed, with_products(seed)) for seed in range(first, last)), cores=4))
     drawn = blocks(first, last)
-    if left_out == "polls" or left_out in CONDITIONS:
+    if left_out in ("polls", "registers", *CONDITIONS):
         drawn = ((seed, broken(left_out, seed)) for seed in range(first, last))
     return _row(attack(drawn, without=left_out))
 

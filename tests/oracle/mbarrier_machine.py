@@ -9,7 +9,7 @@ they are not static; ``claim`` is what J1 says of it. Nothing of the product is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil
@@ -17,13 +17,16 @@ from math import ceil
 
 @dataclass(frozen=True)
 class Count:
-    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency."""
+    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency. What is
+    ``behind`` operations of its warp has effect ``after`` the last of them and its own latency.
+    """
 
     name: int
     arrivals: int = 0
     owes: int = 0
     brings: int = 0
     after: int = 0
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,20 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Give:
+    """Gives up so many registers."""
+
+    registers: int
+
+
+@dataclass(frozen=True)
+class Take:
+    """Waits until so many registers are there, and takes them."""
+
+    registers: int
+
+
+@dataclass(frozen=True)
 class Op:
     """Unit, initiation, latency; which operations of its warp it waits for; what it does."""
 
@@ -51,7 +68,7 @@ class Op:
     init: int
     lat: int
     reads: tuple[int, ...] = ()
-    does: Count | Wait | Product | None = None
+    does: Count | Wait | Product | Give | Take | None = None
 
 
 Warp = tuple[Op, ...]
@@ -59,11 +76,14 @@ Warp = tuple[Op, ...]
 
 @dataclass(frozen=True)
 class Block:
-    """The warps, of each mbarrier the arrivals of a phase, and the least cycles between polls."""
+    """The warps, of each mbarrier the arrivals of a phase, and the least cycles between polls; the
+    registers that nobody has at first.
+    """
 
     warps: tuple[Warp, ...]
     expects: tuple[int, ...]
     again: int
+    free: int = 0
 
 
 class NotStaticError(Exception):
@@ -86,11 +106,15 @@ def _counting_order(block: Block) -> Graph:
     graph, at = Graph(), [0] * len(block.warps)
     phase = [0] * len(block.expects)
     pending, owed = list(block.expects), [0] * len(block.expects)
+    giving, given = sum(isinstance(op.does, Give) for ops in block.warps for op in ops), 0
     while True:
         moved = False
         for w, ops in enumerate(block.warps):
             while at[w] < len(ops):
                 does, node = ops[at[w]].does, (w, at[w])
+                if isinstance(does, Take) and given < giving:
+                    break
+                given += isinstance(does, Give)
                 if isinstance(does, Wait):
                     target = graph.target.setdefault(
                         node, phase[does.name] - (does.parity != phase[does.name] % 2)
@@ -133,6 +157,12 @@ def graph_of(block: Block, *, without: str = "") -> Graph:
         does = block.warps[w][n].does
         assert isinstance(does, Wait)
         followers.setdefault(("over", does.name, target), []).append(node)
+
+    if without == "early":  # as if registers were there only when all has been given up
+        handing = [(w, n, op.does) for w, ops in enumerate(block.warps) for n, op in enumerate(ops)]
+        for w, n, does in handing:
+            takers = [(v, k) for v, k, other in handing if isinstance(other, Take)]
+            followers.setdefault((w, n), []).extend(takers if isinstance(does, Give) else ())
 
     def reach(start: object) -> set[object]:
         seen, pending = {start}, [start]
@@ -195,11 +225,19 @@ def _alone(ops: Warp, first: int, last: int) -> tuple[int, int]:
     return max(most, max(length, t) - own), own
 
 
+def _without_copies(ops: Warp) -> Warp:
+    """The operations, those that some count is behind without their latencies."""
+    awaited = {n for op in ops if isinstance(op.does, Count) for n in op.does.behind}
+    return tuple(replace(op, lat=0) if n in awaited else op for n, op in enumerate(ops))
+
+
 def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
     """What J1 says; ``without`` leaves out a part of it."""
+    if without == "copies":
+        block = replace(block, warps=tuple(map(_without_copies, block.warps)))
     cuts = []
     for ops in block.warps:
-        ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait)]
+        ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait | Take)]
         cuts.append([0, *ends, len(ops)])
     rows = [
         [_alone(ops, a, b) for a, b in pairwise(cut)]
@@ -212,6 +250,12 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
         return sum(cut <= n for cut in cuts[w][1:-1])
 
     known: dict[tuple[int, int], int] = {}
+    gives = [
+        (w, n)
+        for w, ops in enumerate(block.warps)
+        for n, op in enumerate(ops)
+        if isinstance(op.does, Give)
+    ]
 
     def start(w: int, number: int) -> int:
         if number == 0:
@@ -220,11 +264,17 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
             known[w, number] = 0
             waiting = cuts[w][number] - 1
             op = block.warps[w][waiting]
-            assert isinstance(op.does, Wait)
-            does = op.does
             begun = [0]
             if without != "own":
                 begun.append(start(w, number - 1) + rows[w][number - 1][0])
+            if isinstance(op.does, Take):
+                for v, n in () if without == "registers" else gives:
+                    tau = stretch_of(v, n)
+                    begun.append(start(v, tau) + rows[v][tau][0] + op.init + op.lat)
+                known[w, number] = max(begun)
+                return known[w, number]
+            assert isinstance(op.does, Wait)
+            does = op.does
             again = 2 * (op.init + op.lat) + does.branch_init + does.branch_lat + does.bubble
             for v, n in graph.phases.get((does.name, graph.target[w, waiting]), ()):
                 if without == "others":
@@ -297,6 +347,7 @@ class _State:
     held: int = 0
     last: int = 0
     joins: bool = False
+    takes: int = 0
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -320,6 +371,7 @@ def run(
     effects: list[tuple[int, int, int, Count]] = []  # when, warp, operation
     ends: list[int] = [0]
     spent = cycle = quiet = 0
+    free_registers, given_up = block.free, list[tuple[int, int]]()  # when, how many
 
     def times(init: int, lat: int) -> tuple[int, int]:
         if shorter is None:
@@ -348,7 +400,16 @@ def run(
             if pending[o] == owed[o] == 0:
                 pending[o] = block.expects[o]
                 phase[o] += 1
+        free_registers += sum(many for at, many in given_up if at <= cycle)
+        given_up = [one for one in given_up if one[0] > cycle]
+        asking = [s for s in warps if s.takes]
+        while asking:  # whoever comes first
+            s = asking.pop(choose(len(asking)) if len(asking) > 1 else 0)
+            if s.takes <= free_registers:
+                free_registers, s.takes = free_registers - s.takes, 0
+                s.earliest = max(s.earliest, cycle + s.held)
         over = all(s.next == len(ops) for s, ops in zip(warps, block.warps, strict=True))
+        over &= not any(s.takes for s in warps)
         if over and not effects and max(ends) <= cycle:
             out.cycles = max(ends)
             return out
@@ -363,6 +424,8 @@ def run(
             eligible = []
             for w, (s, ops) in enumerate(zip(warps, block.warps, strict=True)):
                 if w % cores != core or s.next == len(ops) or s.earliest > cycle or s.joins:
+                    continue
+                if s.takes:
                     continue
                 asks = ops[s.next].does
                 if s.polls and not s.told and isinstance(asks, Wait):
@@ -404,9 +467,18 @@ def run(
                     continue
                 out.told[w, s.next] = phase[does.name]
                 s.polls, s.stretch = False, s.stretch + 1
+            if isinstance(does, Give):
+                given_up.append((end, does.registers))
+            if isinstance(does, Take):
+                s.earliest, s.stretch = end, s.stretch + 1
+                if does.registers <= free_registers:
+                    free_registers -= does.registers
+                else:
+                    s.takes, s.held = does.registers, sum(times(op.init, op.lat))
             if isinstance(does, Count):
-                if does.after:
-                    at = end + times(1, does.after)[1]
+                if does.after or does.behind:
+                    last = max([end, *(s.ready[k] for k in does.behind)])
+                    at = last + times(1, does.after)[1]
                 else:
                     at = s.last = max(s.last, end)
                 effects.append((at, w, s.next, does))

@@ -21,8 +21,10 @@ from mbarrier_machine import (
     ENGINE,
     Block,
     Count,
+    Give,
     NotStaticError,
     Op,
+    Take,
     Wait,
     claim,
     graph_of,
@@ -37,6 +39,7 @@ from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
 from ptxwcet.warp.program import (
+    REGISTERS,
     Barrier,
     BlockWorkload,
     Mbarrier,
@@ -58,12 +61,12 @@ def test_no_run_exceeds_a_bound_or_a_clock_or_has_other_phases() -> None:
 
 
 def test_no_schedule_of_a_tiny_block_does() -> None:
-    tally = search_all(range(40), most=300)
+    tally = search_all(range(60), most=300)
     assert tally.witnesses == []
     assert tally.cases > 5
 
 
-@pytest.mark.parametrize("control", [one for one in CONTROLS if one != "polls"])
+@pytest.mark.parametrize("control", [one for one in CONTROLS if one not in ("polls", "registers")])
 def test_each_part_of_the_claim_is_needed(control: str) -> None:
     tally = attack(blocks(0, 40), runs=6, without=control)
     assert tally.exceeded + tally.clocks > 0
@@ -87,6 +90,13 @@ def test_each_condition_is_needed(condition: str) -> None:
     left_out = attack(cases, without=condition)
     assert left_out.cases == 30
     assert left_out.parted > 30
+
+
+def test_registers_are_waited_for() -> None:
+    cases = [(seed, broken("registers", seed)) for seed in range(30)]
+    whole, left_out = attack(cases), attack(cases, without="registers")
+    assert (whole.cases, whole.witnesses) == (30, [])
+    assert left_out.exceeded > 10
 
 
 def some(*ops: Op) -> tuple[Op, ...]:
@@ -125,7 +135,9 @@ def as_case(block: Block, *, repeated: bool = False) -> Case:
         )
         match op.does:
             case Count() as does:
-                counted = Mbarrier(0, does.arrivals, does.owes, does.brings, does.after)
+                behind = tuple(f"r{one}" for one in does.behind)
+                numbers = does.arrivals, does.owes, does.brings, does.after
+                counted = Mbarrier(0, *numbers, behind=behind)
                 return PartialBarrier(timed, f"m{does.name}", 0, False, counted)
             case Wait() as does:
                 spent = does.branch_init + does.branch_lat + does.bubble
@@ -137,6 +149,11 @@ def as_case(block: Block, *, repeated: bool = False) -> Case:
                     again_cycles=block.again,
                 )
                 return PartialBarrier(timed, f"m{does.name}", 0, True, asks)
+            case Give():
+                return PartialBarrier(timed, REGISTERS, 0, False, Mbarrier(arrivals=1))
+            case Take():
+                asks = Mbarrier(round_cycles=op.init + op.lat)
+                return PartialBarrier(timed, REGISTERS, 0, True, asks)
             case _:
                 return timed
 
@@ -187,6 +204,21 @@ def test_the_product_says_what_the_definitions_say() -> None:
         assert isinstance(section, JoinedSection)
         assert section.cycles == found[1].bound, seed
     assert known > 60
+
+
+def test_the_product_waits_for_registers() -> None:
+    for seed in range(20):
+        block = broken("registers", seed)
+        found, section = judged(block), joined(as_case(block))
+        assert found is not None
+        assert section is not None
+        assert section.cycles == found[1].bound
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_product_refuses_what_lacks_a_condition(condition: str) -> None:
+    for seed in range(5):
+        assert joined_or_refused(as_case(broken(condition, seed))) == "PW504"
 
 
 def test_whatever_is_static_is_accepted_in_rings() -> None:

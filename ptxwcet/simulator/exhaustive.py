@@ -174,12 +174,12 @@ def _prepare(
 
 
 def _unrolled(workload: BlockWorkload) -> BlockWorkload:
-    """The workload without loops. Raises PtxwcetError (PW547, PW548)."""
+    """The workload without loops. Raises PtxwcetError (PW504, PW547, PW548)."""
     classes = []
     for warp_class in workload.classes:
         body = tuple(unroll(warp_class.program.body))
         for node in body:
-            require_simple(node if isinstance(node, TimedInstruction) else node.instruction)
+            require_simple(node)
         classes.append(replace(warp_class, program=WarpProgram(body)))
     return replace(workload, classes=tuple(classes))
 

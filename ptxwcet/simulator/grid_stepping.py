@@ -4,8 +4,8 @@ The machine is that of :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when
 the previous one has been issued). SMs meet only where blocks are dispatched: an SM without a free
 slot is run alone until one of its blocks ends; the earliest free slot of all takes the next block;
-only then anybody's future can change. Where accesses go on to servers behind the units they meet at
-the memory of the GPU, too: then all SMs are run together, cycle by cycle.
+only then anybody's future can change. Where something goes on behind the units SMs may meet at the
+memory of the GPU, too: then all are run together, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -16,50 +16,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.simulator.parts import (
-    ALONE,
+    AFTER,
     ARGUMENT,
-    AT,
+    ARRIVE,
     BARRIER,
+    BARRIER_COLUMNS,
+    BEGINS,
     BUBBLE,
-    CONDITIONAL,
     COUNT,
-    COUNT_OF,
+    DONE,
+    EARLIEST,
     END,
     ENDED,
-    EVENT,
-    FIRST,
     INITIATION,
     INSTRUCTION,
     KIND,
     LAST_END,
     LATENCY,
-    LATENCY_LEFT,
     MEMORY_PARTS,
     NEVER,
     NOT_ALL,
-    NUMBER,
     OF_ROW,
+    OF_SLOT,
+    OF_SM,
     OF_WARP,
+    PARITY,
+    PARTIAL,
     PATH_PARTS,
     PHASE,
+    POLL,
     ROW,
     ROW_COLUMNS,
+    RUN_COLUMNS,
     RUNNING,
     SINCE,
+    TARGET,
+    UNDERWAY,
     UNIT,
-    WARP_COLUMNS,
-    WRITES_BEGIN,
-    WRITES_END,
+    Behind,
     Integers,
+    RegisterColumns,
+    arrive,
     awaited,
     awaits_server,
+    begin,
+    conclude,
     dispatch,
     first_eligible,
-    join,
+    leave,
     met_by_all,
-    occupy,
+    next_arrival,
+    next_count,
     pass_loop,
+    serve,
     shortened,
+    tally,
     write,
 )
 from ptxwcet.simulator.policies import Sight, choose
@@ -79,20 +90,16 @@ Shorts: TypeAlias = NDArray[np.int32]
 ENTRY_COLUMNS = 4
 VISIT = INSTRUCTION
 
-# Further columns of a warp slot. Loop counters follow, then the ready cycle of each register. With
-# servers behind the units there follow for each how many producers of it have no known end yet, and
-# the number of its last unconditional one.
+# Further columns of a warp slot. Loop counters follow, then those of registers: if nothing goes on
+# behind the units, their ready cycles alone.
 (
     ENTRY,  # of the program
-    DONE,  # instructions issued so far
     IDENTITY,  # the warp's number in the grid
-    UNDERWAY,  # of its instructions, those that have not reached their last server
-    EARLIEST,  # of the next one, if it waits for one of them
     FIXED,
-) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
+) = range(RUN_COLUMNS, RUN_COLUMNS + 3)
 OVER = -1  # ROW: there is no next instruction
 
-# Columns of a block slot.
+# Columns of a block slot. What each barrier of the block has counted follows.
 (
     BLOCK,  # index of the block, EMPTY: none
     ENDS,  # cycle in which its last warp has ended; NEVER while that is not known
@@ -136,6 +143,7 @@ class GridProgram(NamedTuple):
     chosen: Integers  # [block, warp] program
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
+    wide: Integers  # [barrier] 1: all warps of the block meet there
 
 
 class GridState(NamedTuple):
@@ -148,8 +156,7 @@ class GridState(NamedTuple):
     sms: Integers  # [sm, column]
     run: Integers  # [cell]
     records: Integers  # [block, column]
-    behind: Integers  # [path of each SM, then the memory; column]
-    waiting: Integers  # [the same, then what is put into one of them; place, column]
+    behind: Behind
 
 
 class Columns(NamedTuple):
@@ -174,9 +181,8 @@ class GridLayout(NamedTuple):
     seed: int
     jitter_percent: int
     jitter_seed: int
-    served: bool  # some instructions go on to servers behind their units
-    open: int  # columns of a warp, if so
-    since: int
+    served: bool  # something goes on behind the units
+    at: RegisterColumns
 
 
 # --- warps and blocks -----------------------------------------------------------------------------
@@ -237,12 +243,40 @@ def _expect(
 ) -> None:
     """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
     code, operands, warps = program.code, program.registers, state.warps[sm]
-    if layout.served and awaits_server(code, operands, warps, w, warps[w, ROW], layout.open):
+    if layout.served and awaits_server(code, operands, warps, w, warps[w, ROW], layout.at.open):
         warps[w, EARLIEST] = earliest
         state.next_cycle[sm, w] = NEVER
         return
-    ready = FIXED + layout.depths
-    state.next_cycle[sm, w], _ = awaited(code, operands, warps, w, ready, earliest)
+    state.next_cycle[sm, w], _ = awaited(code, operands, warps, w, layout.at.ready, earliest)
+
+
+@compiled
+def _open(
+    program: GridProgram,
+    state: GridState,
+    layout: GridLayout,
+    columns: Columns,
+    sm: int,
+    slot: int,
+    barrier: int,
+    cycle: int,
+    written: int,
+) -> int:
+    """Opens a barrier of a block: its warps may issue from ``cycle`` on, or when they have their
+    answer.
+    """
+    code, warps = program.code, state.warps[sm]
+    for w in range(slot * layout.warps, (slot + 1) * layout.warps):
+        if warps[w, PHASE] != barrier:
+            continue
+        if warps[w, ROW] == OVER:
+            written = _finish(layout, columns, warps, w, sm, written)
+            continue
+        warps[w, PHASE] = RUNNING
+        pc = warps[w, AFTER]
+        answer = code[pc, TARGET] if code[pc, KIND] == POLL else 0
+        _expect(program, state, layout, sm, w, max(cycle + answer, warps[w, SINCE]))
+    return written
 
 
 @compiled
@@ -266,24 +300,55 @@ def _settle(
             if warps[w, PHASE] == ENDED and warps[w, UNDERWAY] > 0:
                 return written
     barrier, opens = met_by_all(warps, first, layout.warps, cycle + 1)
-    if barrier == NOT_ALL:
+    if barrier == NOT_ALL or (barrier >= 0 and not program.wide[barrier]):
         return written
+    if barrier >= 0:
+        written = _open(program, state, layout, columns, sm, slot, barrier, opens, written)
     left = 0
     end = 0
     for w in range(first, first + layout.warps):
         end = max(end, warps[w, LAST_END])
-        if warps[w, PHASE] == ENDED:
-            continue
-        if warps[w, ROW] == OVER:
-            written = _finish(layout, columns, warps, w, sm, written)
-            left += int(warps[w, UNDERWAY] > 0)
-            continue
-        left += 1
-        warps[w, PHASE] = RUNNING
-        _expect(program, state, layout, sm, w, max(opens, warps[w, SINCE]))
+        left += int(warps[w, PHASE] != ENDED or warps[w, UNDERWAY] > 0)
     if left == 0:
         state.slots[sm, slot, ENDS] = end
     return written
+
+
+@compiled
+def _stop(
+    program: GridProgram,
+    state: GridState,
+    layout: GridLayout,
+    columns: Columns,
+    sm: int,
+    w: int,
+    pc: int,
+    cycle: int,
+    written: int,
+) -> int:
+    """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
+    code, warps, slot = program.code, state.warps[sm], w // layout.warps
+    kind, barrier = code[pc, KIND], code[pc, ARGUMENT]
+    barriers, column = state.slots[sm, slot], SLOT_COLUMNS + barrier * BARRIER_COLUMNS
+    waits = kind in (BARRIER, PARTIAL)
+    if kind == POLL:
+        waits = barriers[column + PARITY] == code[pc, COUNT]
+    if kind == BEGINS:
+        begin(barriers, column, code[pc, COUNT])
+    following = cycle + 1 + code[pc, BUBBLE]
+    if waits:
+        warps[w, PHASE] = barrier
+        state.next_cycle[sm, w] = NEVER
+        warps[w, SINCE] = following
+        warps[w, AFTER] = pc
+    elif warps[w, ROW] == OVER:
+        state.next_cycle[sm, w] = NEVER
+        written = _finish(layout, columns, warps, w, sm, written)
+    else:
+        _expect(program, state, layout, sm, w, following)
+    if kind in (PARTIAL, ARRIVE) and arrive(barriers, column, code[pc, COUNT]):
+        written = _open(program, state, layout, columns, sm, slot, barrier, cycle + 1, written)
+    return _settle(program, state, layout, columns, sm, slot, cycle, written)
 
 
 @compiled
@@ -322,6 +387,8 @@ def _start(
     resident = state.slots.shape[1] - state.sms[sm, FREE]
     state.ages[sm, resident] = slot
     state.sms[sm, FREE] -= 1
+    for column in range(state.slots.shape[2]):
+        state.slots[sm, slot, column] = 0
     state.slots[sm, slot, BLOCK] = block
     state.slots[sm, slot, ENDS] = NEVER
     state.records[block, ON_SM] = sm
@@ -362,98 +429,40 @@ def _next_end(slots: Integers) -> int:
     return earliest
 
 
-# --- servers behind the units ---------------------------------------------------------------------
-
-
-@compiled
-def _produce(
-    program: GridProgram, warps: Integers, layout: GridLayout, w: int, pc: int, sent: bool
-) -> None:
-    """Notes of what the instruction at ``pc`` writes that it does, with an end that is not known
-    where it is ``sent`` to a server.
-    """
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if program.code[pc, CONDITIONAL] == 0:
-            warps[w, layout.since + register] = warps[w, DONE]
-            warps[w, layout.open + register] = 0
-            if sent:
-                warps[w, FIXED + layout.depths + register] = 0
-    if sent:
-        for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-            warps[w, layout.open + program.registers[k]] += 1
-
-
-@compiled
-def _send(
-    program: GridProgram, state: GridState, sm: int, w: int, pc: int, freed: int, latency: int
-) -> bool:
-    """An instruction goes on to a server behind its unit at ``freed``; False if it has no room."""
-    memory = state.sms.shape[0]
-    item = state.waiting[memory + 1, 0]
-    warps = state.warps[sm]
-    item[AT], item[OF_WARP], item[OF_ROW] = freed, warps[w, IDENTITY], pc
-    item[NUMBER], item[LATENCY_LEFT] = warps[w, DONE], latency
-    item[ALONE], item[EVENT] = sm, w
-    warps[w, UNDERWAY] += 1
-    stage = sm if program.code[pc, PATH_PARTS] > 0 else memory
-    return join(state.behind[stage], state.waiting[stage], item)
+# --- behind the units -----------------------------------------------------------------------------
 
 
 @compiled
 def _serve(
     program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, cycle: int
 ) -> bool:
-    """All that gets to a server behind the units in ``cycle``; False if there is no room."""
-    code = program.code
-    memory = state.sms.shape[0]
-    for stage in range(memory + 1):
-        server, ring = state.behind[stage], state.waiting[stage]
-        part = MEMORY_PARTS if stage == memory else PATH_PARTS
-        while server[COUNT_OF] > 0:
-            item = ring[server[FIRST]]
-            if item[AT] > cycle:
-                break
-            server[FIRST] = (server[FIRST] + 1) % len(ring)
-            server[COUNT_OF] -= 1
-            done = occupy(server, cycle, code[item[OF_ROW], part])
-            if stage < memory and code[item[OF_ROW], MEMORY_PARTS] > 0:
-                item[AT] = done
-                if not join(state.behind[memory], state.waiting[memory], item):
-                    return False
-            else:
-                _conclude(program, state, layout, columns, item, done + item[LATENCY_LEFT], cycle)
+    """All that happens behind the units in ``cycle``; False if there is no room."""
+    code, behind, run = program.code, state.behind, state.run
+    item = behind.items[len(behind.items) - 1, 0]
+    while True:
+        end = serve(code, behind, cycle)
+        if end < 0:
+            return False
+        if end == NEVER:
+            break
+        sm, w = item[OF_SM], item[OF_SLOT]
+        warps = state.warps[sm]
+        conclude(code, program.registers, warps, layout.at, behind, end)
+        if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
+            _expect(program, state, layout, sm, w, warps[w, EARLIEST])
+        elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
+            slot = w // layout.warps
+            written = _finish(layout, columns, warps, w, sm, run[WRITTEN])
+            run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle, written)
+    for sm in range(len(behind.servers) - behind.memory - 1):
+        while next_count(code, behind, sm, cycle):
+            slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
+            barrier, written = row[ARGUMENT], run[WRITTEN]
+            if tally(state.slots[sm, slot], SLOT_COLUMNS + barrier * BARRIER_COLUMNS, row):
+                written = _open(program, state, layout, columns, sm, slot, barrier, cycle, written)
+                written = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
+            run[WRITTEN] = written
     return True
-
-
-@compiled
-def _conclude(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    item: Integers,
-    end: int,
-    cycle: int,
-) -> None:
-    """The end of an instruction is known: its last server has been found free."""
-    sm, w, number, pc = item[ALONE], item[EVENT], item[NUMBER], item[OF_ROW]
-    warps = state.warps[sm]
-    warps[w, LAST_END] = max(warps[w, LAST_END], end)
-    warps[w, UNDERWAY] -= 1
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if number < warps[w, layout.since + register]:
-            continue  # another one writes it by now
-        warps[w, layout.open + register] -= 1
-        column = FIXED + layout.depths + register
-        warps[w, column] = max(warps[w, column], end)
-    if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
-        _expect(program, state, layout, sm, w, warps[w, EARLIEST])
-    elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
-        slot = w // layout.warps
-        written = _finish(layout, columns, warps, w, sm, state.run[WRITTEN])
-        state.run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle, written)
 
 
 # --- one SM alone ---------------------------------------------------------------------------------
@@ -483,7 +492,7 @@ def _advance(
     event_warps, event_cycles = columns.warp, columns.cycle
     cores, policy, most_servers = layout.cores, layout.policy, layout.most_servers
     block_warps = layout.warps
-    ready = FIXED + layout.depths
+    ready = layout.at.ready
     free = SM_FIXED + 2 * cores
     cycle = shared[CLOCK]
     written = state.run[WRITTEN]
@@ -533,15 +542,15 @@ def _advance(
             queue = queue_of[core, code[pc, UNIT]]
             alike = program.servers[queue] if most_servers > 1 else 1
             first = free + queue * most_servers
-            freed = dispatch(shared, first, alike, cycle, initiation) + initiation
-            end = freed + latency
-            sent = layout.served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
+            entered = dispatch(shared, first, alike, cycle, initiation)
+            end = entered + initiation + latency
             if layout.served:
-                _produce(program, warps, layout, w, pc, sent)
-            if sent:
-                if not _send(program, state, sm, w, pc, freed, latency):
+                item = state.behind.items[len(state.behind.items) - 1, 0]
+                item[OF_WARP], item[OF_SM], item[OF_SLOT] = warps[w, IDENTITY], sm, w
+                freed, wait, at = entered + initiation, entered - cycle, layout.at
+                if not leave(code, registers, warps, at, state.behind, pc, freed, wait, latency):
                     status = FULL
-            else:
+            if not layout.served or code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] == 0:
                 if end > warps[w, LAST_END]:
                     warps[w, LAST_END] = end
                 write(code, registers, pc, warps, w, ready, end)
@@ -562,23 +571,15 @@ def _advance(
                     written = _go_on(entries, columns, warps, w, sm, cycle + 1, written)
                     following = warps[w, ROW]
             warps[w, ROW] = following
-            earliest = cycle + 1 + code[pc, BUBBLE]
-            is_barrier = code[pc, KIND] == BARRIER
-            if following != OVER and not is_barrier:
+            if following != OVER and code[pc, KIND] == INSTRUCTION:
+                earliest = cycle + 1 + code[pc, BUBBLE]
                 if layout.served:
                     _expect(program, state, layout, sm, w, earliest)
                 else:
                     upcoming[w], _ = awaited(code, registers, warps, w, ready, earliest)
                 continue
-            upcoming[w] = NEVER
-            if is_barrier:
-                warps[w, PHASE] = code[pc, ARGUMENT]
-                warps[w, SINCE] = earliest
-            else:
-                written = _finish(layout, columns, warps, w, sm, written)
-            slot = w // block_warps
-            written = _settle(program, state, layout, columns, sm, slot, cycle, written)
-            ends = min(ends, slots[slot, ENDS])
+            written = _stop(program, state, layout, columns, sm, w, pc, cycle, written)
+            ends = min(ends, slots[w // block_warps, ENDS])
         issued_all += issued
         if status == FULL:
             break
@@ -661,12 +662,8 @@ def _run_together(
         for sm in range(sms.shape[0]):
             if _advance(program, state, layout, columns, sm, now + 1, NEVER) == FULL:
                 return FULL
-        following = NEVER
+        following = next_arrival(state.behind, now)
         busy = run[NEXT_BLOCK] < blocks
-        for stage in range(sms.shape[0] + 1):
-            if state.behind[stage, COUNT_OF] > 0:
-                arrival = state.waiting[stage, state.behind[stage, FIRST], AT]
-                following = min(following, arrival)
         for sm in range(sms.shape[0]):
             busy = busy or sms[sm, FREE] < state.slots.shape[1]
             following = min(following, first_eligible(state.next_cycle[sm]))

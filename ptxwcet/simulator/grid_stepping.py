@@ -653,11 +653,11 @@ def _run_together(
     blocks = program.chosen.shape[0]
     while run[ISSUED] < stop:
         now = run[NOW]
+        if not _serve(program, state, layout, columns, now):
+            return FULL
         for sm in range(sms.shape[0]):
             sms[sm, CLOCK] = now
             _retire(state, sm, now)
-        if not _serve(program, state, layout, columns, now):
-            return FULL
         _start_blocks(program, state, layout, columns, now)
         for sm in range(sms.shape[0]):
             if _advance(program, state, layout, columns, sm, now + 1, NEVER) == FULL:

@@ -28,6 +28,7 @@ from ptxwcet.simulator.parts import (
     SINCE,
     STAGE_COLUMNS,
     UNIT,
+    Behind,
     Integers,
     RegisterColumns,
 )
@@ -38,6 +39,7 @@ from ptxwcet.simulator.stepping import (
     EVENT_COLUMNS,
     FIXED,
     FULL,
+    MEMORY,
     NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
@@ -227,8 +229,11 @@ class Simulator:
             np.zeros((*front, warps), np.int64),
             np.zeros((*front, warps, layout.width), np.int64),
             np.zeros((*front, layout.shared_width), np.int64),
-            np.zeros((*front, STAGES, STAGE_COLUMNS), np.int64),
-            np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
+            Behind(
+                np.zeros((*front, STAGES, STAGE_COLUMNS), np.int64),
+                np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
+                MEMORY,
+            ),
         )
         state.shared[..., : layout.cores] = -1
         return state

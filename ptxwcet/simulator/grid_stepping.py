@@ -18,21 +18,15 @@ from numpy.typing import NDArray
 from ptxwcet.simulator.parts import (
     AFTER,
     ARGUMENT,
-    ARRIVE,
-    BARRIER,
-    BARRIER_COLUMNS,
-    BEGINS,
     BUBBLE,
     COUNT,
     DONE,
     EARLIEST,
     END,
     ENDED,
-    INITIATION,
     INSTRUCTION,
     KIND,
     LAST_END,
-    LATENCY,
     MEMORY_PARTS,
     NEVER,
     NOT_ALL,
@@ -40,8 +34,6 @@ from ptxwcet.simulator.parts import (
     OF_SLOT,
     OF_SM,
     OF_WARP,
-    PARITY,
-    PARTIAL,
     PATH_PARTS,
     PHASE,
     POLL,
@@ -56,12 +48,11 @@ from ptxwcet.simulator.parts import (
     Behind,
     Integers,
     RegisterColumns,
-    arrive,
     awaited,
-    awaits_server,
-    begin,
+    come,
     conclude,
     dispatch,
+    expected,
     first_eligible,
     leave,
     met_by_all,
@@ -69,12 +60,12 @@ from ptxwcet.simulator.parts import (
     next_count,
     pass_loop,
     serve,
-    shortened,
     tally,
+    times,
     write,
 )
 from ptxwcet.simulator.policies import Sight, choose
-from ptxwcet.support.jit import compiled
+from ptxwcet.support.jit import compiled, inlined
 
 Shorts: TypeAlias = NDArray[np.int32]
 
@@ -188,7 +179,7 @@ class GridLayout(NamedTuple):
 # --- warps and blocks -----------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _write(columns: Columns, written: int, point: int, sm: int, warp: int, cycle: int) -> int:
     columns.point[written] = point
     columns.sm[written] = sm
@@ -242,12 +233,9 @@ def _expect(
     program: GridProgram, state: GridState, layout: GridLayout, sm: int, w: int, earliest: int
 ) -> None:
     """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
-    code, operands, warps = program.code, program.registers, state.warps[sm]
-    if layout.served and awaits_server(code, operands, warps, w, warps[w, ROW], layout.at.open):
-        warps[w, EARLIEST] = earliest
-        state.next_cycle[sm, w] = NEVER
-        return
-    state.next_cycle[sm, w], _ = awaited(code, operands, warps, w, layout.at.ready, earliest)
+    code, operands, warps, at = program.code, program.registers, state.warps[sm], layout.at
+    eligible, _ = expected(code, operands, warps, w, at, earliest, layout.served)
+    state.next_cycle[sm, w] = eligible
 
 
 @compiled
@@ -294,13 +282,9 @@ def _settle(
     that all others wait at, and notes the end of the block.
     """
     first = slot * layout.warps
-    warps = state.warps[sm]
-    if layout.served:  # looked at again when it is known when those end that have ended
-        for w in range(first, first + layout.warps):
-            if warps[w, PHASE] == ENDED and warps[w, UNDERWAY] > 0:
-                return written
-    barrier, opens = met_by_all(warps, first, layout.warps, cycle + 1)
-    if barrier == NOT_ALL or (barrier >= 0 and not program.wide[barrier]):
+    warps, wide, served = state.warps[sm], program.wide, layout.served
+    barrier, opens = met_by_all(warps, first, layout.warps, wide, cycle + 1, served)
+    if barrier == NOT_ALL:
         return written
     if barrier >= 0:
         written = _open(program, state, layout, columns, sm, slot, barrier, opens, written)
@@ -328,14 +312,8 @@ def _stop(
 ) -> int:
     """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
     code, warps, slot = program.code, state.warps[sm], w // layout.warps
-    kind, barrier = code[pc, KIND], code[pc, ARGUMENT]
-    barriers, column = state.slots[sm, slot], SLOT_COLUMNS + barrier * BARRIER_COLUMNS
-    waits = kind in (BARRIER, PARTIAL)
-    if kind == POLL:
-        waits = barriers[column + PARITY] == code[pc, COUNT]
-    if kind == BEGINS:
-        begin(barriers, column, code[pc, COUNT])
-    following = cycle + 1 + code[pc, BUBBLE]
+    barrier, following = code[pc, ARGUMENT], cycle + 1 + code[pc, BUBBLE]
+    waits, opens = come(code, pc, state.slots[sm, slot], SLOT_COLUMNS)
     if waits:
         warps[w, PHASE] = barrier
         state.next_cycle[sm, w] = NEVER
@@ -346,7 +324,7 @@ def _stop(
         written = _finish(layout, columns, warps, w, sm, written)
     else:
         _expect(program, state, layout, sm, w, following)
-    if kind in (PARTIAL, ARRIVE) and arrive(barriers, column, code[pc, COUNT]):
+    if opens:
         written = _open(program, state, layout, columns, sm, slot, barrier, cycle + 1, written)
     return _settle(program, state, layout, columns, sm, slot, cycle, written)
 
@@ -458,7 +436,7 @@ def _serve(
         while next_count(code, behind, sm, cycle):
             slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
             barrier, written = row[ARGUMENT], run[WRITTEN]
-            if tally(state.slots[sm, slot], SLOT_COLUMNS + barrier * BARRIER_COLUMNS, row):
+            if tally(state.slots[sm, slot], SLOT_COLUMNS, row):
                 written = _open(program, state, layout, columns, sm, slot, barrier, cycle, written)
                 written = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
             run[WRITTEN] = written
@@ -488,9 +466,8 @@ def _advance(
     queue_of = program.queue_of
     upcoming, warps, shared = state.next_cycle[sm], state.warps[sm], state.sms[sm]
     ages, slots = state.ages[sm], state.slots[sm]
-    points, event_sms = columns.point, columns.sm
-    event_warps, event_cycles = columns.warp, columns.cycle
     cores, policy, most_servers = layout.cores, layout.policy, layout.most_servers
+    percent, seed = layout.jitter_percent, layout.jitter_seed
     block_warps = layout.warps
     ready = layout.at.ready
     free = SM_FIXED + 2 * cores
@@ -528,17 +505,8 @@ def _advance(
             issued += 1
             shared[SM_FIXED + core] = shared[SM_FIXED + cores + core] = w
             pc = warps[w, ROW]
-            initiation = code[pc, INITIATION]
-            latency = code[pc, LATENCY]
-            if layout.jitter_percent > 0:
-                initiation, latency = shortened(
-                    layout.jitter_percent,
-                    layout.jitter_seed,
-                    warps[w, IDENTITY],
-                    warps[w, DONE],
-                    initiation,
-                    latency,
-                )
+            identity, done = warps[w, IDENTITY], warps[w, DONE]
+            initiation, latency = times(code, pc, percent, seed, identity, done)
             queue = queue_of[core, code[pc, UNIT]]
             alike = program.servers[queue] if most_servers > 1 else 1
             first = free + queue * most_servers
@@ -546,7 +514,7 @@ def _advance(
             end = entered + initiation + latency
             if layout.served:
                 item = state.behind.items[len(state.behind.items) - 1, 0]
-                item[OF_WARP], item[OF_SM], item[OF_SLOT] = warps[w, IDENTITY], sm, w
+                item[OF_WARP], item[OF_SM], item[OF_SLOT] = identity, sm, w
                 freed, wait, at = entered + initiation, entered - cycle, layout.at
                 if not leave(code, registers, warps, at, state.behind, pc, freed, wait, latency):
                     status = FULL
@@ -556,11 +524,7 @@ def _advance(
                 write(code, registers, pc, warps, w, ready, end)
             warps[w, DONE] += 1
             if code[pc, POINT] >= 0:
-                points[written] = code[pc, POINT]
-                event_sms[written] = sm
-                event_warps[written] = warps[w, IDENTITY]
-                event_cycles[written] = cycle
-                written += 1
+                written = _write(columns, written, code[pc, POINT], sm, identity, cycle)
             following = pc + 1
             if code[pc, LAST] != 0:
                 at = warps[w, ENTRY] + 1

@@ -1,7 +1,7 @@
 """What the machines have in common, compiled: rows of code, units, loops, barriers, jitter.
 
 A block (:mod:`ptxwcet.simulator.stepping`), a grid (:mod:`ptxwcet.simulator.grid_stepping`) and the
-exhaustive search (:mod:`ptxwcet.simulator.exhaustive_core`) execute rows of code on warps, whose
+exhaustive search (:mod:`ptxwcet.simulator.exhaustive`) execute rows of code on warps, whose
 state is a row of columns each. The first columns of both are the same for all three.
 """
 
@@ -157,6 +157,26 @@ def awaited(
 
 
 @inlined
+def expected(
+    code: Integers,
+    operands: Integers,
+    warps: Integers,
+    warp: int,
+    at: RegisterColumns,
+    earliest: int,
+    served: bool,
+) -> tuple[int, int]:
+    """As :func:`awaited`; NEVER while it waits for what has no known end (``served``)."""
+    row = warps[warp, ROW]
+    if served:
+        for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+            if warps[warp, at.open + operands[k]] > 0:
+                warps[warp, EARLIEST] = earliest
+                return NEVER, -1
+    return awaited(code, operands, warps, warp, at.ready, earliest)
+
+
+@inlined
 def write(
     code: Integers, operands: Integers, row: int, warps: WarpTable, warp: int, ready: int, end: int
 ) -> None:
@@ -168,11 +188,14 @@ def write(
 
 
 @inlined
-def met_by_all(warps: WarpTable, first: int, count: int, opens: int) -> tuple[int, int]:
-    """The barrier at which all of ``count`` warps wait that have not ended, and when it opens.
+def met_by_all(
+    warps: WarpTable, first: int, count: int, wide: Integers, opens: int, served: bool
+) -> tuple[int, int]:
+    """The barrier of the block at which all of ``count`` warps wait that have not ended, and when
+    it opens.
 
     ``opens`` is the first cycle that follows the last issue. NOBODY: all have ended; NOT_ALL: some
-    run, or wait elsewhere.
+    run, or wait elsewhere, or it is not known yet when some end that have issued all (``served``).
     """
     barrier = NOBODY
     for warp in range(first, first + count):
@@ -180,12 +203,14 @@ def met_by_all(warps: WarpTable, first: int, count: int, opens: int) -> tuple[in
         if phase == RUNNING:
             return NOT_ALL, opens
         if phase == ENDED:
+            if served and warps[warp, UNDERWAY] > 0:
+                return NOT_ALL, opens
             opens = max(opens, warps[warp, LAST_END])
         elif barrier == NOBODY:
             barrier = phase
         elif barrier != phase:
             return NOT_ALL, opens
-    return barrier, opens
+    return NOT_ALL if barrier >= 0 and wide[barrier] == 0 else barrier, opens
 
 
 @inlined
@@ -199,13 +224,17 @@ def arrive(arrivals: WarpTable, column: int, warps: int) -> bool:
 
 
 @inlined
-def shortened(
-    percent: int, seed: int, warp: int, n: int, initiation: int, latency: int
+def times(
+    code: Integers, pc: int, percent: int, seed: int, warp: int, number: int
 ) -> tuple[int, int]:
-    """Initiation and latency of instruction ``n`` of a warp with jitter (policies.Jitter)."""
-    cut = min(initiation - 1, initiation * percent // 100)
-    initiation -= drawn(seed, 2 * warp, n, cut + 1)
-    latency -= drawn(seed, 2 * warp + 1, n, latency * percent // 100 + 1)
+    """Initiation and latency of a row, as instruction of that number of a warp, with jitter
+    (policies.Jitter).
+    """
+    initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
+    if percent > 0:
+        cut = min(initiation - 1, initiation * percent // 100)
+        initiation -= drawn(seed, 2 * warp, number, cut + 1)
+        latency -= drawn(seed, 2 * warp + 1, number, latency * percent // 100 + 1)
     return initiation, latency
 
 
@@ -263,20 +292,6 @@ def occupy(server: Integers, at: int, parts: int) -> int:
     server[FREE] += total >> PART_BITS
     server[FREE_PART] = total & ((1 << PART_BITS) - 1)
     return int(server[FREE] + (server[FREE_PART] > 0))
-
-
-@compiled
-def awaits_server(
-    code: Integers, operands: Integers, warps: Integers, warp: int, pc: int, opened: int
-) -> bool:
-    """Whether the instruction at ``pc`` waits for a register whose ready cycle is not known yet.
-
-    ``opened``: first column of how many writers of each register have no known end.
-    """
-    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
-        if warps[warp, opened + operands[k]] > 0:
-            return True
-    return False
 
 
 @compiled
@@ -452,18 +467,27 @@ def _is_behind_another(code: Integers, held: Integers, rank: int) -> bool:
 
 
 @compiled
-def begin(barriers: Integers, column: int, expected: int) -> None:
-    """Phases of the mbarrier from ``column`` on are of so many arrivals from now on."""
-    barriers[column + EXPECTED] = expected
-    barriers[column + ARRIVED] = barriers[column + OWED] = barriers[column + PARITY] = 0
+def come(code: Integers, pc: int, barriers: Integers, first: int) -> tuple[bool, bool]:
+    """A warp issues the row at ``pc``: whether it waits behind it, and whether that opens a barrier
+    of a part of the block. ``first``: the column of what the first barrier has counted.
+    """
+    kind, column = code[pc, KIND], first + code[pc, ARGUMENT] * BARRIER_COLUMNS
+    if kind == POLL:
+        return bool(barriers[column + PARITY] == code[pc, COUNT]), False
+    if kind == BEGINS:
+        barriers[column + EXPECTED] = code[pc, COUNT]
+        barriers[column + ARRIVED] = barriers[column + OWED] = barriers[column + PARITY] = 0
+    opens = kind in (PARTIAL, ARRIVE) and arrive(barriers, column, code[pc, COUNT])
+    return kind in (BARRIER, PARTIAL, JOIN), opens
 
 
 @compiled
-def tally(barriers: Integers, column: int, row: Integers) -> bool:
-    """What a row counts is counted, at the mbarrier from ``column`` on; whether its phase is over.
+def tally(barriers: Integers, first: int, row: Integers) -> bool:
+    """What a row counts is counted at its mbarrier; whether that ends a phase.
 
     A phase is over when all that are expected have arrived and no byte is owed.
     """
+    column = first + row[ARGUMENT] * BARRIER_COLUMNS
     barriers[column + ARRIVED] += row[COUNT]
     barriers[column + OWED] += row[OWES]
     if barriers[column + ARRIVED] != barriers[column + EXPECTED] or barriers[column + OWED] != 0:

@@ -184,7 +184,7 @@ class _Machine:
         self.path_free = 0
         self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
-        self.arrived: dict[tuple[str, int], int] = {}
+        self.arrived: dict[str, int] = {}
         self.counters: dict[str, _Counter] = {}
         self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # whose effect is still to come
         self.log: list[_InFlight] = []
@@ -310,13 +310,13 @@ class _Machine:
                     self.counting.append((request, step))
                 elif self.counters[step.name].parity == what.parity:
                     warp.waits_at = step
-            case PartialBarrier(name=name, warps=warps):
+            case PartialBarrier(shown=shown):
                 if step.waits:
                     warp.waits_at = step
-                self.arrived[name, warps] = self.arrived.get((name, warps), 0) + 1
-                if self.arrived[name, warps] == warps:
-                    self.arrived[name, warps] = 0
-                    self.open(lambda at: _is_partial(at, name, warps))
+                self.arrived[shown] = self.arrived.get(shown, 0) + 1
+                if self.arrived[shown] == step.warps:
+                    self.arrived[shown] = 0
+                    self.open(lambda at: isinstance(at, PartialBarrier) and at.shown == shown)
             case TimedInstruction(joins=True):
                 warp.waits_at = step
                 self.enter_together(warp.number // WARPGROUP)
@@ -524,12 +524,6 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
 
 def _waits_for_group(warp: _Warp) -> bool:
     return isinstance(warp.waits_at, TimedInstruction)
-
-
-def _is_partial(at: Step, name: str, warps: int) -> bool:
-    if not isinstance(at, PartialBarrier) or at.mbarrier is not None:
-        return False
-    return (at.name, at.warps) == (name, warps)
 
 
 def _units(body: Sequence[Node]) -> Iterator[str]:

@@ -20,14 +20,10 @@ from ptxwcet.simulator.parts import (
     AFTER,
     ALONE,
     ARGUMENT,
-    ARRIVE,
     AT,
     BARRIER,
-    BARRIER_COLUMNS,
-    BEGINS,
     BUBBLE,
     CONDITIONAL,
-    COUNT,
     COUNT_OF,
     DONE,
     EARLIEST,
@@ -37,12 +33,10 @@ from ptxwcet.simulator.parts import (
     FIRST,
     FREE,
     FREE_PART,
-    INITIATION,
     INSTRUCTION,
     JOIN,
     KIND,
     LAST_END,
-    LATENCY,
     LOOP_BEGIN,
     MEMORY_PARTS,
     NEVER,
@@ -51,7 +45,6 @@ from ptxwcet.simulator.parts import (
     OF_SLOT,
     OF_SM,
     OF_WARP,
-    PARITY,
     PARTIAL,
     PATH_PARTS,
     PHASE,
@@ -70,13 +63,12 @@ from ptxwcet.simulator.parts import (
     Behind,
     Integers,
     RegisterColumns,
-    arrive,
     awaited,
-    awaits_server,
-    begin,
+    come,
     conclude,
     copy_item,
     dispatch,
+    expected,
     first_eligible,
     leave,
     met_by_all,
@@ -85,8 +77,8 @@ from ptxwcet.simulator.parts import (
     pass_loop,
     produce,
     serve,
-    shortened,
     tally,
+    times,
 )
 from ptxwcet.simulator.policies import SCRIPTED, Sight, choose
 from ptxwcet.support.jit import compiled
@@ -159,8 +151,7 @@ class State(NamedTuple):
     next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
     warps: Integers  # [warp, column]
     shared: Integers  # [column]
-    servers: Integers  # of Behind
-    items: Integers
+    behind: Behind
 
 
 class Options(NamedTuple):
@@ -211,26 +202,18 @@ def _advance(
 
 
 @compiled
-def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
+def _expect(program: Program, state: State, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
-    warps = state.warps
-    pc = warps[warp, ROW]
+    warps, layout = state.warps, program.layout
+    code, registers, at = program.code, program.registers, layout.at
     warps[warp, PHASE] = RUNNING
-    if layout.served and awaits_server(
-        program.code, program.registers, warps, warp, pc, layout.at.open
-    ):
-        warps[warp, EARLIEST] = earliest
-        state.next_cycle[warp] = NEVER
-        return
-    eligible, register = awaited(
-        program.code, program.registers, warps, warp, layout.at.ready, earliest
-    )
-    if eligible > earliest:
+    eligible, register = expected(code, registers, warps, warp, at, earliest, layout.served)
+    state.next_cycle[warp] = eligible
+    if earliest < eligible < NEVER:
         stalls = layout.stalls + warps[warp, SECTION] * STALLS
-        busy = min(warps[warp, layout.at.queued + register], eligible - earliest)
+        busy = min(warps[warp, at.queued + register], eligible - earliest)
         warps[warp, stalls + UNIT_BUSY] += busy
         warps[warp, stalls + DEPENDENCY] += eligible - earliest - busy
-    state.next_cycle[warp] = eligible
 
 
 @compiled
@@ -255,7 +238,7 @@ def _go_on(program: Program, state: State, warp: int, cycle: int) -> None:
     if program.code[pc, KIND] in (BARRIER, PARTIAL):
         warps[warp, SECTION] = program.code[pc, TARGET]
         warps[warp, layout.executions + warps[warp, SECTION]] += 1
-    _expect(program, state, layout, warp, earliest)
+    _expect(program, state, warp, earliest)
 
 
 @compiled
@@ -275,39 +258,29 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
 
     ``cycle`` is that of the last issue.
     """
-    if program.layout.served:  # looked at again when it is known when those end that have ended
-        for warp in range(len(state.warps)):
-            if state.warps[warp, PHASE] == ENDED and state.warps[warp, UNDERWAY] > 0:
-                return
-    barrier, opens = met_by_all(state.warps, 0, len(state.warps), cycle + 1)
-    if barrier >= 0 and program.wide[barrier]:
+    warps, wide, served = state.warps, program.wide, program.layout.served
+    barrier, opens = met_by_all(warps, 0, len(warps), wide, cycle + 1, served)
+    if barrier >= 0:
         _open(program, state, barrier, opens)
 
 
 @compiled
 def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> None:
     """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
-    warps = state.warps
-    kind = program.code[pc, KIND]
-    following = cycle + 1 + program.code[pc, BUBBLE]
-    barrier = program.code[pc, ARGUMENT]
-    column = program.layout.barriers + barrier * BARRIER_COLUMNS
-    waits = kind in (BARRIER, PARTIAL, JOIN)
-    if kind == POLL:
-        waits = state.shared[column + PARITY] == program.code[pc, COUNT]
-    if kind == BEGINS:
-        begin(state.shared, column, program.code[pc, COUNT])
+    warps, code = state.warps, program.code
+    following = cycle + 1 + code[pc, BUBBLE]
+    waits, opens = come(code, pc, state.shared, program.layout.barriers)
     if waits:
-        warps[warp, PHASE] = barrier
+        warps[warp, PHASE] = code[pc, ARGUMENT]
         state.next_cycle[warp] = NEVER
         warps[warp, SINCE] = following
         warps[warp, AFTER] = pc
-    elif program.code[warps[warp, ROW], KIND] == END:
+    elif code[warps[warp, ROW], KIND] == END:
         _finish(state, warp)
     else:
-        _expect(program, state, program.layout, warp, following)
-    if kind in (PARTIAL, ARRIVE) and arrive(state.shared, column, program.code[pc, COUNT]):
-        _open(program, state, barrier, cycle + 1)
+        _expect(program, state, warp, following)
+    if opens:
+        _open(program, state, code[pc, ARGUMENT], cycle + 1)
     _open_for_all(program, state, cycle)
 
 
@@ -337,11 +310,8 @@ def _enter_together(
             return
     for one in range(first, first + WARPGROUP):
         pc, number = warps[one, AFTER], warps[one, DONE] - 1
-        initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
-        if options.jitter_percent > 0:
-            initiation, latency = shortened(
-                options.jitter_percent, options.jitter_seed, one, number, initiation, latency
-            )
+        percent, seed = options.jitter_percent, options.jitter_seed
+        initiation, latency = times(code, pc, percent, seed, one, number)
         queue = program.queue_of[one % layout.cores, code[pc, UNIT]]
         alike = program.servers[queue] if layout.servers > 1 else 1
         at = layout.free + queue * layout.servers
@@ -369,8 +339,7 @@ def _enter_together(
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
     """All that happens behind the units in ``cycle``; False if there is no room."""
     code, warps, layout = program.code, state.warps, program.layout
-    behind = Behind(state.servers, state.items, MEMORY)
-    item = state.items[STAGES, 0]
+    behind, item = state.behind, state.behind.items[STAGES, 0]
     while True:
         end = serve(code, behind, cycle)
         if end < 0:
@@ -382,14 +351,12 @@ def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool
         if item[EVENT] >= 0:
             events[item[EVENT], 5] = end
         if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
-            _expect(program, state, layout, warp, warps[warp, EARLIEST])
+            _expect(program, state, warp, warps[warp, EARLIEST])
         elif warps[warp, PHASE] == ENDED and warps[warp, UNDERWAY] == 0:
             _open_for_all(program, state, cycle)
     while next_count(code, behind, 0, cycle):
-        mbarrier = code[item[OF_ROW], ARGUMENT]
-        column = layout.barriers + mbarrier * BARRIER_COLUMNS
-        if tally(state.shared, column, code[item[OF_ROW]]):
-            _open(program, state, mbarrier, cycle)
+        if tally(state.shared, layout.barriers, code[item[OF_ROW]]):
+            _open(program, state, code[item[OF_ROW], ARGUMENT], cycle)
             _open_for_all(program, state, cycle - 1)
     return True
 
@@ -406,10 +373,9 @@ def _leave(
     event: int,
 ) -> bool:
     """An instruction leaves its unit (parts.leave). ``event``: where its end is to be recorded."""
-    item = state.items[STAGES, 0]
+    behind, item = state.behind, state.behind.items[STAGES, 0]
     item[OF_WARP] = item[OF_SLOT] = warp
     item[OF_SM], item[EVENT] = 0, event
-    behind = Behind(state.servers, state.items, MEMORY)
     registers, at = program.registers, program.layout.at
     return leave(program.code, registers, state.warps, at, behind, pc, freed, queued, latency)
 
@@ -473,9 +439,9 @@ def _passed(at: int, cycles: int) -> int:
 def _same_servers(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
     """Whether the servers behind the units are free at the same time, and the same is under way."""
     layout, passed = program.layout, cycle - since
-    room = now.items.shape[1]
+    room = now.behind.items.shape[1]
     for stage in range(STAGES):
-        own, old = now.servers[stage], then.servers[stage]
+        own, old = now.behind.servers[stage], then.behind.servers[stage]
         if own[COUNT_OF] != old[COUNT_OF]:
             return False
         if max(own[FREE], cycle - 1) - passed != max(old[FREE], since - 1):
@@ -483,8 +449,8 @@ def _same_servers(program: Program, now: State, cycle: int, then: State, since: 
         if own[FREE] >= cycle and own[FREE_PART] != old[FREE_PART]:
             return False
         for k in range(own[COUNT_OF]):
-            item = now.items[stage, (own[FIRST] + k) % room]
-            before = then.items[stage, (old[FIRST] + k) % room]
+            item = now.behind.items[stage, (own[FIRST] + k) % room]
+            before = then.behind.items[stage, (old[FIRST] + k) % room]
             if _passed(item[AT], passed) != before[AT]:
                 return False
             if stage <= MEMORY and item[ALONE] - passed != before[ALONE]:
@@ -561,9 +527,9 @@ def _periods_left(program: Program, now: State, then: State) -> int:
 def _renumber(state: State, warp: int, shift: int, issued: int) -> None:
     """Puts off by ``shift`` what a warp has under way, and makes it later instructions of it."""
     for stage in range(STAGES):
-        server = state.servers[stage]
+        server = state.behind.servers[stage]
         for k in range(server[COUNT_OF]):
-            item = state.items[stage, (server[FIRST] + k) % state.items.shape[1]]
+            item = state.behind.items[stage, (server[FIRST] + k) % state.behind.items.shape[1]]
             if item[OF_WARP] == warp:
                 item[AT] = _passed(item[AT], -shift)
                 item[ALONE] += shift
@@ -601,8 +567,8 @@ def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times
         if now.shared[column] > cycle:
             now.shared[column] += shift
     for stage in range(STAGES):
-        if now.servers[stage, FREE] >= cycle:
-            now.servers[stage, FREE] += shift
+        if now.behind.servers[stage, FREE] >= cycle:
+            now.behind.servers[stage, FREE] += shift
     return shift
 
 
@@ -620,10 +586,10 @@ def _save(now: State, then: State) -> None:
         then.shared[column] = now.shared[column]
     for stage in range(STAGES):
         for column in range(STAGE_COLUMNS):
-            then.servers[stage, column] = now.servers[stage, column]
-        for k in range(now.servers[stage, COUNT_OF]):
-            place = (now.servers[stage, FIRST] + k) % now.items.shape[1]
-            copy_item(then.items[stage, place], now.items[stage, place])
+            then.behind.servers[stage, column] = now.behind.servers[stage, column]
+        for k in range(now.behind.servers[stage, COUNT_OF]):
+            place = (now.behind.servers[stage, FIRST] + k) % now.behind.items.shape[1]
+            copy_item(then.behind.items[stage, place], now.behind.items[stage, place])
 
 
 @compiled
@@ -642,8 +608,7 @@ def _checkpoint(
         saved.next_cycle[depth],
         saved.warps[depth],
         saved.shared[depth],
-        saved.servers[depth],
-        saved.items[depth],
+        Behind(saved.behind.servers[depth], saved.behind.items[depth], MEMORY),
     )
     since = brent[depth, 0]
     skipped = 0
@@ -693,7 +658,7 @@ def _begin(program: Program, state: State) -> None:
         if program.code[state.warps[warp, ROW], KIND] == END:
             _finish(state, warp)
         else:
-            _expect(program, state, layout, warp, 0)
+            _expect(program, state, warp, 0)
 
 
 @compiled
@@ -722,7 +687,7 @@ def run(
     ready, queued, stalls = layout.at.ready, layout.at.queued, layout.stalls
     free, servers, cores = layout.free, layout.servers, layout.cores
     served = layout.served
-    policy = options.policy
+    policy, percent, seed = options.policy, options.jitter_percent, options.jitter_seed
     count, ages = len(next_cycle), program.ages
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
     recorded = 0
@@ -753,17 +718,7 @@ def run(
             booked = stalls + warps[warp, SECTION] * STALLS
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
-            initiation = code[pc, INITIATION]
-            latency = code[pc, LATENCY]
-            if options.jitter_percent > 0:
-                initiation, latency = shortened(
-                    options.jitter_percent,
-                    options.jitter_seed,
-                    warp,
-                    warps[warp, DONE],
-                    initiation,
-                    latency,
-                )
+            initiation, latency = times(code, pc, percent, seed, warp, warps[warp, DONE])
             begin = freed = end = -1  # of a product: it enters its unit with those of other warps
             if code[pc, KIND] != JOIN:
                 queue = queue_of[core, code[pc, UNIT]]
@@ -815,7 +770,7 @@ def run(
         if issued == 0:
             now, cycle = cycle, first_eligible(next_cycle)
             if served:
-                cycle = min(cycle, next_arrival(Behind(state.servers, state.items, MEMORY), now))
+                cycle = min(cycle, next_arrival(state.behind, now))
             if cycle == NEVER:
                 break
             continue

@@ -108,7 +108,7 @@ class Simulator:
             self._layout,
         )
         self._saved: State | None = None
-        self._room = ROOM if self._layout.served else 0
+        self._room = ROOM if self._layout.served else 1
 
     @property
     def instructions(self) -> int:

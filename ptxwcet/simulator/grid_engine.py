@@ -74,10 +74,10 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
         np.empty(image.events, np.int64),
     )
     room = ROOM if layout.served else 1
-    state, status = _run(image, shape, options, layout, columns, slots, room)
-    while status == FULL:
+    state = _fresh(image, shape, layout, columns, slots, room)
+    while (status := _run(image, state, options)) == FULL:
         room = more_room(room)
-        state, status = _run(image, shape, options, layout, columns, slots, room)
+        state = _fresh(image, shape, layout, columns, slots, room)
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"
@@ -96,29 +96,26 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     )
 
 
-def _run(
-    image: GridImage,
-    shape: GridShape,
-    options: GridOptions,
-    layout: GridLayout,
-    columns: Columns,
-    slots: int,
-    room: int,
-) -> tuple[GridState, int]:
-    """A run from the beginning, with ``room`` for what waits at each server behind the units."""
-    state = _fresh(image, shape, layout, slots, room)
-    while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
+def _run(image: GridImage, state: GridState, options: GridOptions) -> int:
+    """A run from a fresh state on; how it ended."""
+    while (status := run_grid(image.program, state, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
             ended = int(state.run[NEXT_BLOCK]) - resident
             blocks = len(image.program.chosen)
             options.progress(ended, blocks, int(state.run[ISSUED]))
-    return state, status
+    return status
 
 
 def _fresh(
-    image: GridImage, shape: GridShape, layout: GridLayout, slots: int, room: int
+    image: GridImage,
+    shape: GridShape,
+    layout: GridLayout,
+    columns: Columns,
+    slots: int,
+    room: int,
 ) -> GridState:
+    """A state, with ``room`` for what waits in each place behind the units."""
     warps = layout.warps
     width = (layout.at.by if layout.served else layout.at.ready) + image.register_count
     barriers = len(image.barrier_names) * BARRIER_COLUMNS
@@ -142,6 +139,8 @@ def _fresh(
             np.zeros((places + 1, room, ITEM_COLUMNS), np.int64),
             shape.sms,
         ),
+        columns,
+        layout,
     )
     state.slots[:, :, BLOCK] = EMPTY
     return state

@@ -137,19 +137,6 @@ class GridProgram(NamedTuple):
     wide: Integers  # [barrier] 1: all warps of the block meet there
 
 
-class GridState(NamedTuple):
-    """Everything that changes, SM by SM. ``ages``: occupied slots, the oldest block first."""
-
-    next_cycle: Integers  # [sm, warp slot]
-    warps: Integers  # [sm, warp slot, column]
-    slots: Integers  # [sm, slot, column]
-    ages: Integers  # [sm, rank]
-    sms: Integers  # [sm, column]
-    run: Integers  # [cell]
-    records: Integers  # [block, column]
-    behind: Behind
-
-
 class Columns(NamedTuple):
     """The events, in the order in which they are written."""
 
@@ -176,26 +163,44 @@ class GridLayout(NamedTuple):
     at: RegisterColumns
 
 
+class GridState(NamedTuple):
+    """Everything that changes, SM by SM, and ``layout``, which does not.
+
+    ``ages``: occupied slots, the oldest block first.
+    """
+
+    next_cycle: Integers  # [sm, warp slot]
+    warps: Integers  # [sm, warp slot, column]
+    slots: Integers  # [sm, slot, column]
+    ages: Integers  # [sm, rank]
+    sms: Integers  # [sm, column]
+    run: Integers  # [cell]
+    records: Integers  # [block, column]
+    behind: Behind
+    events: Columns
+    layout: GridLayout
+
+
 # --- warps and blocks -----------------------------------------------------------------------------
 
 
 @inlined
-def _write(columns: Columns, written: int, point: int, sm: int, warp: int, cycle: int) -> int:
+def _write(state: GridState, point: int, sm: int, warp: int, cycle: int) -> None:
+    columns, written = state.events, state.run[WRITTEN]
     columns.point[written] = point
     columns.sm[written] = sm
     columns.warp[written] = warp
     columns.cycle[written] = cycle
-    return written + 1
+    state.run[WRITTEN] += 1
 
 
 @compiled
-def _go_on(
-    entries: Integers, columns: Columns, warps: Integers, w: int, sm: int, cycle: int, written: int
-) -> int:
+def _go_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
     """Moves a warp past the entry it is at, to the next one that issues something or to its end.
 
-    What it passes on the way without issuing is written with ``cycle``. Returns the events so far.
+    What it passes on the way without issuing is written with ``cycle``.
     """
+    entries, warps = program.entries, state.warps[sm]
     at = warps[w, ENTRY] + 1
     while True:
         kind = entries[at, KIND]
@@ -208,125 +213,92 @@ def _go_on(
         if entries[at, ARGUMENT] >= 0:
             warps[w, ROW] = entries[at, ARGUMENT]
             break
-        written = _write(columns, written, entries[at, COUNT], sm, warps[w, IDENTITY], cycle)
+        _write(state, entries[at, COUNT], sm, warps[w, IDENTITY], cycle)
         at += 1
     warps[w, ENTRY] = at
-    return written
 
 
 @compiled
-def _finish(
-    layout: GridLayout, columns: Columns, warps: Integers, w: int, sm: int, written: int
-) -> int:
+def _finish(state: GridState, sm: int, w: int) -> None:
     """A warp has issued its last instruction, and waits for no barrier.
 
     While some of its instructions have no known end, nor has the warp.
     """
+    warps = state.warps[sm]
     warps[w, PHASE] = ENDED
-    if warps[w, UNDERWAY] > 0:
-        return written
-    return _write(columns, written, layout.end_point, sm, warps[w, IDENTITY], warps[w, LAST_END])
+    if warps[w, UNDERWAY] == 0:
+        _write(state, state.layout.end_point, sm, warps[w, IDENTITY], warps[w, LAST_END])
 
 
 @compiled
-def _expect(
-    program: GridProgram, state: GridState, layout: GridLayout, sm: int, w: int, earliest: int
-) -> None:
+def _expect(program: GridProgram, state: GridState, sm: int, w: int, earliest: int) -> None:
     """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
-    code, operands, warps, at = program.code, program.registers, state.warps[sm], layout.at
-    eligible, _ = expected(code, operands, warps, w, at, earliest, layout.served)
+    code, operands, layout = program.code, program.registers, state.layout
+    warps, at, served = state.warps[sm], layout.at, layout.served
+    eligible, _ = expected(code, operands, warps, w, at, earliest, served)
     state.next_cycle[sm, w] = eligible
 
 
 @compiled
 def _open(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    slot: int,
-    barrier: int,
-    cycle: int,
-    written: int,
-) -> int:
+    program: GridProgram, state: GridState, sm: int, slot: int, barrier: int, cycle: int
+) -> None:
     """Opens a barrier of a block: its warps may issue from ``cycle`` on, or when they have their
     answer.
     """
-    code, warps = program.code, state.warps[sm]
-    for w in range(slot * layout.warps, (slot + 1) * layout.warps):
+    code, warps, block_warps = program.code, state.warps[sm], state.layout.warps
+    for w in range(slot * block_warps, (slot + 1) * block_warps):
         if warps[w, PHASE] != barrier:
             continue
         if warps[w, ROW] == OVER:
-            written = _finish(layout, columns, warps, w, sm, written)
+            _finish(state, sm, w)
             continue
         warps[w, PHASE] = RUNNING
         pc = warps[w, AFTER]
         answer = code[pc, TARGET] if code[pc, KIND] == POLL else 0
-        _expect(program, state, layout, sm, w, max(cycle + answer, warps[w, SINCE]))
-    return written
+        _expect(program, state, sm, w, max(cycle + answer, warps[w, SINCE]))
 
 
 @compiled
-def _settle(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    slot: int,
-    cycle: int,
-    written: int,
-) -> int:
+def _settle(program: GridProgram, state: GridState, sm: int, slot: int, cycle: int) -> None:
     """After a warp of a block has come to a barrier or to its end in ``cycle``: opens the barrier
     that all others wait at, and notes the end of the block.
     """
-    first = slot * layout.warps
-    warps, wide, served = state.warps[sm], program.wide, layout.served
-    barrier, opens = met_by_all(warps, first, layout.warps, wide, cycle + 1, served)
+    warps, layout = state.warps[sm], state.layout
+    first, count, served = slot * layout.warps, layout.warps, layout.served
+    barrier, opens = met_by_all(warps, first, count, program.wide, cycle + 1, served)
     if barrier == NOT_ALL:
-        return written
+        return
     if barrier >= 0:
-        written = _open(program, state, layout, columns, sm, slot, barrier, opens, written)
+        _open(program, state, sm, slot, barrier, opens)
     left = 0
     end = 0
-    for w in range(first, first + layout.warps):
+    for w in range(first, first + count):
         end = max(end, warps[w, LAST_END])
         left += int(warps[w, PHASE] != ENDED or warps[w, UNDERWAY] > 0)
     if left == 0:
         state.slots[sm, slot, ENDS] = end
-    return written
 
 
 @compiled
-def _stop(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    w: int,
-    pc: int,
-    cycle: int,
-    written: int,
-) -> int:
+def _stop(program: GridProgram, state: GridState, sm: int, w: int, pc: int, cycle: int) -> None:
     """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
-    code, warps, slot = program.code, state.warps[sm], w // layout.warps
-    barrier, following = code[pc, ARGUMENT], cycle + 1 + code[pc, BUBBLE]
+    code, warps, slot = program.code, state.warps[sm], w // state.layout.warps
+    following = cycle + 1 + code[pc, BUBBLE]
     waits, opens = come(code, pc, state.slots[sm, slot], SLOT_COLUMNS)
     if waits:
-        warps[w, PHASE] = barrier
+        warps[w, PHASE] = code[pc, ARGUMENT]
         state.next_cycle[sm, w] = NEVER
         warps[w, SINCE] = following
         warps[w, AFTER] = pc
     elif warps[w, ROW] == OVER:
         state.next_cycle[sm, w] = NEVER
-        written = _finish(layout, columns, warps, w, sm, written)
+        _finish(state, sm, w)
     else:
-        _expect(program, state, layout, sm, w, following)
+        _expect(program, state, sm, w, following)
     if opens:
-        written = _open(program, state, layout, columns, sm, slot, barrier, cycle + 1, written)
-    return _settle(program, state, layout, columns, sm, slot, cycle, written)
+        _open(program, state, sm, slot, code[pc, ARGUMENT], cycle + 1)
+    _settle(program, state, sm, slot, cycle)
 
 
 @compiled
@@ -348,16 +320,9 @@ def _retire(state: GridState, sm: int, cycle: int) -> None:
 
 
 @compiled
-def _start(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    cycle: int,
-) -> None:
+def _start(program: GridProgram, state: GridState, sm: int, cycle: int) -> None:
     """Starts the next block in the lowest free slot of an SM."""
-    run = state.run
+    run, layout = state.run, state.layout
     block = run[NEXT_BLOCK]
     slot = 0
     while state.slots[sm, slot, BLOCK] != EMPTY:
@@ -377,7 +342,6 @@ def _start(
         if first <= state.sms[sm, column] < first + layout.warps:
             state.sms[sm, column] = -1
     warps = state.warps[sm]
-    written = run[WRITTEN]
     for w in range(first, first + layout.warps):
         for column in range(warps.shape[1]):
             warps[w, column] = 0
@@ -385,12 +349,12 @@ def _start(
         warps[w, PHASE] = RUNNING
         warps[w, IDENTITY] = block * layout.warps + w - first
         warps[w, ENTRY] = program.starts[program.chosen[block, w - first]] - 1
-        written = _go_on(program.entries, columns, warps, w, sm, cycle, written)
+        _go_on(program, state, sm, w, cycle)
         if warps[w, ROW] == OVER:
-            written = _finish(layout, columns, warps, w, sm, written)
+            _finish(state, sm, w)
         else:
             state.next_cycle[sm, w] = cycle
-    run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
+    _settle(program, state, sm, slot, cycle - 1)
     _retire(state, sm, cycle)  # a block that issues nothing
     run[NEXT_BLOCK] += 1
     run[GATE] = cycle + layout.gap
@@ -411,11 +375,9 @@ def _next_end(slots: Integers) -> int:
 
 
 @compiled
-def _serve(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, cycle: int
-) -> bool:
+def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
     """All that happens behind the units in ``cycle``; False if there is no room."""
-    code, behind, run = program.code, state.behind, state.run
+    code, behind, layout = program.code, state.behind, state.layout
     item = behind.items[len(behind.items) - 1, 0]
     while True:
         end = serve(code, behind, cycle)
@@ -427,19 +389,16 @@ def _serve(
         warps = state.warps[sm]
         conclude(code, program.registers, warps, layout.at, behind, end)
         if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
-            _expect(program, state, layout, sm, w, warps[w, EARLIEST])
+            _expect(program, state, sm, w, warps[w, EARLIEST])
         elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
-            slot = w // layout.warps
-            written = _finish(layout, columns, warps, w, sm, run[WRITTEN])
-            run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle, written)
+            _finish(state, sm, w)
+            _settle(program, state, sm, w // layout.warps, cycle)
     for sm in range(len(behind.servers) - behind.memory - 1):
         while next_count(code, behind, sm, cycle):
             slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
-            barrier, written = row[ARGUMENT], run[WRITTEN]
             if tally(state.slots[sm, slot], SLOT_COLUMNS, row):
-                written = _open(program, state, layout, columns, sm, slot, barrier, cycle, written)
-                written = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
-            run[WRITTEN] = written
+                _open(program, state, sm, slot, row[ARGUMENT], cycle)
+                _settle(program, state, sm, slot, cycle - 1)
     return True
 
 
@@ -447,15 +406,7 @@ def _serve(
 
 
 @compiled
-def _advance(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    until: int,
-    stop: int,
-) -> int:
+def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: int) -> int:
     """Runs an SM to cycle ``until``; if that is NEVER, to the next end of a block.
 
     Stops early (PAUSED) when the run has issued ``stop`` instructions. The issue of an ordinary
@@ -463,7 +414,7 @@ def _advance(
     the work.
     """
     code, registers, entries = program.code, program.registers, program.entries
-    queue_of = program.queue_of
+    queue_of, layout = program.queue_of, state.layout
     upcoming, warps, shared = state.next_cycle[sm], state.warps[sm], state.sms[sm]
     ages, slots = state.ages[sm], state.slots[sm]
     cores, policy, most_servers = layout.cores, layout.policy, layout.most_servers
@@ -472,7 +423,6 @@ def _advance(
     ready = layout.at.ready
     free = SM_FIXED + 2 * cores
     cycle = shared[CLOCK]
-    written = state.run[WRITTEN]
     resident = slots.shape[0] - shared[FREE]
     ends = _next_end(slots)
     issued_all = state.run[ISSUED]
@@ -515,8 +465,8 @@ def _advance(
             if layout.served:
                 item = state.behind.items[len(state.behind.items) - 1, 0]
                 item[OF_WARP], item[OF_SM], item[OF_SLOT] = identity, sm, w
-                freed, wait, at = entered + initiation, entered - cycle, layout.at
-                if not leave(code, registers, warps, at, state.behind, pc, freed, wait, latency):
+                freed, wait, of = entered + initiation, entered - cycle, layout.at
+                if not leave(code, registers, warps, of, state.behind, pc, freed, wait, latency):
                     status = FULL
             if not layout.served or code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] == 0:
                 if end > warps[w, LAST_END]:
@@ -524,7 +474,7 @@ def _advance(
                 write(code, registers, pc, warps, w, ready, end)
             warps[w, DONE] += 1
             if code[pc, POINT] >= 0:
-                written = _write(columns, written, code[pc, POINT], sm, identity, cycle)
+                _write(state, code[pc, POINT], sm, identity, cycle)
             following = pc + 1
             if code[pc, LAST] != 0:
                 at = warps[w, ENTRY] + 1
@@ -532,17 +482,17 @@ def _advance(
                     following = entries[at, ARGUMENT]
                     warps[w, ENTRY] = at
                 else:
-                    written = _go_on(entries, columns, warps, w, sm, cycle + 1, written)
+                    _go_on(program, state, sm, w, cycle + 1)
                     following = warps[w, ROW]
             warps[w, ROW] = following
             if following != OVER and code[pc, KIND] == INSTRUCTION:
                 earliest = cycle + 1 + code[pc, BUBBLE]
                 if layout.served:
-                    _expect(program, state, layout, sm, w, earliest)
+                    _expect(program, state, sm, w, earliest)
                 else:
                     upcoming[w], _ = awaited(code, registers, warps, w, ready, earliest)
                 continue
-            written = _stop(program, state, layout, columns, sm, w, pc, cycle, written)
+            _stop(program, state, sm, w, pc, cycle)
             ends = min(ends, slots[w // block_warps, ENDS])
         issued_all += issued
         if status == FULL:
@@ -556,7 +506,6 @@ def _advance(
         else:
             cycle += 1
     shared[CLOCK] = cycle
-    state.run[WRITTEN] = written
     state.run[ISSUED] = issued_all
     return status
 
@@ -565,9 +514,7 @@ def _advance(
 
 
 @compiled
-def run_grid(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, budget: int
-) -> int:
+def run_grid(program: GridProgram, state: GridState, budget: int) -> int:
     """Runs a grid from its state on, for about ``budget`` instructions or to its end.
 
     Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED it goes on where it stopped when it is called
@@ -577,15 +524,15 @@ def run_grid(
     """
     run, sms = state.run, state.sms
     stop = run[ISSUED] + budget
-    if layout.served:
-        return _run_together(program, state, layout, columns, stop)
+    if state.layout.served:
+        return _run_together(program, state, stop)
     count = sms.shape[0]
     blocks = program.chosen.shape[0]
     while run[NEXT_BLOCK] < blocks:
         earliest = NEVER
         for sm in range(count):
             if sms[sm, FREE] == 0:
-                status = _advance(program, state, layout, columns, sm, NEVER, stop)
+                status = _advance(program, state, sm, NEVER, stop)
                 if status != COMPLETE:
                     return status
             earliest = min(earliest, sms[sm, CLOCK])
@@ -594,37 +541,35 @@ def run_grid(
         for k in range(count):
             sm = (run[TURN] + k) % count
             if sms[sm, CLOCK] < time:
-                status = _advance(program, state, layout, columns, sm, time, stop)
+                status = _advance(program, state, sm, time, stop)
                 if status != COMPLETE:
                     return status
             if chosen < 0 and sms[sm, CLOCK] == time:
                 chosen = sm
-        _start(program, state, layout, columns, chosen, time)
+        _start(program, state, chosen, time)
     for sm in range(count):
         while sms[sm, FREE] < state.slots.shape[1]:
-            status = _advance(program, state, layout, columns, sm, NEVER, stop)
+            status = _advance(program, state, sm, NEVER, stop)
             if status != COMPLETE:
                 return status
     return COMPLETE
 
 
 @compiled
-def _run_together(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, stop: int
-) -> int:
+def _run_together(program: GridProgram, state: GridState, stop: int) -> int:
     """As :func:`run_grid`, all SMs cycle by cycle, for they wait for one memory."""
     run, sms = state.run, state.sms
     blocks = program.chosen.shape[0]
     while run[ISSUED] < stop:
         now = run[NOW]
-        if not _serve(program, state, layout, columns, now):
+        if not _serve(program, state, now):
             return FULL
         for sm in range(sms.shape[0]):
             sms[sm, CLOCK] = now
             _retire(state, sm, now)
-        _start_blocks(program, state, layout, columns, now)
+        _start_blocks(program, state, now)
         for sm in range(sms.shape[0]):
-            if _advance(program, state, layout, columns, sm, now + 1, NEVER) == FULL:
+            if _advance(program, state, sm, now + 1, NEVER) == FULL:
                 return FULL
         following = next_arrival(state.behind, now)
         busy = run[NEXT_BLOCK] < blocks
@@ -643,9 +588,7 @@ def _run_together(
 
 
 @compiled
-def _start_blocks(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, now: int
-) -> None:
+def _start_blocks(program: GridProgram, state: GridState, now: int) -> None:
     """Starts the blocks for which there are slots in a cycle."""
     run, sms = state.run, state.sms
     count, blocks = sms.shape[0], program.chosen.shape[0]
@@ -654,5 +597,5 @@ def _start_blocks(
         sm = (run[TURN] + k) % count
         k += 1
         if sms[sm, FREE] > 0:
-            _start(program, state, layout, columns, sm, now)
+            _start(program, state, sm, now)
             k = 0

@@ -43,7 +43,6 @@ from ptxwcet.simulator.parts import (
     NUMBER,
     OF_ROW,
     OF_SLOT,
-    OF_SM,
     OF_WARP,
     PARTIAL,
     PATH_PARTS,
@@ -361,25 +360,6 @@ def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool
     return True
 
 
-@compiled
-def _leave(
-    program: Program,
-    state: State,
-    warp: int,
-    pc: int,
-    freed: int,
-    queued: int,
-    latency: int,
-    event: int,
-) -> bool:
-    """An instruction leaves its unit (parts.leave). ``event``: where its end is to be recorded."""
-    behind, item = state.behind, state.behind.items[STAGES, 0]
-    item[OF_WARP] = item[OF_SLOT] = warp
-    item[OF_SM], item[EVENT] = 0, event
-    registers, at = program.registers, program.layout.at
-    return leave(program.code, registers, state.warps, at, behind, pc, freed, queued, latency)
-
-
 # --- repetition of the joint state ----------------------------------------------------------------
 
 
@@ -686,7 +666,7 @@ def run(
     counters, entries = layout.counters, layout.entries
     ready, queued, stalls = layout.at.ready, layout.at.queued, layout.stalls
     free, servers, cores = layout.free, layout.servers, layout.cores
-    served = layout.served
+    served, item = layout.served, state.behind.items[STAGES, 0]
     policy, percent, seed = options.policy, options.jitter_percent, options.jitter_seed
     count, ages = len(next_cycle), program.ages
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
@@ -728,9 +708,10 @@ def run(
                 end = freed + latency
             sent = served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if served and begin >= 0:
-                event = recorded if sent and recorded < events.shape[0] else -1
-                wait = begin - cycle
-                if not _leave(program, state, warp, pc, freed, wait, latency, event):
+                item[OF_WARP] = item[OF_SLOT] = warp
+                item[EVENT] = recorded if sent and recorded < events.shape[0] else -1
+                wait, at = begin - cycle, layout.at
+                if not leave(code, registers, warps, at, state.behind, pc, freed, wait, latency):
                     return Outcome(FULL, 0, 0, 0, 0, 0)
             if begin >= 0 and not sent:
                 if end > warps[warp, LAST_END]:

@@ -155,3 +155,29 @@ def test_who_waits_for_ever_is_named() -> None:
     with pytest.raises(PtxwcetError, match="deadlock") as refused:
         Simulator(alone, SmConfiguration()).run(Policy.LRR)
     assert refused.value.diagnostics[0].notes == ("at mbarrier m: warps 0",)
+
+
+def told(*rows: tuple[Node, ...], expects: int = 1) -> int:
+    """When a warp is told that the first phase is over, beside warps with these programs."""
+    plain = TimedInstruction("P", 1, 0)
+    begun = PartialBarrier(plain, "m", 0, False, Mbarrier(expects=expects))
+    asks = PartialBarrier(TimedInstruction("Q", 1, 0), "m", 0, True, Mbarrier())
+    programs = ((Barrier(plain), asks, plain), *((begun, Barrier(plain), *row) for row in rows))
+    classes = tuple(WarpClass(WarpProgram(row), (n,)) for n, row in enumerate(programs))
+    workload, shape = BlockWorkload(classes, Scoreboard.RAW), SmConfiguration(len(classes))
+    run = Simulator(workload, shape).run(Policy.LRR, record=99)
+    assert run == reference_run(workload, shape, Policy.LRR)
+    return next(one.issue_cycle for one in run.events[::-1] if one.warp == 0)
+
+
+def counted(latency: int, what: Mbarrier) -> Node:
+    return PartialBarrier(TimedInstruction("C", 1, latency), "m", 0, False, what)
+
+
+def test_a_warp_counts_in_its_order_and_a_copy_when_it_has_ended() -> None:
+    owes, arrives = Mbarrier(owes=16), Mbarrier(arrivals=1)
+    copy = Mbarrier(brings=16, after_cycles=10)
+    late = told((counted(100, owes), counted(0, arrives), counted(0, copy)))
+    assert 100 < late < 110
+    early = told((counted(100, owes), counted(0, copy)), (counted(20, owes), counted(0, arrives)))
+    assert 20 < early < 30

@@ -20,6 +20,7 @@ from ptxwcet.simulator.parts import (
     ARGUMENT,
     BUBBLE,
     COUNT,
+    COUNTS,
     DONE,
     EARLIEST,
     END,
@@ -59,6 +60,7 @@ from ptxwcet.simulator.parts import (
     next_arrival,
     next_count,
     pass_loop,
+    produce,
     serve,
     tally,
     times,
@@ -462,13 +464,17 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
             first = free + queue * most_servers
             entered = dispatch(shared, first, alike, cycle, initiation)
             end = entered + initiation + latency
+            sent = layout.served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if layout.served:
+                known = NEVER if sent else end
+                produce(code, registers, warps, w, layout.at, pc, warps[w, DONE], known)
+            if sent or code[pc, KIND] == COUNTS:
                 item = state.behind.items[len(state.behind.items) - 1, 0]
                 item[OF_WARP], item[OF_SM], item[OF_SLOT] = identity, sm, w
-                freed, wait, of = entered + initiation, entered - cycle, layout.at
-                if not leave(code, registers, warps, of, state.behind, pc, freed, wait, latency):
+                freed, wait = entered + initiation, entered - cycle
+                if not leave(code, warps, state.behind, pc, freed, wait, latency):
                     status = FULL
-            if not layout.served or code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] == 0:
+            if not sent:
                 if end > warps[w, LAST_END]:
                     warps[w, LAST_END] = end
                 write(code, registers, pc, warps, w, ready, end)

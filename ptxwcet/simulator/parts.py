@@ -321,38 +321,27 @@ def produce(
 
 @compiled
 def leave(
-    code: Integers,
-    operands: Integers,
-    warps: Integers,
-    at: RegisterColumns,
-    behind: Behind,
-    pc: int,
-    freed: int,
-    queued: int,
-    latency: int,
+    code: Integers, warps: Integers, behind: Behind, pc: int, freed: int, queued: int, latency: int
 ) -> bool:
-    """An instruction leaves its unit at ``freed``, for the servers behind it if it goes there, and
-    is to count if it does; False if there is no room. The last place has whose it is.
+    """An instruction leaves its unit at ``freed`` for the servers behind it, or is to count when it
+    has ended, or both; False if there is no room. The last place has whose it is.
 
     ``queued``: how long it waited for the unit.
     """
     item = behind.items[len(behind.items) - 1, 0]
-    warp = item[OF_SLOT]
     path, memory = code[pc, PATH_PARTS], code[pc, MEMORY_PARTS]
-    end = NEVER if path + memory > 0 else freed + latency
-    item[NUMBER], item[OF_ROW], item[LATENCY_LEFT] = warps[warp, DONE], pc, latency
-    produce(code, operands, warps, warp, at, pc, item[NUMBER], end)
+    item[NUMBER], item[OF_ROW], item[LATENCY_LEFT] = warps[item[OF_SLOT], DONE], pc, latency
     if code[pc, KIND] == COUNTS:
         place = behind.memory + 1 + item[OF_SM]
         rank = behind.servers[place, COUNT_OF]
         if rank == behind.items.shape[1]:
             return False
-        item[AT] = end
+        item[AT] = NEVER if path + memory > 0 else freed + latency
         copy_item(behind.items[place, rank], item)
         behind.servers[place, COUNT_OF] += 1
-    if end < NEVER:
+    if path + memory == 0:
         return True
-    warps[warp, UNDERWAY] += 1
+    warps[item[OF_SLOT], UNDERWAY] += 1
     rounded = (1 << PART_BITS) - 1
     served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
     item[AT], item[ALONE] = freed, freed - queued + served + latency
@@ -370,6 +359,8 @@ def serve(code: Integers, behind: Behind, cycle: int) -> int:
     memory = behind.memory
     item = behind.items[len(behind.items) - 1, 0]
     for stage in range(memory + 1):
+        if behind.servers[stage, COUNT_OF] == 0:
+            continue
         server, ring = behind.servers[stage], behind.items[stage]
         part = MEMORY_PARTS if stage == memory else PATH_PARTS
         while server[COUNT_OF] > 0 and ring[server[FIRST], AT] <= cycle:

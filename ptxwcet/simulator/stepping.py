@@ -25,6 +25,7 @@ from ptxwcet.simulator.parts import (
     BUBBLE,
     CONDITIONAL,
     COUNT_OF,
+    COUNTS,
     DONE,
     EARLIEST,
     END,
@@ -674,13 +675,16 @@ def run(
     decisions = 0
     stepped = 0
     cycle = 0
+    happens = NEVER  # before this cycle nothing happens behind the units
     status = COMPLETE
     _begin(program, state)
     while True:
         issued = 0
         begun = NEVER
-        if served and not _serve(program, state, events, cycle):
-            return Outcome(FULL, 0, 0, 0, 0, 0)
+        if happens <= cycle:
+            if not _serve(program, state, events, cycle):
+                return Outcome(FULL, 0, 0, 0, 0, 0)
+            happens = next_arrival(state.behind, cycle)
         for core in range(min(cores, count)):
             draw = options.seed
             if policy == SCRIPTED:  # past its end: the oldest, which is index 0
@@ -708,11 +712,14 @@ def run(
                 end = freed + latency
             sent = served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if served and begin >= 0:
+                known, number = NEVER if sent else end, warps[warp, DONE]
+                produce(code, registers, warps, warp, layout.at, pc, number, known)
+            if sent or code[pc, KIND] == COUNTS:
                 item[OF_WARP] = item[OF_SLOT] = warp
                 item[EVENT] = recorded if sent and recorded < events.shape[0] else -1
-                wait, at = begin - cycle, layout.at
-                if not leave(code, registers, warps, at, state.behind, pc, freed, wait, latency):
+                if not leave(code, warps, state.behind, pc, freed, begin - cycle, latency):
                     return Outcome(FULL, 0, 0, 0, 0, 0)
+                happens = min(happens, freed)
             if begin >= 0 and not sent:
                 if end > warps[warp, LAST_END]:
                     warps[warp, LAST_END] = end
@@ -736,8 +743,11 @@ def run(
             warps[warp, ROW] = following
             if code[following, KIND] != END:
                 warps[warp, booked + BRANCH] += code[pc, BUBBLE]
-                if code[pc, KIND] == INSTRUCTION and not served:
+                if code[pc, KIND] == INSTRUCTION:
                     earliest = cycle + 1 + code[pc, BUBBLE]
+                    if served:
+                        _expect(program, state, warp, earliest)
+                        continue
                     eligible, register = awaited(code, registers, warps, warp, ready, earliest)
                     wait = warps[warp, queued + register] if register >= 0 else 0
                     next_cycle[warp] = eligible
@@ -749,16 +759,16 @@ def run(
             if code[pc, KIND] == JOIN:
                 _enter_together(program, state, options, events, recorded, warp, cycle)
         if issued == 0:
-            now, cycle = cycle, first_eligible(next_cycle)
-            if served:
-                cycle = min(cycle, next_arrival(state.behind, now))
+            cycle = min(first_eligible(next_cycle), happens)
             if cycle == NEVER:
                 break
             continue
         stepped += issued
         cycle += 1
         if options.skip and begun < NEVER:
-            cycle += _checkpoint(program, state, saved, cycle, begun, brent)
+            skipped = _checkpoint(program, state, saved, cycle, begun, brent)
+            cycle += skipped
+            happens += skipped if happens < NEVER else 0
         if stepped >= options.limit and first_eligible(next_cycle) < NEVER:
             status = OVER_LIMIT
             break

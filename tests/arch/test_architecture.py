@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_319,
+    "bounds": 5_311,
     "cli": 1_842,
     "commands.annotate": 1_039,
     "commands.bound": 3_020,
@@ -149,7 +149,7 @@ MOST_LINES = {
     "flow.variants": 3_032,
     "flow.walk": 4_378,
     "ir": 4_764,
-    "library": 2_089,
+    "library": 2_075,
     "machine": 2_015,
     "memory": 2_954,
     "methods.hybrid": 2_585,
@@ -160,14 +160,14 @@ MOST_LINES = {
     "ptx": 4_055,
     "report": 933,
     "sass": 5_404,
-    "simulator": 4_969,
+    "simulator": 5_019,
     "support": 3_458,
     "sweeps.results": 1_736,
     "sweeps": 3_816,
     "timing": 3_968,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 970,
+    "warp": 975,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

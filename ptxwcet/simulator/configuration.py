@@ -108,8 +108,8 @@ def require_alone(instruction: TimedInstruction) -> None:
 
 
 def require_simple(step: Step) -> None:
-    """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), that waits for
-    its warpgroup (PW548), or is at an mbarrier (PW504).
+    """Raises PtxwcetError for one that goes on to a server behind its unit or is at an mbarrier
+    (PW547), or that waits for its warpgroup (PW548).
 
     The exhaustive search does not look at whether it waits there.
     """
@@ -118,7 +118,7 @@ def require_simple(step: Step) -> None:
     if isinstance(step, PartialBarrier) and step.mbarrier is not None:
         raise PtxwcetError(
             Diagnostic(
-                "PW504",
+                "PW547",
                 f"{step.shown}: mbarriers are not in the exhaustive search",
                 help="run it under policies (ptxwcet simulate)",
             )

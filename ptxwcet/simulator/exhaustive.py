@@ -578,7 +578,7 @@ def _prepare(
 
 
 def _unrolled(workload: BlockWorkload) -> BlockWorkload:
-    """The workload without loops. Raises PtxwcetError (PW504, PW547, PW548)."""
+    """The workload without loops. Raises PtxwcetError (PW547, PW548)."""
     classes = []
     for warp_class in workload.classes:
         body = tuple(unroll(warp_class.program.body))

@@ -222,6 +222,12 @@ def has_named_join(body: Sequence[Node]) -> bool:
     return any(one.mbarrier is None for one in joins)
 
 
+def has_mbarrier(body: Sequence[Node]) -> bool:
+    """Whether a body counts at an mbarrier, or polls one."""
+    joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
+    return any(one.mbarrier is not None for one in joins)
+
+
 def require_decided(body: Sequence[Node]) -> None:
     """Raises PW501 if barriers of a part of the block lie in what is not decided.
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import run_program
 
+import ptxwcet
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
@@ -29,8 +31,8 @@ from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 
 FILE = Path(__file__).parents[1] / "data" / "mbarriers" / "mbarriers.ptx"
@@ -88,11 +90,9 @@ def test_no_simulated_run_exceeds_the_bound(name: str, number: int | None, on: s
     facts = launched(name, *numbers, block=block)
     analysis = analyse_kernel(kernel(name), facts, machine(on)).worst.analysis
     bound = bound_safe(analysis).cycles
-    configuration = SmConfiguration.of(machine(on))
-    policies = (Policy.YOUNGEST,) if on != "orin-ecrts2025" else (Policy.LRR, Policy.YOUNGEST)
-    for policy in policies:
-        run = reference_run(analysis.workload, configuration, policy)
-        assert bound / 3 < run.cycles <= bound
+    simulator = Simulator(analysis.workload, SmConfiguration.of(machine(on)))
+    for policy in Policy:
+        assert bound / 3 < simulator.cycles(policy) <= bound
 
 
 def test_rings_cost_the_same_whatever_the_number_of_tiles() -> None:
@@ -197,3 +197,30 @@ def test_machines_of_the_tool_refuse_by_name() -> None:
     named = {one.message.split()[0].partition(".shared")[0] for one in refused.value.diagnostics}
     assert codes == {"PW402"}
     assert {"mbarrier.init", "mbarrier.arrive.expect_tx", "cp.async.bulk"} <= named
+
+
+ROWS = """[ops]
+mbarrier = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, evidence = "assumed", source = "silicon: as a shared access" }
+mbarrier_wait = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, rates = { try_wait = 4000, test_wait = 2000 }, evidence = "assumed", source = "silicon: as a shared access" }
+async_bulk = { unit = "TMA", initiation_cycles = 4, latency_cycles = { memory_latency = true }, rates = { bytes = 32 }, evidence = "assumed", source = "silicon: as a global access" }
+"""  # noqa: E501
+
+
+def test_blocks_and_launches_are_simulated_through_every_door(tmp_path: Path) -> None:
+    model = Path(ptxwcet.__file__).parent / "machine" / "models" / "titan-v.toml"
+    text = model.read_text(encoding="utf-8").replace("[ops]\n", ROWS)
+    own = tmp_path / "own.toml"
+    own.write_text(text.replace("[units]\n", "[units]\nTMA = 1\n"), encoding="utf-8")
+    params = {"bulk_ring_param_2": 6}
+    given = {"kernel": "bulk_ring", "block": 128, "params": params, "machine": str(own)}
+    bound = ptxwcet.bound(str(FILE), **given)
+    for policy in Policy:
+        run = ptxwcet.simulate(str(FILE), policy=policy.value, **given)
+        assert bound.cycles / 3 < run.cycles <= bound.cycles
+    said = ["-k", "bulk_ring", "--block", "128", "--param", "bulk_ring_param_2=6"]
+    how = ["--machine", str(own), "--policy", "lrr", "--sms", "2", "--resident-blocks", "2"]
+    trace = str(tmp_path / "trace.csv")
+    launched = ["--grid", "5", "-o", trace]
+    code, out, _ = run_program("simulate", "launch", str(FILE), *said, *how, *launched)
+    assert code == 0
+    assert "known without execution" in out

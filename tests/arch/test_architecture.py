@@ -160,14 +160,14 @@ MOST_LINES = {
     "ptx": 4_055,
     "report": 933,
     "sass": 5_404,
-    "simulator": 4_992,
+    "simulator": 5_051,
     "support": 3_475,
     "sweeps.results": 1_736,
     "sweeps": 3_816,
     "timing": 4_046,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 980,
+    "warp": 985,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

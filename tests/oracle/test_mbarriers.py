@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
@@ -144,7 +145,7 @@ def test_a_copy_may_be_on_its_way_behind_a_barrier() -> None:
 # --- the product ----------------------------------------------------------------------------------
 
 
-def as_case(block: Block, *, repeated: bool = False) -> Case:
+def as_case(block: Block, *, repeated: bool = False, cores: int = 2) -> Case:
     """A class for each warp; all mbarriers are initialised before a barrier of the block."""
 
     def node(place: int, op: Op) -> Node:
@@ -189,8 +190,8 @@ def as_case(block: Block, *, repeated: bool = False) -> Case:
         classes.append(WarpClass(WarpProgram((*before, *body)), (number,)))
     workload = BlockWorkload(tuple(classes), Scoreboard.RAW)
     units = {f"U{op.unit}" for ops in block.warps for op in ops} | {"U0"}
-    servers = tuple((one, 1 if one == f"U{ENGINE}" else 2) for one in sorted(units))
-    return Case("", workload, schedulers=2, servers=servers)
+    servers = tuple((one, 1 if one == f"U{ENGINE}" else cores) for one in sorted(units))
+    return Case("", workload, schedulers=cores, servers=servers)
 
 
 def joined_sections(case: Case) -> list[JoinedSection | None]:
@@ -212,12 +213,14 @@ def begun(block: Block) -> Block:
 
 
 def blocks_of_all_kinds(count: int) -> list[tuple[int, Block]]:
-    return [
-        (seed, ring(seed) if seed % 4 == 0 else random_block(
-            seed, tiny=seed % 4 == 1, meets=seed % 4 == 3
-        ))
-        for seed in range(count)
-    ]  # fmt: skip
+    kinds: tuple[Callable[[int], Block], ...] = (
+        ring,
+        lambda seed: random_block(seed, tiny=True),
+        random_block,
+        lambda seed: random_block(seed, meets=True),
+        lambda seed: lacking("known", seed).blocks[0],
+    )
+    return [(seed, kinds[seed % len(kinds)](seed)) for seed in range(count)]
 
 
 def test_the_product_says_what_the_definitions_say() -> None:
@@ -251,6 +254,17 @@ def test_the_product_says_what_the_definitions_say() -> None:
             assert bound_safe(analysis).cycles >= said.bound
     assert known > 40
     assert with_barriers > 5
+
+
+@pytest.mark.parametrize("left_out", ["known", "sections"])
+def test_bounds_of_blocks_with_barriers_hold_where_they_did_not(left_out: str) -> None:
+    """Warps between two polls when a section begins; polls that queued up behind the one before."""
+    for seed in range(6):
+        (block,) = lacking(left_out, seed).blocks
+        bound = bound_safe(as_case(block, cores=1).analyse()).cycles
+        for choose in (lambda _: 0, lambda n: n - 1):
+            longest = run_blocks((begun(block),), Machine(), choose)
+            assert 0.7 * bound < longest.cycles <= bound
 
 
 def test_whatever_is_static_is_accepted_in_rings() -> None:
@@ -339,6 +353,20 @@ def test_a_warp_waits_for_its_own_copy() -> None:
     assert 200 < run_of_it.cycles <= bound
     kind = block_kind(case.analyse(), 1)
     assert kind.slack_cycles + kind.work_cycles >= 200
+
+
+def test_a_section_that_is_repeated_leaves_mbarriers_as_they_were() -> None:
+    """Also what is known of them: in its next run a phase may be on its way."""
+    count, met = Op(0, 1, 0, (), Count(0, 1)), Op(0, 1, 0, (), Meet())
+    two = (count, Op(0, 1, 2, (), Wait(0, 0)), count)
+    seen = (*two, Op(0, 1, 2, (), Wait(0, 1)), met)
+    assert joined_sections(as_case(Block((seen, (met,)), (1,), 50), repeated=True))
+    with pytest.raises(PtxwcetError, match="a phase that may not be over"):
+        as_case(Block(((met, *two), (met,)), (1,), 50), repeated=True).analyse()
+    with pytest.raises(PtxwcetError, match="may count before the phase before is over"):
+        as_case(Block(((*two, met), (met,)), (1,), 50), repeated=True).analyse()
+    with pytest.raises(PtxwcetError, match="leaves it in another phase"):
+        as_case(Block(((met, *two[:2]), (met,)), (1,), 50), repeated=True).analyse()
 
 
 def test_loops_say_what_their_iterations_say() -> None:

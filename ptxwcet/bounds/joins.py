@@ -22,7 +22,7 @@ from typing import NamedTuple
 from ptxwcet.ir.mbarriers import MOST_COUNT
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import Barrier, Node, PartialBarrier, Repeat
+from ptxwcet.warp.program import REGISTERS, Barrier, Node, PartialBarrier, Repeat
 from ptxwcet.warp.segments import (
     NotStaticError,
     Section,
@@ -560,7 +560,8 @@ class _Run:
         warps, what, at = self._warps[number], join.mbarrier, self._counters[join.name]
         assert what is not None
         token = _seen(number, join.name, what.parity)
-        warps.knows |= at.released | {token}
+        # registers may be there before all has been given up
+        warps.knows |= {token} if join.name == REGISTERS else at.released | {token}
         at.must_know.add(token)
         warps.start, warps.is_blocked = max(since, at.over + what.round_cycles), False
         return warps.cursor.advance(self._stretches)
@@ -700,6 +701,7 @@ def _counting_section(
             assert one.mbarrier is not None
             standing[one.name] = State(one.mbarrier.expects, 0)
         return None
+    _hand_over(classes, counting, standing)
     waits = [[one.mbarrier for one in each if one.waits and one.mbarrier] for each in counting]
     longest = max((one.round_cycles for each in waits for one in each), default=0)
     run = _Run(classes, rows, of_stretch, standing=standing, longest_round=longest)
@@ -718,8 +720,8 @@ def _counting_section(
     else:
         standing |= after
     polling, failing = Fraction(0), 0
-    for warps, asked in zip(classes, waits, strict=True):
-        if asked:
+    for warps, each_wait in zip(classes, waits, strict=True):
+        if asked := [one for one in each_wait if one.again_cycles]:
             cycles = max(each.poll_cycles for each in asked)
             polling += warps.count * Fraction(cycles, min(each.again_cycles for each in asked))
             failing += warps.count * cycles * (_waits_in(warps.body) + 1)
@@ -728,6 +730,29 @@ def _counting_section(
         raise NotStaticError(used, "warps that ask whether it is over could issue in each cycle")
     work = sum(one.count * one.work for one in classes) + failing
     return JoinedSection(run.most, work, None, None, polling)
+
+
+def _hand_over(
+    classes: Sequence[JoiningWarps],
+    counting: Sequence[Sequence[PartialBarrier]],
+    standing: Standing,
+) -> None:
+    """The registers that warps of a section give up: in one section, before others take them, or in
+    the same. Raises NotStaticError.
+    """
+    handed = [[join for join in own if join.name == REGISTERS] for own in counting]
+    giving = sum(
+        one.count * sum(not join.waits for join in own)
+        for one, own in zip(classes, handed, strict=True)
+    )
+    some = next((join for own in handed for join in own), None)
+    if some is not None and not giving and REGISTERS not in standing:
+        raise NotStaticError(some, "registers are taken, and no warp has given any up")
+    if giving and REGISTERS in standing:
+        assert some is not None
+        raise NotStaticError(some, "registers are given up in two places with a barrier between")
+    if giving:
+        standing[REGISTERS] = State(giving, 0)
 
 
 def _initialised(
@@ -753,7 +778,8 @@ def _waits_in(body: Sequence[Node]) -> int:
     waits = 0
     for node in body:
         times = node.count if isinstance(node, Repeat) else 1
-        waits += isinstance(node, PartialBarrier) and node.waits and node.mbarrier is not None
+        asked = node.mbarrier if isinstance(node, PartialBarrier) and node.waits else None
+        waits += asked is not None and asked.again_cycles > 0
         waits += times * sum(map(_waits_in, bodies(node)))
     return waits
 

@@ -190,7 +190,8 @@ LAUNCHED = (
         metavar="NAME=VALUE",
         help="Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
         "of a pointer of what it is a multiple, as align:16, or how large its array is, which is "
-        "set aside in the L2 cache, as bytes:65536.",
+        "set aside in the L2 cache, as bytes:65536; of a tensor map its box and the bytes of an "
+        "element, as box:64x128:2.",
     ),
 )
 """A launch without a launch file."""

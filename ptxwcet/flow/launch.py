@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
+from math import prod
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -93,6 +94,29 @@ class ArrayRange:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBox:
+    """What a tensor map says of a copy: elements of its box along each dimension, the innermost
+    first, and the bytes of an element.
+    """
+
+    dimensions: tuple[int, ...]
+    element_bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of elements that lie one behind the other in memory."""
+        return prod(self.dimensions[1:])
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.dimensions[0] * self.element_bytes
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.dimensions))}:{self.element_bytes}"
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """The launch facts: threads of a block, blocks of the grid (None: any), scalar arguments.
 
@@ -103,7 +127,8 @@ class Launch:
     ``names`` are those of parameters in the CUDA source, by PTX name, for people. ``arrays`` says
     of pointers, by PTX name, in which range the integers lie that the kernel loads through them,
     ``alignments`` of how many bytes they are multiples, ``sizes`` in how many bytes from there on
-    all lies that is accessed through them: arrays that are set aside in the L2 cache.
+    all lies that is accessed through them: arrays that are set aside in the L2 cache. ``boxes`` are
+    those of tensor maps, by where they lie (:func:`~ptxwcet.ir.mbarriers.tensor_map_of`).
     """
 
     block: Dim3
@@ -116,6 +141,7 @@ class Launch:
     arrays: Mapping[str, ArrayRange] = field(default_factory=dict)
     alignments: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    boxes: Mapping[str, TensorBox] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

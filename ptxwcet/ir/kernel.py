@@ -554,3 +554,12 @@ def unknown_instructions(kernel: Kernel) -> tuple[Instruction, ...]:
 def counts_at_mbarriers(kernel: Kernel) -> bool:
     """Whether anything counts at mbarriers, or waits for them. Cost: linear, once."""
     return any(one.op_class in COUNTING for one in kernel.instructions)
+
+
+@lru_cache(maxsize=8)
+def hands_registers_over(kernel: Kernel) -> bool:
+    """Whether some warps wait for registers that others give up. Cost: linear, once."""
+    return any(
+        one.opcode is not None and one.opcode.name == "setmaxnreg" and "inc" in one.modifiers
+        for one in kernel.instructions
+    )

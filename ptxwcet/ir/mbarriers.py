@@ -6,11 +6,13 @@ initialised for and no byte is owed (PTX ISA, mbarrier). docs/methods/joins.md h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
-from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
-from ptxwcet.ir.op_classes import COUNTING
-from ptxwcet.ir.operands import Address, Element
+from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register, SymbolRef
+from ptxwcet.ir.op_classes import COUNTING, Space
+from ptxwcet.ir.operands import Address, Bracket, Element
 from ptxwcet.support.records import dataclass
 
 MOST_COUNT = (1 << 20) - 1
@@ -22,27 +24,36 @@ class Use(Enum):
 
     INIT = "init"  # arrivals that each phase expects
     ARRIVE = "arrive"  # arrivals of each thread
+    ARRIVE_BEHIND = "arrive behind copies"  # of each thread, once its small copies have ended
     ARRIVE_EXPECT = "arrive.expect_tx"  # bytes that it adds, before it arrives once
     EXPECT = "expect_tx"  # bytes
     COMPLETE = "complete_tx"  # bytes
     WAIT = "wait"  # the parity of the phase
     COPY = "copy"  # bytes, which arrive at the end of the copy
     COPY_OUT = "copy out"  # bytes, of a bulk group
+    GIVE = "give up registers"  # registers of a thread from then on
+    TAKE = "take registers"
 
 
 @dataclass(frozen=True, slots=True)
 class MbarrierUse:
-    """``place`` is the mbarrier's address, None of a copy of a bulk group."""
+    """``place`` is the mbarrier's address, None of a copy of a bulk group. Of a tensor copy, which
+    has a ``rank``, ``number`` is the address of its tensor map.
+    """
 
     use: Use
     place: Operand | None
     number: Operand
+    rank: int = 0
 
 
 def use_of(instruction: Instruction) -> MbarrierUse | str | None:
     """What an instruction does to an mbarrier, or a bulk copy; why that is not followed, in words;
     None if it does nothing of the kind, or only closes a group of copies. Cost: constant.
     """
+    if instruction.opcode is not None and instruction.opcode.name == "setmaxnreg":
+        use = Use.TAKE if "inc" in instruction.modifiers else Use.GIVE
+        return MbarrierUse(use, None, instruction.operands[0])
     if instruction.op_class not in COUNTING or instruction.opcode is None:
         return None
     family, _, what = instruction.opcode.name.rpartition(".")
@@ -51,17 +62,96 @@ def use_of(instruction: Instruction) -> MbarrierUse | str | None:
         return _of_object(what, words, operands)
     if instruction.opcode.name == "cp.async.bulk.commit_group":
         return None
+    if instruction.opcode.name == "cp.async.mbarrier.arrive":
+        if "noinc" in words:
+            return MbarrierUse(Use.ARRIVE_BEHIND, operands[0], Immediate(1, "1"))
+        return "it adds to the arrivals that are expected first, which is not followed: use .noinc"
     if instruction.opcode.name != "cp.async.bulk":
         return "what it does while threads go on is not modelled"
-    if "tensor" in words:
-        return "how many bytes it copies stands in its tensor map, which a launch does not give"
-    if "prefetch" in words or "multicast::cluster" in words or "cp_mask" in words:
+    if _NOT_OF_ONE_BLOCK.intersection(words):
         return "only copies of one block between global and shared memory are modelled"
+    if "tensor" in words:
+        return _of_tensor(words, operands)
     if words[0] == "global":
         return MbarrierUse(Use.COPY_OUT, None, operands[2])
     if words[1] != "global":
         return "copies to other blocks of a cluster are not modelled"
     return MbarrierUse(Use.COPY, operands[3], operands[2])
+
+
+_NOT_OF_ONE_BLOCK = frozenset(
+    {"prefetch", "multicast::cluster", "cp_mask", "cta_group::1", "cta_group::2"}
+)
+
+
+def _of_tensor(words: tuple[str, ...], operands: tuple[Operand, ...]) -> MbarrierUse | str:
+    """A copy of the box of a tensor map: ``tensor``, how many dimensions, where to and from."""
+    rank, is_out = int(words[1][0]), words[2] == "global"
+    mode = next((w for w in words if w.startswith(("im2col", "tile::"))), None)
+    if mode is not None:
+        return f"how many bytes it copies is known of tiles, not of {mode}"
+    where = operands[0 if is_out else 1]
+    assert isinstance(where, Bracket)
+    if is_out:
+        return MbarrierUse(Use.COPY_OUT, None, where.elements[0], rank)
+    return MbarrierUse(Use.COPY, operands[2], where.elements[0], rank)
+
+
+_WIDENED = frozenset({"cvt.u64.u32", "cvt.u64.u64"})  # Triton has addresses of parameters so
+
+
+def tensor_maps_of(kernel: Kernel) -> set[str]:
+    """Where the tensor maps lie by which a kernel copies, of those that are known."""
+    used = [use_of(one) for one in kernel.instructions if "tensor" in one.modifiers]
+    ranked = [one for one in used if isinstance(one, MbarrierUse)]
+    return {place for one in ranked if (place := tensor_map_of(kernel, one.number)) is not None}
+
+
+@lru_cache(maxsize=8)
+def _definitions(kernel: Kernel) -> Mapping[str, list[Instruction]]:
+    """What writes each register."""
+    found: dict[str, list[Instruction]] = {}
+    for one in kernel.instructions:
+        for name in one.writes:
+            found.setdefault(name, []).append(one)
+    return found
+
+
+def tensor_map_of(kernel: Kernel, address: Operand) -> str | None:
+    """Where the tensor map lies that an address leads to: ``"PARAMETER+BYTES"`` in an aggregate
+    parameter, ``"PARAMETER"`` where the address is that parameter; None if it is not only moved and
+    added to. Cost: linear in the kernel, once, and in the additions.
+    """
+    parameters = {one.name: one for one in kernel.parameters}
+    definitions = _definitions(kernel)
+    offset = 0
+    for _ in kernel.instructions:  # each is passed once, or the registers are in a circle
+        if isinstance(address, Address):
+            offset, address = offset + address.offset, address.base
+        if isinstance(address, SymbolRef):
+            held = parameters.get(address.name)
+            at = offset + address.offset
+            return None if held is None or not held.is_array else f"{held.name}+{at}"
+        if not isinstance(address, Register):
+            return None
+        writes = definitions.get(address.name, [])
+        if len(writes) != 1 or writes[0].guard is not None or writes[0].opcode is None:
+            return None
+        name, operands = writes[0].opcode.name, writes[0].operands
+        if not isinstance(operands[0], Register):
+            return None  # a part of what is moved
+        if name == "ld" and writes[0].space is Space.PARAM and isinstance(operands[1], Address):
+            base = operands[1].base
+            held = parameters.get(base.name) if isinstance(base, SymbolRef) else None
+            is_whole = writes[0].modifiers[-1].endswith("64") and not operands[1].offset
+            is_own = held is not None and not held.is_array and not offset
+            return held.name if held is not None and is_own and is_whole else None
+        if name == "add" and isinstance(operands[2], Immediate):
+            offset += int(operands[2].value)
+        elif name not in ("mov", "cvta") and writes[0].mnemonic not in _WIDENED:
+            return None
+        address = operands[1]
+    return None
 
 
 def _of_object(
@@ -97,6 +187,7 @@ def counting_reads(instruction: Instruction) -> list[str]:
         return []
     place = used.place.index if isinstance(used.place, Element) else used.place
     base = place.base if isinstance(place, Address) else None
-    names = [one.name for one in (used.number, base) if isinstance(one, Register)]
+    number = None if used.rank else used.number
+    names = [one.name for one in (number, base) if isinstance(one, Register)]
     names += [] if guard is None else [guard.register]
     return [*names, *(instruction.writes if used.use is Use.WAIT else ())]

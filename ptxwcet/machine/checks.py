@@ -550,7 +550,7 @@ class Checker:
 _OP_NAMES = tuple(op.value for op in OpClass)
 _RATES_OF = {
     OpClass.MMA_ASYNC.value: (_RATES, "shared_bytes"),
-    OpClass.ASYNC_BULK.value: (("bytes",), "bytes"),
+    OpClass.ASYNC_BULK.value: (("bytes", "tensor_bytes"), "bytes"),
     OpClass.MBARRIER_WAIT.value: (("try_wait", "test_wait"), ""),
 }
 """The op classes that have rates, with their keys and the one that none is without."""

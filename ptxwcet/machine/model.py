@@ -60,9 +60,10 @@ class OpTiming:
     ``stalls``: its warp issues nothing until it has ended. ``rates`` has, of products of a
     warpgroup, the operations a cycle and SM by the kind of their factors, and the bytes of them
     that come from shared memory in a cycle; ``initiation_cycles`` is the least of any shape then.
-    Of bulk copies it has the bytes a cycle, of waits for mbarriers the least number of cycles after
-    which a warp that was told no asks again. ``forms`` has initiation and latency of instructions
-    that take less than the slowest of the class, by their mnemonics (``ex2.approx.ftz.f32``).
+    Of bulk copies it has the bytes a cycle (of boxes of tensors a figure of their own), of waits
+    for mbarriers the least number of cycles after which a warp that was told no asks again.
+    ``forms`` has initiation and latency of instructions that take less than the slowest of the
+    class, by their mnemonics (``ex2.approx.ftz.f32``).
     """
 
     unit: str

@@ -103,6 +103,8 @@ def accesses_of(instruction: Instruction) -> tuple[Access, ...]:
         return _copies(instruction) if name == "cp.async" else ()
     if op_class is OpClass.TEXTURE or op_class is OpClass.SURFACE:
         return (_texels(form),)
+    if op_class is OpClass.PREFETCH and "tensormap" in form.modifiers:  # may lie in two lines
+        return (Access(Space.GLOBAL, Purpose.PREFETCH, 1, None, times=2, fetched_bytes=LINE),)
     if space is Space.NONE or (space is Space.PARAM and _is_own(instruction)):
         return ()
     purpose, size = _plain(form)

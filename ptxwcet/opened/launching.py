@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ptxwcet.flow.facts.parameters import (
     is_said,
     parameter_named,
+    place_in_parameter,
     resolve_arrays,
     resolve_parameters,
 )
@@ -161,7 +162,11 @@ def foreign_names(
     if len(kernels) < 2 or not names:
         return frozenset()
     own = {
-        kernel.name: {name for name in names if parameter_named(kernel, name, called)}
+        kernel.name: {
+            name
+            for name in names
+            if parameter_named(kernel, name, called) or place_in_parameter(kernel, name, called)
+        }
         for kernel in kernels
         if not isinstance(kernel, UnreadKernel)
         for called in (cuda_names(kernel, request),)
@@ -201,4 +206,4 @@ def build_launch(kernel: Kernel, request: Request, facts: StatedFacts, said: Sai
     values = {key: one for key, one in scalars.values.items() if key.partition("+")[0] not in held}
     ranges = {key: one for key, one in scalars.ranges.items() if key.partition("+")[0] not in held}
     stated = values, ranges, data, constants, called, arrays, scalars.alignments
-    return Launch(block, grid, *stated, scalars.sizes)
+    return Launch(block, grid, *stated, scalars.sizes, scalars.boxes)

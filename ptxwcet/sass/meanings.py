@@ -665,10 +665,10 @@ _TABLE: dict[str, tuple[Builder, int]] = {
     "P2R": (packed_predicates, 3),
     "SHF USHF": (shifted, 3),
     "SGXT USGXT": (extended, 2),
-    "BMSK": (mask, 2),
+    "BMSK UBMSK": (mask, 2),
     "PRMT UPRMT": (bytes_picked, 3),
     "POPC UPOPC": (ones, 1),
-    "BREV": (reversed_bits, 1),
+    "BREV UBREV": (reversed_bits, 1),
     "FLO UFLO": (first_bit, 1),
     "MOV UMOV": (moved, 1),
     "LDC ULDC": (constant_loaded, 1),
@@ -685,7 +685,7 @@ _FUNCTIONS = frozenset(
     (
         *("FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSETP", "FSET", "FCHK", "MUFU", "F2FP", "I2FP"),
         *("F2F", "F2I", "I2F", "FRND", "HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSETP2", "HSET2"),
-        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P", "UBREV", "UBMSK"),
+        *("DADD", "DMUL", "DFMA", "DSETP", "VABSDIFF4", "R2P"),
     )
 )
 """Opcodes without terms whose results are functions of what they read."""

@@ -17,6 +17,7 @@ from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
+    REGISTERS,
     WARPGROUP,
     Barrier,
     BlockWorkload,
@@ -27,6 +28,7 @@ from ptxwcet.warp.program import (
     Scoreboard,
     TimedInstruction,
 )
+from ptxwcet.warp.structure import entered
 
 Choice = Callable[[int, int, tuple[int, ...]], int]
 """Decides for (cycle, sub-core, eligible warps in ascending order) which warp is issued."""
@@ -185,7 +187,12 @@ class _Machine:
         self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
-        self.counters: dict[str, _Counter] = {}
+        given = sum(
+            isinstance(step, PartialBarrier) and step.name == REGISTERS and not step.waits
+            for program in programs.values()
+            for step in entered(program.body)
+        )
+        self.counters = {REGISTERS: _Counter(given, given)}
         self.counting: list[tuple[_InFlight, PartialBarrier]] = []  # whose effect is still to come
         self.log: list[_InFlight] = []
         self.cycle = 0
@@ -310,6 +317,9 @@ class _Machine:
                     self.counting.append((request, step))
                 elif self.counters[step.name].parity == what.parity:
                     warp.waits_at = step
+                elif step.name == REGISTERS:
+                    warp.opened = self.cycle + instruction.initiation_cycles
+                    warp.opened += instruction.latency_cycles
             case PartialBarrier(name=name, warps=warps):
                 if step.waits:
                     warp.waits_at = step
@@ -379,7 +389,8 @@ class _Machine:
         for request, step in due:
             what, key = step.mbarrier, (request.warp, step.name)
             assert what is not None
-            if not request.is_over(self.cycle) or (key in held and not what.after_cycles):
+            is_due = request.is_over(self.cycle) and self.are_over(what, request)
+            if not is_due or (key in held and not what.after_cycles):
                 self.counting.append((request, step))
                 held |= set() if what.after_cycles else {key}
                 continue
@@ -392,6 +403,18 @@ class _Machine:
             if at.pending == 0 and at.owed == 0:
                 at.pending, at.parity = at.expects, 1 - at.parity
                 self.open_phase(step.name)
+
+    def are_over(self, what: Mbarrier, request: _InFlight) -> bool:
+        """Whether the copies that an arrival is behind have ended long enough ago."""
+        if not what.behind:
+            return True
+        (warp,) = (one for one in self.warps if one.number == request.warp)
+        copies = (
+            one
+            for one in warp.issued[: request.number]
+            if not set(what.behind).isdisjoint(one.node.writes)
+        )
+        return all(one.is_over(self.cycle - what.after_cycles) for one in copies)
 
     def open_phase(self, name: str) -> None:
         """Those who wait for the phase of an mbarrier ask once more."""
@@ -438,7 +461,7 @@ class _Machine:
                 return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
-        if self.counting and not all(one.is_over(self.cycle) for one, _ in self.counting):
+        if self.counting:
             return
         stuck = [warp for warp in self.warps if not warp.ended(self.cycle)]
         if not stuck or any(warp.waits_at is None for warp in stuck):

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -74,9 +75,25 @@ class AnswerStore:
             (layout,) = self._base.execute("PRAGMA user_version").fetchone()
             if layout not in (0, _LAYOUT):
                 raise sqlite3.DatabaseError(f"it has layout {layout}, of another version")
-            self._base.execute("PRAGMA journal_mode = WAL").fetchone()
+            self._write_ahead()
             self._base.execute("PRAGMA synchronous = NORMAL")
             self._base.executescript(f"{_TABLES} PRAGMA user_version = {_LAYOUT};")
+
+    def _write_ahead(self) -> None:
+        """Turns the mode on in which many read while one writes.
+
+        SQLite itself does not wait for others that open the file in the same moment.
+        """
+        last = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                self._base.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > last:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
 
     def __enter__(self) -> AnswerStore:
         return self

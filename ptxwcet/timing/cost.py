@@ -65,12 +65,13 @@ UNKNOWN_OPCODES = Assumption(
 # Static copies whose origins agree modulo this number share a pseudo register: a later one then
 # waits for an earlier one, which is safe. More pseudo registers only make waits slower to compute.
 COPY_REGISTERS = 64
-_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+SMALL_COPIES = tuple(f"cp.async.{number}" for number in range(COPY_REGISTERS))
+"""The pseudo registers that copies of ``cp.async`` write."""
 _CLOSING = frozenset({"cp.async.bulk.commit_group"})
 BULK_COPIES = tuple(f"cp.async.bulk.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that bulk copies of a group write."""
 _MODELLED_WAITS = {
-    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), _COPIES),
+    **dict.fromkeys(("cp.async.wait_group", "cp.async.wait_all"), SMALL_COPIES),
     "cp.async.bulk.wait_group": BULK_COPIES,
 }
 _STALLED = ("warp.stalled",)
@@ -191,9 +192,9 @@ def _cost_on(
     if timing.readers and code is None:
         timing = replace(timing, latency_cycles=latency_for(instruction, timing, readers))
     if name_of(instruction) == "setmaxnreg" and "inc" in instruction.modifiers:
-        return _unproved(instruction, "it waits until others have given up registers")
+        return unproved(instruction, "it waits until others have given up registers")
     if op_class in COUNTING and name_of(instruction) not in _CLOSING:
-        return _unproved(instruction, "what it counts is not known of this path")
+        return unproved(instruction, "what it counts is not known of this path")
     if machine.memory is not None and op_class in UNCOUNTED - COUNTING:
         reason = "it charges accesses to memory, and how many this makes is not counted"
         return refused_by(instruction, op_class, reason, machine)
@@ -214,7 +215,7 @@ def _cost_on(
         case OpClass.RETURN if not machine.issues_return and instruction.guard is None:
             return None
         case OpClass.ASYNC_COPY if name_of(instruction) == "cp.async":
-            copies = (_COPIES[origin % COPY_REGISTERS],)
+            copies = (SMALL_COPIES[origin % COPY_REGISTERS],)
             return timed_as(instruction, timing, machine, origin, copies=copies)
         case OpClass.ASYNC_WAIT:
             waits = _MODELLED_WAITS.get(name_of(instruction))
@@ -274,7 +275,7 @@ def _cost_of_code(
         return timed
     barrier = _barrier(instruction, timed, block_threads, barrier_operands(instruction))
     if isinstance(barrier, PartialBarrier):
-        return _unproved(instruction, "of machine code those of all warps of the block are bounded")
+        return unproved(instruction, "of machine code those of all warps of the block are bounded")
     return barrier
 
 
@@ -677,28 +678,29 @@ def _barrier(
 ) -> Barrier | PartialBarrier | Diagnostic:
     """``operands``: its number, and its threads where it says so."""
     if instruction.guard is not None:
-        return _unproved(instruction, "lanes or warps for which the guard is false skip it")
+        return unproved(instruction, "lanes or warps for which the guard is false skip it")
     name, *rest = operands
     if not isinstance(name, Immediate):
-        return _unproved(instruction, "its number is in a register")
+        return unproved(instruction, "its number is in a register")
     if name.value not in range(16):
-        return _unproved(instruction, f"its number {name.value} is none of 0 to 15")
+        return unproved(instruction, f"its number {name.value} is none of 0 to 15")
     waits = instruction.control is ControlEffect.BARRIER
     if not rest:
         return Barrier(timed, str(name.value))
     (count,) = rest
     threads = count.value if isinstance(count, Immediate) else None
     if block_threads is None or not isinstance(threads, int):
-        return _unproved(instruction, "how many threads it is for is in a register")
+        return unproved(instruction, "how many threads it is for is in a register")
     whole = -(-block_threads // WARP_SIZE) * WARP_SIZE
     if waits and threads in (block_threads, whole):
         return Barrier(timed, str(name.value), counts=True)
     if threads % WARP_SIZE or not 0 < threads <= whole:
-        return _unproved(instruction, f"{threads} threads are no number of warps of the block")
+        return unproved(instruction, f"{threads} threads are no number of warps of the block")
     return PartialBarrier(timed, str(name.value), threads // WARP_SIZE, waits)
 
 
-def _unproved(instruction: Instruction, reason: str) -> Diagnostic:
+def unproved(instruction: Instruction, reason: str) -> Diagnostic:
+    """The refusal of what waits for others, of which no bound is proved (PW403)."""
     return Diagnostic(
         "PW403",
         f"{instruction.mnemonic}: no bound is proved for this barrier: {reason}",

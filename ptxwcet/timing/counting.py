@@ -21,18 +21,20 @@ from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import (
     BULK_COPIES,
     COPY_REGISTERS,
+    SMALL_COPIES,
     charge_transactions,
     name_of,
     naming_others,
     refused_by,
     timed_as,
 )
-from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import REGISTERS, Mbarrier, PartialBarrier, TimedInstruction
 
 MBARRIERS_COUNT = Assumption(
     "mbarriers-count",
-    "what counts at an mbarrier has done so when it has ended, in the order of its warp, and a "
-    "bulk copy when its last byte has come; a wait is answered in the time of its row, for all "
+    "what counts at an mbarrier has done so when it has ended, in the order of its warp, a bulk "
+    "copy when its last byte has come, and an arrival behind small copies (cp.async) after the "
+    "last of them in the time of its row; a wait is answered in the time of its row, for all "
     "lanes alike, and while the phase is not over its warp does not ask again before the time of "
     "the machine file has passed; nothing else writes to the memory of an mbarrier",
     AssumptionState.ASSUMED,
@@ -40,17 +42,27 @@ MBARRIERS_COUNT = Assumption(
 )
 """What bounds of programs with mbarriers rest on."""
 
+REGISTERS_SUFFICE = Assumption(
+    "registers-suffice",
+    "once all warps of the block that give up registers (setmaxnreg.dec) have done so, each that "
+    "takes some (setmaxnreg.inc) finds them: all together fit in what the block has",
+    AssumptionState.ASSUMED,
+    "registers that warps hand over",
+)
+"""What bounds of programs rest on whose warps wait for registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counting:
     """At which mbarrier how many lanes count which number, and what a warp that waits executes
-    behind it before it asks again.
+    behind it before it asks again. ``rows`` are those of the box of a tensor copy.
     """
 
     place: str
     lanes: int
     number: int
     round: tuple[TimedInstruction, ...] = ()
+    rows: int = 0
 
 
 def cost_of_counting(
@@ -84,12 +96,21 @@ def _counting_on(
         if any(one is not None for one in caches):
             reason = "it says what caches keep, and which bytes copies touch is not known"
             return refused_by(instruction, op_class, reason, machine)
-        copied = lanes * -(-number // rates["bytes"])
+        if counted.rows and _TENSOR_BYTES not in rates:
+            reason = f"it does not say how fast boxes of tensors are (rates: {_TENSOR_BYTES})"
+            return refused_by(instruction, op_class, reason, machine)
+        rows, rate = counted.rows or 1, rates[_TENSOR_BYTES if counted.rows else "bytes"]
+        copied = lanes * rows * -(-number // rows // rate)  # rows of a box begin in a cycle each
         initiation = max(lanes * timing.initiation_cycles, copied)
         timing = replace(timing, initiation_cycles=initiation)
     after = 0
     if used.use is Use.COPY:  # what servers take of it stays in its latency
         timing, after = replace(timing, latency_cycles=0), timing.latency_cycles
+    if used.use in (Use.GIVE, Use.TAKE):
+        timed = timed_as(instruction, timing, machine, origin)
+        own, waits = timed.initiation_cycles + timed.latency_cycles, used.use is Use.TAKE
+        handed = Mbarrier(round_cycles=own) if waits else Mbarrier(arrivals=1)
+        return PartialBarrier(timed, REGISTERS, 0, waits, handed)
     number_of = origin % COPY_REGISTERS
     copies = (BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
     timed = timed_as(instruction, timing, machine, origin, copies=copies)
@@ -104,6 +125,9 @@ def _counting_on(
             found = Mbarrier(arrivals=lanes * number)
         case Use.ARRIVE_EXPECT:
             found = Mbarrier(arrivals=lanes, owes=lanes * number)
+        case Use.ARRIVE_BEHIND:
+            own = timed.initiation_cycles + timed.latency_cycles
+            found = Mbarrier(arrivals=lanes * number, after_cycles=own, behind=SMALL_COPIES)
         case Use.EXPECT:
             found = Mbarrier(owes=lanes * number)
         case Use.COMPLETE:
@@ -125,7 +149,7 @@ def _counting_on(
                 poll_cycles=charged,
                 again_cycles=rates[kind],
             )
-        case Use.COPY_OUT:
+        case _:
             pass
     return PartialBarrier(timed, counted.place, 0, used.use is Use.WAIT, found)
 
@@ -140,6 +164,32 @@ def _moved(use: Use, counted: Counting) -> Transactions:
     """
     lanes, number = counted.lanes, counted.number
     if use not in (Use.COPY, Use.COPY_OUT):
-        return Transactions(passes=1 if use is Use.WAIT else lanes)
+        times = 2 if use is Use.ARRIVE_BEHIND else 1  # the instruction, then the arrival
+        return Transactions(passes=1 if use is Use.WAIT else times * lanes)
+    if counted.rows:
+        return _moved_box(use, counted)
     sectors, lines = lanes * (number // SECTOR + 1), lanes * (number // LINE + 2)
     return Transactions(sectors, lines, partial=2 * lanes if use is Use.COPY_OUT else 0)
+
+
+def _moved_box(use: Use, counted: Counting) -> Transactions:
+    """The same of tensor copies, with the map, which the engine reads.
+
+    Rows begin anywhere, and lie at places of their own. Their map may ask for all of each 256 bytes
+    that a copy into shared memory touches (its L2 promotion).
+    """
+    rows, length = counted.lanes * counted.rows, counted.number // counted.rows
+
+    def pieces(size: int) -> int:
+        return rows * ((length - 2) // size + 2)
+
+    is_out = use is Use.COPY_OUT
+    sectors = pieces(SECTOR) if is_out else pieces(_PROMOTED) * (_PROMOTED // SECTOR)
+    lines = pieces(LINE) + counted.lanes * _MAP_LINES
+    sectors += counted.lanes * _MAP_SECTORS
+    return Transactions(sectors, lines, partial=2 * rows if is_out else 0)
+
+
+_TENSOR_BYTES = "tensor_bytes"
+_PROMOTED = 256
+_MAP_SECTORS, _MAP_LINES = 4, 2  # 128 bytes at a multiple of 64

@@ -15,7 +15,15 @@ from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.shapes.shape import Agreement
-from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Operand, Register
+from ptxwcet.ir.kernel import (
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    counts_at_mbarriers,
+    hands_registers_over,
+)
 from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, OpClass
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
@@ -27,7 +35,9 @@ from ptxwcet.timing.cost import (
     InstructionCosts,
     Products,
     cycles_at_path,
+    name_of,
     row_of,
+    unproved,
 )
 from ptxwcet.timing.machine_code import (
     UNIFORM_KEPT,
@@ -42,6 +52,10 @@ from ptxwcet.timing.readers import readers_on
 from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
+_MAPS = (
+    "tensor maps copy boxes of so many elements of so many bytes, tiled, not interleaved, of "
+    "tensors whose address and strides are multiples of 16 bytes: {}"
+)
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
 
 
@@ -121,12 +135,16 @@ class LaunchCosts(InstructionCosts):
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
         lanes of machine code meet, each group of them issues what waits for the others, and what
-        fills up before it (NOP).
+        fills up before it (NOP). Registers that are given up for others are counted, or refused.
         """
         nodes = super().nodes(index, self._told(index, instruction), taken=taken)
-        if self._kernel.code is None or instruction.op_class is not OpClass.CONTROL_OTHER:
+        if instruction.op_class is not OpClass.CONTROL_OTHER:
             return nodes
-        return nodes * self._arrivals.get(index, 1)
+        if self._kernel.code is not None:
+            return nodes * self._arrivals.get(index, 1)
+        if name_of(instruction) == "setmaxnreg" and hands_registers_over(self._kernel):
+            self._refusals[index] = unproved(instruction, "who hands registers over is not known")
+        return nodes
 
     def outlasts_barrier(self, index: int, instruction: Instruction) -> bool:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told."""
@@ -261,9 +279,17 @@ class LaunchCosts(InstructionCosts):
         found += [WARPGROUPS_HOLD] if self.joins else []
         if self.counts:
             # here: few kernels count at mbarriers
-            from ptxwcet.timing.counting import MBARRIERS_COUNT
+            from ptxwcet.timing.counting import MBARRIERS_COUNT, REGISTERS_SUFFICE
 
-            found.append(MBARRIERS_COUNT)
+            found += [MBARRIERS_COUNT] if counts_at_mbarriers(self._kernel) else []
+            found += [REGISTERS_SUFFICE] if hands_registers_over(self._kernel) else []
+        if self._launch.boxes:
+            shown = [
+                f"{self._launch.name_of(at).removesuffix('+0')} {box}"
+                for at, box in self._launch.boxes.items()
+            ]
+            text = _MAPS.format(", ".join(shown))
+            found.append(_assumed("stated-tensor-maps", text, "--param or facts file"))
         if self.waits_for_launches:
             found.append(self.machine.assumption(NO_OTHER_KERNELS))
         if self.most_at_path is not None:

@@ -457,7 +457,7 @@ def _cost_of_counting(
         for at, taken in failing_round(kernel, cfg, counted.index) or ():
             issued = costs.nodes(at, kernel.instructions[at], taken=taken)
             again += (node for node in issued if isinstance(node, TimedInstruction))
-    what = Counting(counted.place, counted.lanes, counted.number, tuple(again))
+    what = Counting(counted.place, counted.lanes, counted.number, tuple(again), counted.rows)
     return cost_of_counting(instruction, costs.machine, what, counted.index)
 
 

@@ -83,8 +83,9 @@ class Mbarrier:
 
     ``expects`` says of how many arrivals each phase is from now on. A phase is over when so many
     have come and no byte is owed: ``arrivals`` come with the instruction, ``owes`` bytes are added
-    to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Of a
-    wait, ``parity`` is that of the phase.
+    to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Where
+    it is ``behind`` copies it comes so long after the last of those of its warp that were issued
+    before and write one of these registers. Of a wait, ``parity`` is that of the phase.
 
     A warp that waits asks again, each time for ``round_cycles`` at most if it is alone, of which
     ``poll_cycles`` are initiations, and not before ``again_cycles`` have passed.
@@ -99,6 +100,13 @@ class Mbarrier:
     round_cycles: int = 0
     poll_cycles: int = 0
     again_cycles: int = 0
+    behind: tuple[str, ...] = ()
+
+
+REGISTERS = "registers"
+"""The name of what warps of a block count at that give registers up (``setmaxnreg.dec``), of which
+others wait for all: as an mbarrier of one phase, but that nobody need wait for its end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,8 @@ class PartialBarrier:
     @property
     def shown(self) -> str:
         """What people call it."""
+        if self.name == REGISTERS:
+            return "what is given up of registers"
         if self.mbarrier is not None:
             return f"mbarrier {self.name}"
         return f"barrier {self.name} of {self.warps} warps"

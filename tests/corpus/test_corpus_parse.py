@@ -38,6 +38,7 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_parses_lowers_and_survives_printing(path: Path) -> None:
     module = parse_file(path)
@@ -58,7 +59,7 @@ def test_the_corpus_is_there_and_is_lowered() -> None:
     assert lowered >= 30_000
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_ptxas_sees_no_difference(path: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from mbarrier_machine import (
     Claim,
     Count,
     DeadlockError,
+    Give,
     Graph,
     Machine,
     Meet,
@@ -19,6 +20,7 @@ from mbarrier_machine import (
     Op,
     Product,
     Run,
+    Take,
     Wait,
     claim,
     graph_of,
@@ -26,7 +28,7 @@ from mbarrier_machine import (
     run_blocks,
 )
 
-CONTROLS = ("own", "others", "round", "after", "slack", "work", "polls")
+CONTROLS = ("own", "others", "round", "after", "copies", "registers", "slack", "work", "polls")
 """What is left out of the claim, one at a time."""
 LAUNCH_CONTROLS = ("known", "sections", "share", "residents", "tail", "pile")
 """What is left out of it, or put in its place, where there are barriers of the block or others.
@@ -35,7 +37,7 @@ A phase of a section before counts as known to be over; each section has a share
 time nothing is for polls; or what one block of an SM takes; no work when the last block has
 started; no polls that have queued up until then.
 """
-CONDITIONS = ("order", "seen", "asked", "sealed")
+CONDITIONS = ("order", "seen", "asked", "sealed", "early")
 """What is left out of what static means."""
 
 
@@ -67,9 +69,27 @@ def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block
         warps[w].append(Op(unit, init, lat, (), Wait(name, parity, *branch)))
         warps[w].append(Op(branch[0], branch[1], branch[2], (len(warps[w]) - 1,)))
 
+    def late_arrival(w: int) -> tuple[int, ...]:
+        """Small copies that an arrival is behind, and others before them; mostly none."""
+        if rng.random() > 0.25:
+            return ()
+        for _ in range(rng.randint(1, 2)):
+            late = rng.randint(1, 6 if tiny else 40)
+            copies_of[w].append(len(warps[w]))
+            warps[w].append(Op(rng.randrange(units), rng.randint(1, 3), late))
+        return tuple(copies_of[w])
+
+    copies_of: list[list[int]] = [[] for _ in range(count)]
     phases = [0] * objects
     waited: set[tuple[int, int, int]] = set()
-    for _ in range(rng.randint(1, 3 if tiny else 7)):
+    many = rng.randint(1, 3 if tiny else 7)
+    free, handing = handed_over(rng, count, many)
+    for number in range(many + 1):
+        for w, does in handing.get(number, ()):
+            some(w)
+            warps[w].append(Op(poll[0], 1, rng.randint(0, 3 if tiny else 12), (), does))
+        if number == many:
+            break
         o = rng.randrange(objects)
         p = phases[o]
         comers = [rng.randrange(count) for _ in range(expects[o])]
@@ -92,7 +112,9 @@ def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block
             if owes and rng.random() < 0.3:
                 warps[w].append(Op(poll[0], 1, lat, (), Count(o, owes=owes)))
                 owes = 0
-            warps[w].append(Op(poll[0], 1, lat, (), Count(o, 1, owes)))
+            late = () if owes else late_arrival(w)
+            after = rng.randint(1, 4 if tiny else 12) if late else 0
+            warps[w].append(Op(poll[0], 1, lat, (), Count(o, 1, owes, 0, after, late)))
         for w in rng.sample(range(count), rng.randint(0, count)):
             wait(w, o, p % 2)
             waited.add((w, o, p))
@@ -106,7 +128,29 @@ def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block
     for w in range(count):
         some(w)
     again = rng.choice((12, 30, 100)) if tiny else rng.choice((20, 60, 200))
-    return Block(tuple(map(tuple, warps)), expects, again)
+    return Block(tuple(map(tuple, warps)), expects, again, free)
+
+
+def handed_over(
+    rng: random.Random, count: int, many: int
+) -> tuple[int, dict[int, list[tuple[int, Give | Take]]]]:
+    """Registers that nobody has, and who gives up and takes some, before which event; mostly none.
+
+    What is given up and free is what is taken, or a little more.
+    """
+    if rng.random() > 0.3:
+        return 0, {}
+    out: dict[int, list[tuple[int, Give | Take]]] = {}
+    takers = rng.sample(range(count), rng.randint(1, count - 1))
+    givers = [rng.randrange(count) for _ in range(rng.randint(1, 2))]
+    takes = [rng.randint(1, 4) for _ in takers]
+    gives = [rng.randint(1, 4) for _ in givers]
+    free = max(0, sum(takes) - sum(gives)) + rng.choice((0, 0, 1))
+    for w, amount in zip(givers, gives, strict=True):
+        out.setdefault(rng.randint(0, many), []).append((w, Give(amount)))
+    for w, amount in zip(takers, takes, strict=True):
+        out.setdefault(rng.randint(0, many), []).append((w, Take(amount)))
+    return free, out
 
 
 def ring(seed: int) -> Block:
@@ -162,6 +206,15 @@ def broken(left_out: str, seed: int) -> Block:
             second = (*asking(0, 0), *some(2), one)
             asks = (*some(1), *asking(0, 1), Op(0, 1, 0, (), Count(1, 1)))
             return Block(((*some(2), one), second, asks, asking(1, 0)), (1, 1), 50)
+        case "early":
+            gives = (*some(3), one, *asking(0, 0), Op(0, 1, 0, (), Give(1)))
+            takes = (Op(0, 1, 0, (), Take(1)), *some(3), one)
+            return Block((gives, takes), (1,), 50, 1)
+        case "registers":
+            late = Op(1, 1, rng.randint(20, 90))
+            gives = (late, Op(0, 1, rng.randint(0, 3), (0,), Give(2)))
+            takes = (Op(0, 1, rng.randint(0, 9), (), Take(2)), *some(3))
+            return Block((gives, takes, takes[:1]), (1,), 50, 2)
         case "sealed":
             adds = Op(0, 1, 0, (), Count(0, owes=16))
             brings = Op(ENGINE, rng.randint(1, 3), 0, (), Count(0, brings=16, after=3))
@@ -222,6 +275,13 @@ def with_products(seed: int) -> Block:
 
     producer: list[Op] = []
     rows: list[list[Op]] = [[] for _ in range(groups)]
+    handing = random.Random(f"handed over {seed}")
+    if handing.random() < 0.5:
+        late = handing.randint(0, 60)
+        producer += [Op(2, 1, late), Op(0, 1, 0, (0,), Give(consumers))]
+        for row in rows:
+            row.append(Op(0, handing.randint(1, 3), handing.randint(0, 9), (), Take(1)))
+    free = handing.randint(0, consumers)
     for i in range(tiles):
         stage, parity = i % stages, i // stages % 2
         wait(producer, stages + stage, 1 - parity)
@@ -244,7 +304,7 @@ def with_products(seed: int) -> Block:
         for _ in range(rng.randint(0, 3))
     ]
     warps = [tuple(row) for row in rows for _ in range(4)]
-    return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)))
+    return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)), free)
 
 
 @dataclass(frozen=True)
@@ -454,7 +514,7 @@ TINY: dict[str, Kind] = {
 def drawn(kind: str, seeds: Iterable[int], left_out: str = "") -> Iterator[tuple[int, Launch]]:
     """Cases of a kind; of a condition, or of what random ones seldom need: those that lack it."""
     for seed in seeds:
-        if left_out == "polls" or left_out in CONDITIONS:
+        if left_out in ("polls", "registers", *CONDITIONS):
             yield seed, alone(seed, broken(left_out, seed))
         elif left_out in LAUNCH_CONTROLS and left_out != "tail":
             yield seed, lacking(left_out, seed)

@@ -10,7 +10,7 @@ its graph for ways, or says why they are not static; ``claim`` is what J1 says o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor
@@ -18,13 +18,16 @@ from math import ceil, floor
 
 @dataclass(frozen=True)
 class Count:
-    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency."""
+    """Arrivals; bytes added before them; bytes that a copy brings ``after`` its latency. What is
+    ``behind`` operations of its warp has effect ``after`` the last of them and its own latency.
+    """
 
     name: int
     arrivals: int = 0
     owes: int = 0
     brings: int = 0
     after: int = 0
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,20 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Give:
+    """Gives up so many registers."""
+
+    registers: int
+
+
+@dataclass(frozen=True)
+class Take:
+    """Waits until so many registers are there, and takes them."""
+
+    registers: int
+
+
+@dataclass(frozen=True)
 class Meet:
     """All warps of the block wait here for one another."""
 
@@ -57,7 +74,7 @@ class Op:
     init: int
     lat: int
     reads: tuple[int, ...] = ()
-    does: Count | Wait | Product | Meet | None = None
+    does: Count | Wait | Product | Meet | Give | Take | None = None
 
 
 Warp = tuple[Op, ...]
@@ -65,11 +82,14 @@ Warp = tuple[Op, ...]
 
 @dataclass(frozen=True)
 class Block:
-    """The warps, of each mbarrier the arrivals of a phase, and the least cycles between polls."""
+    """The warps, of each mbarrier the arrivals of a phase, and the least cycles between polls; the
+    registers that nobody has at first.
+    """
 
     warps: tuple[Warp, ...]
     expects: tuple[int, ...]
     again: int
+    free: int = 0
 
 
 class NotStaticError(Exception):
@@ -95,11 +115,15 @@ def _counting_order(block: Block) -> Graph:
     graph, at = Graph(), [0] * len(block.warps)
     phase = [0] * len(block.expects)
     pending, owed = list(block.expects), [0] * len(block.expects)
+    giving, given = sum(isinstance(op.does, Give) for ops in block.warps for op in ops), 0
     while True:
         moved = False
         for w, ops in enumerate(block.warps):
             while at[w] < len(ops):
                 does, node = ops[at[w]].does, (w, at[w])
+                if isinstance(does, Take) and given < giving:
+                    break
+                given += isinstance(does, Give)
                 if isinstance(does, Wait):
                     target = graph.target.setdefault(
                         node, phase[does.name] - (does.parity != phase[does.name] % 2)
@@ -156,6 +180,12 @@ def graph_of(block: Block, *, without: str = "") -> Graph:
         does = block.warps[w][n].does
         assert isinstance(does, Wait)
         followers.setdefault(("over", does.name, target), []).append(node)
+
+    if without == "early":  # as if registers were there only when all has been given up
+        handing = [(w, n, op.does) for w, ops in enumerate(block.warps) for n, op in enumerate(ops)]
+        for w, n, does in handing:
+            takers = [(v, k) for v, k, other in handing if isinstance(other, Take)]
+            followers.setdefault((w, n), []).extend(takers if isinstance(does, Give) else ())
 
     def reach(start: object) -> set[object]:
         seen, pending = {start}, [start]
@@ -245,14 +275,22 @@ def _alone(ops: Warp, first: int, last: int) -> tuple[int, int]:
     return max(most, max(length, t) - own), own
 
 
+def _without_copies(ops: Warp) -> Warp:
+    """The operations, those that some count is behind without their latencies."""
+    awaited = {n for op in ops if isinstance(op.does, Count) for n in op.does.behind}
+    return tuple(replace(op, lat=0) if n in awaited else op for n, op in enumerate(ops))
+
+
 def cuts_of(ops: Warp) -> list[int]:
     """Where the stretches of a warp begin, and its end."""
-    ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait | Meet)]
+    ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait | Meet | Take)]
     return [0, *ends, len(ops)]
 
 
 def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
     """What J1 says; ``without`` leaves out a part of it."""
+    if without == "copies":
+        block = replace(block, warps=tuple(map(_without_copies, block.warps)))
     cuts = [cuts_of(ops) for ops in block.warps]
     rows = [
         [_alone(ops, a, b) for a, b in pairwise(cut)]
@@ -266,6 +304,12 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
 
     known: dict[tuple[int, int], int] = {}
     begins: dict[int, int] = {0: 0}
+    gives = [
+        (w, n)
+        for w, ops in enumerate(block.warps)
+        for n, op in enumerate(ops)
+        if isinstance(op.does, Give)
+    ]
 
     def counted(v: int, n: int) -> int:
         """When a count has had its effect, at most."""
@@ -298,10 +342,19 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
             if isinstance(does, Meet):
                 known[w, number] = begin(_section(block, (w, waiting)) + 1)
                 return known[w, number]
-            assert isinstance(does, Wait)
             begun = [begin(_section(block, (w, waiting)))]
             if without != "own":
                 begun.append(start(w, number - 1) + rows[w][number - 1][0])
+            if isinstance(does, Take):
+                for v, n in () if without == "registers" else gives:
+                    tau = stretch_of(v, n)
+                    over = start(v, tau) + rows[v][tau][0]
+                    if _section(block, (v, n)) < _section(block, (w, waiting)):
+                        over = begun[0]
+                    begun.append(over + op.init + op.lat)
+                known[w, number] = max(begun)
+                return known[w, number]
+            assert isinstance(does, Wait)
             again = 2 * (op.init + op.lat) + does.branch_init + does.branch_lat + does.bubble
             if without == "round":
                 again = 0
@@ -330,7 +383,7 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
                     if isinstance(op.does, Product):
                         work += 1 + Fraction(op.init, 4) - op.init
             asked = [op.init + op.does.branch_init for op in own if isinstance(op.does, Wait)]
-            if any(isinstance(op.does, Wait | Count) for op in own):
+            if any(isinstance(op.does, Wait | Count | Give | Take) for op in own):
                 share = share or Fraction(0)
             if asked and without != "polls":
                 work += (len(asked) + 1) * max(asked)
@@ -429,6 +482,7 @@ class _State:
     last: int = 0
     joins: bool = False
     meets: bool = False
+    takes: int = 0
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -446,10 +500,24 @@ class _Resident:
     end: int = 0
     worked: int = 0
     rounds: int = 0
+    given_up: list[tuple[int, int]] = field(default_factory=list)  # when, how many registers
+    registers: int = 0
 
     def is_over(self, cycle: int) -> bool:
         ended = all(s.next == len(ops) for s, ops in zip(self.warps, self.block.warps, strict=True))
+        ended &= not any(s.takes for s in self.warps)
         return ended and not self.effects and self.end <= cycle
+
+    def hand_over(self, cycle: int, choose: Choose) -> None:
+        """Registers that are there by now are for whoever waits for them, in any order."""
+        self.registers += sum(many for at, many in self.given_up if at <= cycle)
+        self.given_up = [one for one in self.given_up if one[0] > cycle]
+        asking = [s for s in self.warps if s.takes]
+        while asking:
+            s = asking.pop(choose(len(asking)) if len(asking) > 1 else 0)
+            if s.takes <= self.registers:
+                self.registers, s.takes = self.registers - s.takes, 0
+                s.earliest = max(s.earliest, cycle + s.held)
 
     def count(self, cycle: int, out: Run) -> None:
         """What takes effect by now."""
@@ -468,7 +536,7 @@ class _Resident:
 
     def may_issue(self, w: int, cycle: int) -> bool:
         s, ops = self.warps[w], self.block.warps[w]
-        if s.next == len(ops) or s.earliest > cycle or s.joins or s.meets:
+        if s.next == len(ops) or s.earliest > cycle or s.joins or s.meets or s.takes:
             return False
         asks = ops[s.next].does
         if s.polls and not s.told and isinstance(asks, Wait):  # held, while the phase is not over
@@ -588,6 +656,7 @@ def run_blocks(
         for number, (sm, held) in enumerate(slots):
             for one in held:
                 one.count(cycle, out)
+                one.hand_over(cycle, choose)
             if held and held[0].is_over(cycle):
                 out.cycles = max(out.cycles, cycle)
                 if clocks is not None:
@@ -604,7 +673,7 @@ def run_blocks(
                 for n in range(len(block.warps))
             ]
             new = _Resident(started, block, warps, [0] * len(block.expects), list(block.expects),
-                            [0] * len(block.expects), end=cycle)  # fmt: skip
+                            [0] * len(block.expects), end=cycle, registers=block.free)  # fmt: skip
             slots[number][1].append(new)
             started += 1
             if started == len(blocks) and clocks is not None:
@@ -659,9 +728,18 @@ def run_blocks(
                         continue
                     out.told[one.index, w, s.next] = one.phase[does.name]
                     s.polls, s.stretch = False, s.stretch + 1
+                if isinstance(does, Give):
+                    one.given_up.append((end, does.registers))
+                if isinstance(does, Take):
+                    s.earliest, s.stretch = end, s.stretch + 1
+                    if does.registers <= one.registers:
+                        one.registers -= does.registers
+                    else:
+                        s.takes, s.held = does.registers, sum(times(op.init, op.lat))
                 if isinstance(does, Count):
-                    if does.after:
-                        at = end + times(1, does.after)[1]
+                    if does.after or does.behind:
+                        last = max([end, *(s.ready[k] for k in does.behind)])
+                        at = last + times(1, does.after)[1]
                     else:
                         at = s.last = max(s.last, end)
                     one.effects.append((at, w, s.next, does))

@@ -18,6 +18,7 @@ def ptx_of(launch: Path) -> Path:
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_none_needs_more(file: Path) -> None:
     compared, _, wrong = analysed_and_executed(ptx_of(file), file)

@@ -44,7 +44,7 @@ def test_samples(path: Path) -> None:
     assert not result.wrong
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.kernel)
 def test_suite(entry) -> None:  # type: ignore[no-untyped-def]
     case = launched(entry.path, entry.launch)

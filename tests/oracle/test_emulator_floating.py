@@ -172,6 +172,7 @@ def check(text, name, form, rounding, arity, ftz=False):
             assert bits == {16: 0x7FFF, 32: 0x7FFFFFFF}[width]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("form", ["f32", "f64"])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "fma", "div", "rcp", "sqrt"])

@@ -136,7 +136,7 @@ def contended(warps: int, scoreboard: Scoreboard) -> GridWorkload:
     return GridWorkload(programs, np.array(chosen, np.int64), END_POINT, scoreboard)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("warps", [1, 2, 3, 5])
 @pytest.mark.parametrize("sm", CONFIGURATIONS)
 @pytest.mark.parametrize("policy", Policy)

@@ -214,7 +214,7 @@ def test_every_kernel_is_compared() -> None:
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.kernel)
 def test_executions_stay_within_the_static_bound(kernel: HybridKernel) -> None:
     module = parse_file(kernel.path)

@@ -112,6 +112,7 @@ def table(found: HybridEstimate) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("launch", LAUNCH_FILES, ids=lambda path: path.stem)
 def test_samples_have_the_same_transitions_counts_and_loops(launch: Path, tmp_path: Path) -> None:
     recorded = record(launch, tmp_path)

@@ -55,6 +55,7 @@ def sample_of(launch: Path) -> Path:
     raise AssertionError(launch)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("launch", LAUNCH_FILES, ids=lambda path: path.stem)
 def test_samples_record_the_path_that_they_execute(launch: Path, tmp_path: Path) -> None:
     path = sample_of(launch)

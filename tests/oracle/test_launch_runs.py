@@ -25,7 +25,7 @@ from ptxwcet.opened.opening import open_request
 from ptxwcet.opened.request import Request
 from ptxwcet.validate.grid_study import executed_workload
 
-SEEDS = range(drawn(36))
+SEEDS = range(drawn(18))
 MUTANT_SEEDS = range(60)
 
 UNNAMED = """.version 8.0

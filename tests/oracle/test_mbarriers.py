@@ -15,6 +15,7 @@ from mbarrier_attack import (
     TINY,
     Launch,
     attack,
+    broken,
     drawn,
     judged,
     lacking,
@@ -28,10 +29,12 @@ from mbarrier_machine import (
     Block,
     Count,
     DeadlockError,
+    Give,
     Machine,
     Meet,
     NotStaticError,
     Op,
+    Take,
     Wait,
     claim,
     graph_of,
@@ -48,6 +51,7 @@ from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
 from ptxwcet.warp.program import (
+    REGISTERS,
     Barrier,
     BlockWorkload,
     Mbarrier,
@@ -78,16 +82,16 @@ def test_no_schedule_of_something_tiny_does(kind: str) -> None:
     assert tally.runs > 200
 
 
-@pytest.mark.parametrize("control", [one for one in CONTROLS if one != "polls"])
+@pytest.mark.parametrize("control", [one for one in CONTROLS if one not in ("polls", "registers")])
 def test_each_part_of_the_claim_is_needed(control: str) -> None:
-    tally = attack(drawn("blocks", range(25)), runs=6, without=control)
+    tally = attack(drawn("blocks", range(40)), runs=6, without=control)
     assert tally.exceeded + tally.clocks > 0
 
 
 @pytest.mark.parametrize("control", LAUNCH_CONTROLS)
 def test_each_part_of_the_claim_of_launches_is_needed(control: str) -> None:
     """Also of blocks with barriers of the block: what is false of these was once claimed here."""
-    cases = range(6 if control in ("known", "tail") else 2)
+    cases = range({"known": 6, "tail": 20}.get(control, 2))
     left_out = attack(drawn("launches", cases, control), runs=4, without=control)
     assert left_out.exceeded + left_out.clocks + left_out.tails > 0
     if control != "tail":
@@ -101,6 +105,13 @@ def test_each_condition_is_needed(condition: str) -> None:
     left_out = attack(drawn("", range(10), condition), without=condition, runs=8)
     assert left_out.cases == 10
     assert left_out.parted > 5
+
+
+def test_registers_are_waited_for() -> None:
+    whole = attack(drawn("", range(20), "registers"), runs=8)
+    left_out = attack(drawn("", range(20), "registers"), runs=8, without="registers")
+    assert (whole.cases, whole.witnesses) == (20, [])
+    assert left_out.exceeded > 5
 
 
 def some(*ops: Op) -> tuple[Op, ...]:
@@ -159,7 +170,9 @@ def as_case(block: Block, *, repeated: bool = False, cores: int = 2) -> Case:
         )
         match op.does:
             case Count() as does:
-                counted = Mbarrier(0, does.arrivals, does.owes, does.brings, does.after)
+                behind = tuple(f"r{one}" for one in does.behind)
+                numbers = does.arrivals, does.owes, does.brings, does.after
+                counted = Mbarrier(0, *numbers, behind=behind)
                 return PartialBarrier(timed, f"m{does.name}", 0, False, counted)
             case Wait() as does:
                 spent = does.branch_init + does.branch_lat + does.bubble
@@ -173,6 +186,11 @@ def as_case(block: Block, *, repeated: bool = False, cores: int = 2) -> Case:
                 return PartialBarrier(timed, f"m{does.name}", 0, True, asks)
             case Meet():
                 return Barrier(timed)
+            case Give():
+                return PartialBarrier(timed, REGISTERS, 0, False, Mbarrier(arrivals=1))
+            case Take():
+                asks = Mbarrier(round_cycles=op.init + op.lat)
+                return PartialBarrier(timed, REGISTERS, 0, True, asks)
             case _:
                 return timed
 
@@ -265,6 +283,23 @@ def test_bounds_of_blocks_with_barriers_hold_where_they_did_not(left_out: str) -
         for choose in (lambda _: 0, lambda n: n - 1):
             longest = run_blocks((begun(block),), Machine(), choose)
             assert 0.7 * bound < longest.cycles <= bound
+
+
+def test_the_product_waits_for_registers() -> None:
+    for seed in range(20):
+        block = broken("registers", seed)
+        found, (section,) = judged(block), joined_sections(as_case(block))
+        assert found is not None
+        assert section is not None
+        assert section.cycles == found[1].bound
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_product_refuses_what_lacks_a_condition(condition: str) -> None:
+    for seed in range(5):
+        with pytest.raises(PtxwcetError) as refused:
+            as_case(broken(condition, seed)).analyse()
+        assert refused.value.diagnostics[0].code == "PW504"
 
 
 def test_whatever_is_static_is_accepted_in_rings() -> None:

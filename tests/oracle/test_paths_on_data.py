@@ -125,7 +125,7 @@ def check(seed: int, n: int, threads: int, executions: int) -> int | None:
 @example(seed=2765787, n=0, threads=8)
 @example(seed=1027, n=5, threads=48)
 @example(seed=1376, n=4, threads=48)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
 def test_executions_lie_within_the_analysis(seed: int, n: int, threads: int) -> None:
     check(seed, n, threads, 3)

@@ -205,6 +205,7 @@ def test_profile_is_the_best_likelihood_with_that_level(family: Family, xi: floa
         assert found == pytest.approx(best_with_level(tail, target, 1e-6), abs=2e-3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("family", [Family.GEV, Family.GPD])
 @pytest.mark.parametrize("xi", [-0.3, 0.0, 0.6, 0.95])
 def test_the_ends_of_intervals_are_where_the_likelihood_has_dropped(
@@ -223,6 +224,7 @@ def test_the_ends_of_intervals_are_where_the_likelihood_has_dropped(
             assert dropped == pytest.approx(1.9207, abs=0.01), (p, end)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("family", list(Family))
 @pytest.mark.parametrize("xi", [-0.2, 0.3, 0.6, 0.8, 0.95])
 def test_neither_end_falls_as_the_probability_does(family: Family, xi: float) -> None:

@@ -39,6 +39,7 @@ def test_every_measurement_is_there() -> None:
     assert len(ROWS) == len({label(row) for row in ROWS}) == 245
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_nominal_machine(row: dict[str, str]) -> None:
     found = bounds(row, "orin-ecrts2025")
@@ -52,6 +53,7 @@ def test_nominal_machine(row: dict[str, str]) -> None:
         assert found["safe"] == found["lower"] == runs[0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_charged_machine(row: dict[str, str]) -> None:
     found = bounds(row, "orin-ecrts2025-hazard")

@@ -275,7 +275,7 @@ FIXED = [
 ]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("number", range(len(FIXED) + 30))
 def test_some_case_has_what_statements_compute_together(number: int) -> None:
     chance = random.Random(number)

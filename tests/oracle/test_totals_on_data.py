@@ -122,7 +122,7 @@ def check(executed: Executed, chooser: random.Random) -> int:
     return uncut.cycles - bound
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10**9), n=st.integers(-1, 6), threads=st.sampled_from([8, 32, 48]))
 def test_what_was_executed_is_within_true_totals(seed: int, n: int, threads: int) -> None:
     for executed in Executed.of(seed, n, threads):

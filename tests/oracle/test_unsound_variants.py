@@ -82,6 +82,7 @@ ld.param.u64 %q, [q];
 TREES = {16: "%h", 32: "%r", 64: "%d"}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("bits", TREES)
 @pytest.mark.parametrize("test", ["setp.le.s", "setp.lt.s", "setp.le.u", "setp.lt.u", "setp.ne.s"])
 @pytest.mark.parametrize("lowest", ["neg", "not"])

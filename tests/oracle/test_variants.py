@@ -73,6 +73,7 @@ def worst_search(first: int, last: int, down: int, test: str) -> int:
     return most(first, last)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("middle", MIDDLES)
 @pytest.mark.parametrize(("down", "test"), [(0, "lt"), (-1, "le"), (-1, "lt")])
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 7), (3, 60), (0, 1000)])
@@ -157,7 +158,7 @@ def test_loops_without_a_variant_are_asked_for(starts: dict, body: tuple, test: 
     assert bounds_of(loop(starts, body, test)) is None
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_random_loop_exceeds_its_bound(seed: int) -> None:
     loops, bounded, found = campaign(20, seed, runs=10)

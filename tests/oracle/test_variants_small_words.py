@@ -85,7 +85,7 @@ ORDERS = ("lt", "le", "gt", "ge", "ne", "eq")
 STARTS = ("1", "-1", "data")
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_with_every_test(change: str) -> None:
     """From each start, against a limit that is data or a constant, signed and unsigned."""

@@ -84,7 +84,7 @@ INSERTED = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=drawn(60), deadline=None)
+@settings(max_examples=drawn(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(LINES)), INSERTED), min_size=1, max_size=4))
 def test_comments(changes: list[tuple[int, str]]) -> None:
     lines = list(LINES)

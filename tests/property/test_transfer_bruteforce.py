@@ -306,6 +306,7 @@ def constants(draw: st.DrawFn, kind: str) -> Known | int:
     return Known(np.array(lanes, dtype=np.int64))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
@@ -335,7 +336,7 @@ def affine(draw: st.DrawFn, kind: str, symbols: list[Symbol]) -> Known:
 AFFINE = [f for f in FORMS if not f.text.startswith(("popc", "clz", "brev", "bfe", "lop3"))]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("form", AFFINE, ids=str)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -355,7 +356,7 @@ def test_affine_operands(form: Form, data: st.DataObject) -> None:
     check(form, operands, symbols, active)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())

@@ -231,6 +231,7 @@ def test_ctrl_c_of_a_run_elsewhere(
         require_resumed(plan, folder, undisturbed, *options)
 
 
+@pytest.mark.thorough
 def test_results_are_lost_with_their_workers(tmp_path: Path) -> None:
     """They were done, but not fetched yet: the units are done again, and each has one result."""
     units = [Unit(number, ("echo", number), {}) for number in range(40)]

@@ -8,6 +8,7 @@ import sqlite3
 import zlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,27 @@ def test_a_full_disk(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "full" in ended.err
     monkeypatch.undo()
     assert checked(plan, "--cache", folder) == checked(plan)
+
+
+def test_others_that_open_the_store_in_the_same_moment_are_waited_for(
+    plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite waits for writers, but not for who turns its mode on."""
+    refusals = [sqlite3.SQLITE_BUSY] * 2
+
+    class Busy(sqlite3.Connection):
+        def execute(self, text: str, *rest: Any) -> sqlite3.Cursor:
+            if "journal_mode" in text and refusals:
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = refusals.pop()
+                raise error
+            return super().execute(text, *rest)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Busy))
+    folder = plan.with_name("kept")
+    assert checked(plan, "--cache", folder) == checked(plan)
+    refusals.append(sqlite3.SQLITE_READONLY)
+    assert "PW825" in checked(plan, "--cache", folder).err
 
 
 @FORKS

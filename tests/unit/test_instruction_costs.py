@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from answers import only_refusal
 from parsing import parse_kernel, parse_text
+from places import DATA
 from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Instruction
@@ -379,3 +380,20 @@ def test_what_a_machine_times_apart_is_one_instruction_of_it() -> None:
     for machine in shipped_machines():
         for row in load_machine(machine).timings.values():
             assert not isinstance(row, OpTiming) or {form for form, _ in row.forms} <= known
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_the_vendors_compiler_makes_one_instruction_of_each(architecture: int) -> None:
+    """Listings of tests/data/sass/forms.ptx; what is never executed behind it is padding."""
+    folder = DATA / "sass"
+    forms = {}
+    for kernel in (folder / "forms.ptx").read_text().split(".entry ")[1:]:
+        (form,) = (word for word in kernel.split() if ".approx" in word or word[:4] == "mma.")
+        forms[kernel.partition("(")[0]] = form
+    made = {}
+    for kernel in (folder / f"forms_{architecture}.sass").read_text().split(".kernel ")[1:]:
+        lines = [line.split()[1] for line in kernel.splitlines()[1:] if line[:2] == "/*"]
+        last_load = max(place for place, name in enumerate(lines) if name == "LDG.E")
+        between = lines[last_load + 1 : lines.index("STG.E")]
+        (made[kernel.split()[0]],) = (name for name in between if name not in ("NOP", "@!UPT"))
+    assert {made[kernel]: form for kernel, form in forms.items()} == PTX_FORMS

@@ -92,6 +92,7 @@ def test_a_path_without_a_role_is_noticed() -> None:
     assert not tree.is_output(click.Option(["--x"], type=click.Path()))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("spelled", SPELLINGS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize(("words", "source", "target"), PAIRS)
 def test_no_output_replaces_an_input(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -186,3 +187,19 @@ def test_an_estimate_is_no_proof_of_a_budget() -> None:
     assert (code, "PW521" in out, "PW520" in out) == (1, True, False)
     assert run(*frame, "--budget", "1000 ms", "--require", "estimate")[0] == 0
     assert run(*frame, "--budget", "1 ms", "--require", "estimate")[0] == 1
+
+
+def test_launches_that_might_start_early_are_taken_not_to(tmp_path: Path) -> None:
+    """Kernels with griddepcontrol are named in what the sum rests on; of one launch alone not."""
+    for told, ordering in (("", ""), ("vector_add", "griddepcontrol.launch_dependents;\n")):
+        text = (SAMPLES / "vector_add.ptx").read_text()
+        text = re.sub(r"(\n\s*ret;)", rf"\n{ordering}\1", text)
+        text = re.sub(r"\.target sm_\d+", ".target sm_90", text)
+        (tmp_path / "add.ptx").write_text(text)
+        one = ONE.replace("{samples}/vector_add.ptx", "add.ptx")
+        twice = bound_sequence(written(tmp_path, one, ONE)).claim
+        found = [each.text for each in twice.assumptions if each.key == "no-programmatic-launch"]
+        assert [each.endswith(f": {told}") for each in found] == [True] * bool(told)
+        assert "launches-in-order" in {each.key for each in twice.assumptions}
+        alone = bound_sequence(written(tmp_path, one)).claim
+        assert "no-programmatic-launch" not in {each.key for each in alone.assumptions}

@@ -16,6 +16,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.launch_bound import METHOD, LaunchBound
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (
@@ -40,6 +41,11 @@ IN_ORDER = Assumption(
     "one stream",
 )
 """What a sum of launches rests on."""
+
+_NOT_EARLY = (
+    "none of these kernels, which tell the launch after that it may start or wait for the one "
+    "before (griddepcontrol), is launched before that one has ended: {}"
+)
 
 _MOST_TIMES = 10**12
 _MOST_LAUNCHES = 10_000
@@ -103,6 +109,11 @@ def _sum(launches: list[BoundedLaunch]) -> TimingClaim:
     assumptions = dict.fromkeys(each for claim in claims for each in claim.assumptions)
     if len(launches) > 1 or launches[0].times > 1:
         assumptions[IN_ORDER] = None
+        told = [one.row.kernel for one in launches if _orders_launches(one.row.kernel)]
+        if told:
+            text = _NOT_EARLY.format(", ".join(dict.fromkeys(one.readable for one in told)))
+            state = AssumptionState.ASSUMED
+            assumptions[Assumption("no-programmatic-launch", text, state, "one stream")] = None
     return TimingClaim(
         sum(one.times * one.bound.claim.cycles for one in launches),
         Guarantee.weakest(claim.guarantee for claim in claims),
@@ -110,6 +121,10 @@ def _sum(launches: list[BoundedLaunch]) -> TimingClaim:
         tuple(assumptions),
         claims[0].citations,
     )
+
+
+def _orders_launches(kernel: Kernel) -> bool:
+    return any(one.mnemonic.startswith("griddepcontrol.") for one in kernel.instructions)
 
 
 def _bounded(request: Request, times: int, reader: _Reader, number: int) -> BoundedLaunch:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from ptxwcet.flow.facts.stated import FactSource, ParameterFact, conflict
-from ptxwcet.flow.launch import ArrayRange
+from ptxwcet.flow.launch import ArrayRange, TensorBox
 from ptxwcet.flow.values.accesses import parameters_of
 from ptxwcet.flow.values.integers import integer_type
 from ptxwcet.ir.kernel import Kernel, Parameter
@@ -39,15 +39,16 @@ class ArraySize:
 
 
 _FLOATS = {"f16": "<e", "f32": "<f"}
-Stated = int | float | tuple[int, int] | Alignment | ArraySize
+Stated = int | float | tuple[int, int] | Alignment | ArraySize | TensorBox
 """What is said of a parameter: its value, the least and largest that it may have, of what it is
-a multiple, or how large its array is.
+a multiple, how large its array is, or which box its tensor map copies.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedParameters:
-    """By PTX parameter name values, ranges, alignments of pointers and sizes of arrays in bytes.
+    """By PTX parameter name values, ranges, alignments of pointers and sizes of arrays in bytes; by
+    where tensor maps lie their boxes.
 
     A parameter has one of them.
     """
@@ -56,6 +57,7 @@ class ResolvedParameters:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     alignments: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    boxes: Mapping[str, TensorBox] = field(default_factory=dict)
 
 
 _LONGEST_NUMBER = 200
@@ -63,6 +65,10 @@ _LONGEST_ALIGNMENT = 9
 _ALIGN = "align"
 ARRAY_SIZE = "bytes"
 """Before the colon of a stated size of an array."""
+_BOX = "box"
+_MAP_BYTES = 128
+_MAP_UNIT = 16  # bytes of which a row of a box is a multiple
+_MOST_IN_BOX = 256
 _MOST_ARRAY_BYTES = 1 << 48
 _POINTER_BYTES = 8
 
@@ -98,8 +104,10 @@ def resolve_parameters(
     """
     merged: dict[str, tuple[Stated, FactSource]] = {}
     for fact in facts:
-        parameter = find_parameter(kernel, fact, cuda_names)
-        stated = _parse(parameter, fact)
+        is_box = str(fact.stated).partition(":")[0].strip() == _BOX
+        found = place_in_parameter(kernel, fact.name, cuda_names) if is_box else None
+        parameter = found or find_parameter(kernel, fact, cuda_names)
+        stated = _box(kernel, parameter, fact, cuda_names) if is_box else _parse(parameter, fact)
         earlier = merged.get(parameter.name)
         if earlier is not None:
             both = _both(earlier[0], stated)
@@ -115,6 +123,7 @@ def resolve_parameters(
         {name: value for name, value in values if isinstance(value, tuple)},
         {name: value.bytes for name, value in values if isinstance(value, Alignment)},
         {name: value.bytes for name, value in values if isinstance(value, ArraySize)},
+        {name: value for name, value in values if isinstance(value, TensorBox)},
     )
 
 
@@ -154,9 +163,9 @@ def _both(statement: Stated, other: Stated) -> Stated | None:
     """What follows from two statements about one parameter; None if they exclude each other.
 
     Of two alignments the larger one follows; a pointer of which one is stated has no value, nor
-    has one whose array has a size.
+    has one whose array has a size, or that leads to a tensor map.
     """
-    if isinstance(statement, ArraySize) or isinstance(other, ArraySize):
+    if isinstance(statement, ArraySize | TensorBox) or isinstance(other, ArraySize | TensorBox):
         return statement if statement == other else None
     if isinstance(statement, Alignment) or isinstance(other, Alignment):
         if isinstance(statement, Alignment) and isinstance(other, Alignment):
@@ -178,6 +187,8 @@ def _shown(stated: Stated) -> str:
         return f"{_ALIGN}:{stated.bytes}"
     if isinstance(stated, ArraySize):
         return f"{ARRAY_SIZE}:{stated.bytes}"
+    if isinstance(stated, TensorBox):
+        return f"{_BOX}:{stated}"
     return f"{stated[0]}..{stated[1]}" if isinstance(stated, tuple) else str(stated)
 
 
@@ -276,6 +287,60 @@ def _array_size(parameter: Parameter, fact: ParameterFact, text: str) -> ArraySi
         raise _refused(fact, message, f"write {ARRAY_SIZE}:BYTES, for example {ARRAY_SIZE}:4194304")
     _require_pointer(parameter, fact)
     return ArraySize(size)
+
+
+_BOX_TEXT = re.compile(r"([0-9]{1,4}(?:x[0-9]{1,4}){0,4}):([0-9]{1,2})", re.ASCII)
+_BOX_HELP = (
+    "write box:64x128:2, the box of cuTensorMapEncodeTiled (innermost dimension first; 1 to 256 "
+    "elements each, of the innermost a multiple of 16 bytes) and the bytes of an element"
+)
+
+
+def place_in_parameter(
+    kernel: Kernel, name: str, cuda_names: Mapping[str, str] | None
+) -> Parameter | None:
+    """The place in an aggregate parameter at which a tensor map may lie, whether it is loaded or
+    not: of a name as :func:`parameter_named` takes it, or with an offset.
+    """
+    whole, _, offset = name.partition("+")
+    held = parameter_named(kernel, whole, cuda_names)
+    if held is None or not held.is_array or not re.fullmatch(r"[0-9]{0,6}", offset.strip()):
+        return None
+    at = int(offset or 0)
+    fits = at + _MAP_BYTES <= held.size_bytes
+    return replace(held, name=f"{held.name}+{at}", size_bytes=_MAP_BYTES) if fits else None
+
+
+def _box(
+    kernel: Kernel,
+    parameter: Parameter,
+    fact: ParameterFact,
+    cuda_names: Mapping[str, str] | None,
+) -> TensorBox:
+    """The box of a tensor map that a parameter is, has in it, or leads to."""
+    _, _, text = str(fact.stated).partition(":")
+    match = _BOX_TEXT.fullmatch(text.strip())
+    dimensions = tuple(map(int, match[1].split("x"))) if match else ()
+    box = TensorBox(dimensions, int(match[2]) if match else 0)
+    if (
+        box.element_bytes not in (1, 2, 4, 8)
+        or not all(1 <= one <= _MOST_IN_BOX for one in dimensions)
+        or box.row_bytes % _MAP_UNIT
+    ):
+        raise _refused(fact, f"{text.strip()!r} is no box of a tensor map", _BOX_HELP)
+    if not parameter.is_array:
+        _require_pointer(parameter, fact)
+    # here: few kernels copy by tensor maps
+    from ptxwcet.ir.mbarriers import tensor_maps_of
+
+    maps = tensor_maps_of(kernel)
+    if parameter.name not in maps:
+        called = cuda_names or {}
+        places = (one.removesuffix("+0").partition("+") for one in sorted(maps))
+        known = [called.get(whole, whole) + plus + at for whole, plus, at in places]
+        message = f"the kernel copies by no tensor map that is {fact.name}"
+        raise _refused(fact, message, f"tensor maps of its copies: {', '.join(known) or 'none'}")
+    return box
 
 
 def _require_pointer(parameter: Parameter, fact: ParameterFact) -> None:

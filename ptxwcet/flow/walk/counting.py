@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.flow.graph.polling import failing_round
-from ptxwcet.flow.launch import WARP_SIZE
+from ptxwcet.flow.launch import WARP_SIZE, TensorBox
 from ptxwcet.flow.values.lane_state import is_variable, outer_shared
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
@@ -19,13 +19,14 @@ from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, not_counted
 from ptxwcet.ir.kernel import Operand
-from ptxwcet.ir.mbarriers import MOST_COUNT, Use, use_of
+from ptxwcet.ir.mbarriers import MOST_COUNT, MbarrierUse, Use, tensor_map_of, use_of
 from ptxwcet.ir.operands import Address, Element
 
 _BYTES = 8  # of an mbarrier
 _NUMBERS = {
     Use.INIT: range(1, MOST_COUNT + 1),
     Use.ARRIVE: range(1, MOST_COUNT + 1),
+    Use.ARRIVE_BEHIND: range(1, MOST_COUNT + 1),
     Use.WAIT: range(2),
     Use.COPY: range(0, 1 << 32, 16),
     Use.COPY_OUT: range(0, 1 << 32, 16),
@@ -58,16 +59,46 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
         raise Refused("PW223", index, reason, "ask again at once where the answer is no")
     walk.state.active = lanes
     place = "" if used.place is None else _place(walk, index, used.place, lanes)
-    value = read_operand(walk.state, used.number, 32, index)
+    rows = 0
+    if used.rank:
+        box = _box(walk, index, used)
+        number, rows = box.rows * box.row_bytes, box.rows
+    else:
+        value = read_operand(walk.state, used.number, 32, index)
+        number = _number(walk, index, value, lanes, f"the number of {name}")
     walk.state.active = mask
-    number = _number(walk, index, value, lanes, f"the number of {name}")
     many = int(lanes.reshape(-1, WARP_SIZE)[0].sum())
     if number not in _NUMBERS.get(used.use, range(MOST_COUNT + 1)):
         raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
     if used.use is Use.INIT and many > 1:
         reason = f"{name}: {many} lanes initialise one mbarrier, which is defined for one thread"
         raise Refused("PW223", index, reason, "let one thread do it")
-    walk.trail.counted.append(Counted(index, place, many, number))
+    if used.use in (Use.GIVE, Use.TAKE) and not lanes.all():
+        reason = f"{name}: not all lanes of the warp come here, and all threads must"
+        raise Refused("PW222", index, reason, "let whole warpgroups execute it")
+    walk.trail.counted.append(Counted(index, place, many, number, rows))
+
+
+def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:
+    """The box that a tensor copy moves, as the launch states it."""
+    launch, kernel = walk.state.launch, walk.graph.kernel
+    name = kernel.instructions[index].mnemonic
+    place = tensor_map_of(kernel, used.number)
+    if place is None:
+        reason = f"{name}: which tensor map says how much it copies is not known"
+        help_text = "pass the map as a parameter of its own, or as a pointer to it"
+        raise Refused("PW223", index, reason, help_text)
+    shown = launch.name_of(place).removesuffix("+0")
+    box = launch.boxes.get(place)
+    if box is None:
+        sizes = "x".join(["64", "128", "1", "1", "1"][: used.rank])
+        reason = f"{name}: how much it copies stands in the tensor map {shown}"
+        help_text = f"give its box and the bytes of an element: --param {shown}=box:{sizes}:2"
+        raise Refused("PW223", index, reason, help_text)
+    if len(box.dimensions) != used.rank:
+        reason = f"{name} is of {used.rank} dimensions, and the box of {shown} is {box}"
+        raise Refused("PW214", index, reason, f"give a box of {used.rank}, as the map was made")
+    return box
 
 
 def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:

@@ -95,13 +95,15 @@ class Counted:
     """What an instruction does to an mbarrier, or a bulk copy: ``lanes`` of the warp execute it.
 
     ``place`` is the mbarrier, "" of a copy of a group; ``number`` what it counts for each lane, or
-    the parity that it waits for (:mod:`ptxwcet.ir.mbarriers`).
+    the parity that it waits for (:mod:`ptxwcet.ir.mbarriers`). ``rows`` are those of a box, of
+    ``number`` bytes in all.
     """
 
     index: int
     place: str
     lanes: int
     number: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Value
 from ptxwcet.flow.walk.path import Path, visited_blocks
-from ptxwcet.ir.kernel import Guard, Instruction
+from ptxwcet.ir.kernel import Guard, Instruction, hands_registers_over
 from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, ControlEffect, OpClass
 from ptxwcet.support.records import dataclass
 
@@ -78,6 +78,10 @@ class Steps:
         if control in (ControlEffect.BRANCH, ControlEffect.INDIRECT_BRANCH):
             return None  # at the end of its block: see walk_branches, walk_switches
         is_checked = control is not ControlEffect.NONE or instruction.op_class in _CHECKED
+        if instruction.op_class is OpClass.CONTROL_OTHER and hands_registers_over(
+            self._graph.kernel
+        ):
+            is_checked |= instruction.mnemonic.startswith("setmaxnreg.")
         transfer = None
         if any(name in self._graph.control_registers for name in instruction.writes):
             transfer = self._transfer(index, instruction)

@@ -37,14 +37,16 @@ from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted, not_counted
 from ptxwcet.flow.walk.switches import walk_switch
 from ptxwcet.ir.kernel import Immediate
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
 from ptxwcet.support.demangling import readable_names
+
+_COUNTED = COUNTING | {OpClass.CONTROL_OTHER}  # of which registers are handed over
 
 
 def check_control(walk: WalkState, step: Step, mask: Mask) -> None:
     """Checks a barrier or call that lanes ``mask`` reach. Raises Refused or Undecided."""
     control = step.instruction.control
-    if step.instruction.op_class in COUNTING:
+    if step.instruction.op_class in _COUNTED:
         # here: few kernels count at mbarriers
         from ptxwcet.flow.walk.counting import count
 

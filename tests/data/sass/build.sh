@@ -48,6 +48,7 @@ nvcc -ptx -arch=sm_75 reduced.cu -o "$work/reduced.ptx"
 kept "$work/reduced.ptx" 86
 nvcc -ptx -arch=sm_75 partial.cu -o "$work/partial.ptx"
 for arch in 86 90; do kept "$work/partial.ptx" "$arch"; done
+for arch in 80 90; do kept forms.ptx "$arch"; done
 for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "$arch"; done
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"

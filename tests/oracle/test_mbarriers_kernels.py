@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
+from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from programs import run_program
 
 import ptxwcet
+from ptxwcet.bounds.explanation import explain_launch
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.launch_bound import LaunchBound, LaunchRules, kinds_of_blocks
+from ptxwcet.bounds.memory_servers import memory_alone
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.commands.bound.formula import OpenParameter, analyse_symbolic_blocks
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -108,6 +117,38 @@ def test_the_bound_of_a_product_with_a_ring_of_bulk_copies() -> None:
     assert third - second == pytest.approx(second - first, rel=0.05)
     copied, multiplied = 2 * 8192 // 32, 4 * 2 * 64 * 64 * 16 // 4096
     assert (second - first) / 16 > copied + multiplied
+
+
+@pytest.mark.parametrize("resident", [pytest.param(1, marks=pytest.mark.thorough), 3])
+def test_a_launch_of_that_product(resident: int) -> None:
+    """Its parts add up, also line by line; of one block it is the bound of a block, or nearly."""
+    grid = (16, 16, 1)
+    facts = replace(launched("gemm", 16, block=160), grid=grid)
+    analysis = analyse_kernel(kernel("gemm"), facts, machine("h100"))
+    pieces = [(piece.analysis, piece.count) for piece in analysis.pieces]
+    kinds = kinds_of_blocks(pieces, grid)
+    (kind,) = kinds
+    assert (kind.count, kind.polling) == (256, Fraction(1, 80))
+    dispatch = Dispatch(114, resident, memory=memory_alone(machine("h100")))
+    bound = bound_grid(kinds, dispatch)
+    left = 1 - resident * kind.polling
+    whole = bound.cycles - bound.polling_cycles
+    assert bound.cycles == ceil(whole / left)
+    passed = -(-256 // 114) * (kind.slack_cycles + kind.work_cycles)
+    assert (
+        kind.work_cycles * 256 // 114
+        < whole
+        < passed + resident * kind.work_cycles / left + (bound.memory_cycles)
+    )
+    said = cast("LaunchBound", SimpleNamespace(blocks=256, bound=bound))
+    paid = explain_launch(said, pieces)
+    assert sum(one.total for one in paid.values()) == bound.cycles
+    alone = bound_grid([replace(kind, count=1)], dispatch).cycles
+    assert alone == pytest.approx(bound_safe(analysis.worst.analysis).cycles, rel=0.01)
+    with pytest.raises(PtxwcetError, match="poll mbarriers"):
+        analyse_symbolic_blocks(
+            analysis, OpenParameter("blocks", "blocks", 1, 9), cast("LaunchRules", None)
+        )
 
 
 # --- executed -------------------------------------------------------------------------------------

@@ -120,10 +120,10 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_344,
+    "bounds": 5_421,
     "cli": 1_843,
     "commands.annotate": 1_039,
-    "commands.bound": 3_020,
+    "commands.bound": 3_031,
     "commands.certificates": 154,
     "commands.cfg": 385,
     "commands.check": 832,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptxwcet.library.hints import said_in_python
 from ptxwcet.library.results import Shown
@@ -109,11 +109,16 @@ def ports_tables(report: PortsReport) -> Iterator[str]:
     """The instructions of each loop with their cycles at each port, and the sums."""
     for one in report.kernels:
         for loop in () if isinstance(one, Refused) else one.loops:
-            columns: Columns = {"line": "place"}
+            ports: dict[str, str | Callable[[Any], object]] = {}
             for port, total in loop.ports.items():
                 shared = f" /{loop.servers[port]}" if loop.servers[port] > 1 else ""
-                columns[f"{port}{shared}: {total:g}"] = partial(_cycles_at, port)
-            columns |= {"chain": lambda row: "*" if row.chain else "", "code": "instruction"}
+                ports[f"{port}{shared}: {total:g}"] = partial(_cycles_at, port)
+            columns: Columns = {
+                "line": "place",
+                **ports,
+                "chain": lambda row: "*" if row.chain else "",
+                "code": "instruction",
+            }
             chain = "" if loop.chain_cycles is None else f", chain of {loop.chain_cycles:g} cycles"
             title = f"{one.readable}, loop {loop.block}: {plural(loop.iterations, 'iteration')}"
             yield table(title + chain, loop.instructions, columns)

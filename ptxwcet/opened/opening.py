@@ -206,9 +206,10 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
     places = {one.place for one in facts.loops if one.kernel is None}
-    foreign = foreign_names(request, kernels, named)
+    foreign: frozenset[tuple[str, str | Place]] = foreign_names(request, kernels, named)
     if places and len(kernels) > 1:
-        foreign |= what_others_have(_loops_of(known, kernels, places))
+        elsewhere = what_others_have(_loops_of(known, kernels, places))
+        foreign |= elsewhere
     facts = replace(facts, foreign=foreign)
     return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
 

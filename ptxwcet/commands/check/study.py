@@ -174,7 +174,7 @@ class _Reader:
                     request = launch_request(
                         file,
                         kernel,
-                        table | own,
+                        {**table, **own},
                         self._problems.folder,
                         machine or "",
                         None,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ptxwcet.library.reports import explain as explain
     from ptxwcet.library.reports import facts as facts
     from ptxwcet.library.reports import memory as memory
+    from ptxwcet.library.reports import ports as ports
     from ptxwcet.library.reports import report as report
     from ptxwcet.library.reports import sweep as sweep
     from ptxwcet.library.reports import what_if as what_if
@@ -41,8 +42,8 @@ __version__ = version.VERSION
 _NAMES = {
     "library.functions": ("analyse", "bound", "cfg", "formula", "run", "simulate"),
     "library.reports": (
-        *("annotate", "check", "compare", "explain", "facts", "memory", "report", "sweep"),
-        "what_if",
+        *("annotate", "check", "compare", "explain", "facts", "memory", "ports"),
+        *("report", "sweep", "what_if"),
     ),
     "library.results": ("Analysis", "Bound", "Cfg", "Refused"),
     "support.diagnostics": ("PtxwcetError",),

@@ -64,7 +64,7 @@ def prepare_kernel(
     try:
         return preparation.prepared(launch, placed)
     except PtxwcetError as error:
-        raise _advised(error, flow, launch, placed) from None
+        raise _advised(error, preparation, launch, placed) from None
 
 
 def refusals_behind(
@@ -127,8 +127,7 @@ class _Preparation(OnFlow):
         self, launch: Launch, placed: PlacedFacts, *, is_trial: bool
     ) -> tuple[FlowGraph, tuple[BlockPaths, ...]]:
         """The paths under some facts, and the graph that they were found on."""
-        graph = flow_graph(followed(self.flow), launch)
-        graph.work.of_graph = self.of_graph
+        graph = flow_graph(followed(self.flow), launch, self.of_graph)
         if is_trial:
             graph.work.limit(self.trials, (_MOST_TRIAL_VISITS - self.visits) // 2)
         try:
@@ -245,17 +244,17 @@ def analyse_kernel(
         best = _least(preparation, placed, best, policy)
     if best is None:
         assert problem is not None
-        raise _advised(problem, flow, launch, placed)
+        raise _advised(problem, preparation, launch, placed)
     return best
 
 
 def _advised(
-    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts
+    error: PtxwcetError, preparation: _Preparation, launch: Launch, facts: PlacedFacts
 ) -> PtxwcetError:
     # here: only of a refusal it is asked what would settle it
     from ptxwcet.flow.paths.advice import advised
 
-    return advised(error, flow, launch, facts)
+    return advised(error, preparation.flow, launch, facts, preparation.of_graph)
 
 
 def _is_known(analysis: KernelAnalysis) -> bool:
@@ -290,7 +289,7 @@ def _least(
             continue
         try:
             prepared = preparation.prepared(*fewer.stated, is_trial=True)
-            analysis = analyse_prepared(prepared, policy=policy)
+            analysis = analyse_prepared(prepared, policy=policy, known=found)
         except OpenDecision:
             needed.append(fewer.without)
         except PtxwcetError:
@@ -337,15 +336,28 @@ def on_machine(
 
 
 def analyse_prepared(
-    prepared: PreparedKernel, *, policy: Policy | None = None, method: str = SAFE.name
+    prepared: PreparedKernel,
+    *,
+    policy: Policy | None = None,
+    method: str = SAFE.name,
+    known: Sequence[KernelAnalysis] = (),
 ) -> KernelAnalysis:
-    """Bounds what the warps of a prepared kernel execute; options as in :func:`analyse_kernel`."""
+    """Bounds what the warps of a prepared kernel execute; options as in :func:`analyse_kernel`.
+
+    ``known`` are analyses on the same machine, whose blocks may execute the same.
+    """
     kernel, machine = prepared.kernel, prepared.machine
+    analysed = [piece.analysis for one in known for piece in one.pieces]
     pieces = []
     for piece in prepared.pieces:
         nominal = piece.is_nominal
+        alike = next((one for one in analysed if one.workload == piece.workload), None)
         try:
-            analysis = analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
+            analysis = (
+                analyse_block(piece.workload, machine, piece.assumptions, is_nominal=nominal)
+                if alike is None
+                else replace(alike, assumptions=piece.assumptions, is_nominal=nominal)
+            )
         except NotStaticError as error:
             span = kernel.instructions[error.origin].span
             raise PtxwcetError([replace(one, span=span) for one in error.diagnostics]) from None

@@ -347,9 +347,17 @@ class BlockAnalysis:
 
     @cached_property
     def uncut(self) -> tuple[WarpSection, ...]:
-        """Each class's whole program, barriers as ordinary instructions."""
+        """Each class's whole program, barriers as ordinary instructions: without any, its section,
+        of which some may be known.
+        """
         scoreboard = self.workload.scoreboard
-        return tuple(WarpSection(c.program.body, None, scoreboard) for c in self.workload.classes)
+        sections = [step for step in self.steps if isinstance(step, BlockSection)]
+        cut = [own for section in sections for own in section.warps if own and not own.barrier]
+        return tuple(
+            next((own for own in cut if own.body == body), None)
+            or WarpSection(body, None, scoreboard)
+            for body in (one.program.body for one in self.workload.classes)
+        )
 
 
 def every_section(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:

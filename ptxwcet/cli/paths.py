@@ -215,6 +215,20 @@ class MachineInput(InputFile):
             return
 
 
+def why_unreachable(path: Path) -> str | None:
+    """Why nothing can be at a path, as a name that is too long; None where something is or may be.
+
+    ``Path.exists`` and the like say no more than that nothing is there, from Python 3.14 on.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return error.strerror
+    return None
+
+
 class OutputFile(click.Path):
     """A file that is written; its folder exists.
 
@@ -230,13 +244,11 @@ class OutputFile(click.Path):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a file, before anything is run."""
         path = Path(value)
-        try:
-            is_folder, has_folder = path.is_dir(), path.parent.is_dir()
-        except OSError as error:  # a name that no file can have
-            self.fail(f"cannot write '{path}': {error.strerror}", param, ctx)
-        if is_folder:
+        if reason := why_unreachable(path):
+            self.fail(f"cannot write '{path}': {reason}", param, ctx)
+        if path.is_dir():
             self.fail(f"cannot write '{path}': it is a folder", param, ctx)
-        if not has_folder:
+        if not path.parent.is_dir():
             self.fail(f"cannot write '{path}': there is no folder '{path.parent}'", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -276,10 +288,9 @@ class OutputFolder(click.Path):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path; click.BadParameter for one that cannot be a folder."""
         path = Path(value)
-        try:
-            there = next(one for one in (path, *path.absolute().parents) if one.exists())
-        except OSError as error:  # a name that no folder can have
-            self.fail(f"cannot write '{path}': {error.strerror}", param, ctx)
+        if reason := why_unreachable(path):
+            self.fail(f"cannot write '{path}': {reason}", param, ctx)
+        there = next(one for one in (path, *path.absolute().parents) if one.exists())
         if not there.is_dir():
             self.fail(f"cannot write '{path}': '{there}' is a file", param, ctx)
         return super().convert(value, param, ctx)

@@ -6,17 +6,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
+from itertools import chain
 from typing import TypeVar
 
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.launch import ArrayRange
+from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.semantics import Meaning, meaning_of
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
 
@@ -94,9 +96,9 @@ class Work:
         return True
 
     @classmethod
-    def part(cls, parts: int) -> Work:
+    def part(cls, parts: int, of_graph: Kept | None = None) -> Work:
         """An empty record for trial walks, with an equal share of the steps: one of ``parts``."""
-        work = cls()
+        work = cls(of_graph=Kept() if of_graph is None else of_graph)
         for effort in (work.walking, work.searching, work.proving):
             effort.most //= parts
         return work
@@ -125,6 +127,26 @@ class Work:
 
 
 _EFFORTS = ("walking", "searching", "proving")
+
+
+class _Written(dict[int, list[str]]):
+    """The registers that are written in the blocks that were asked for."""
+
+
+class _Meanings(dict[int, "Meaning | None"]):
+    """The terms of the instructions that were asked for."""
+
+
+class _Agreements(dict[tuple[int, int, int], BranchAgreements]):
+    """Who takes branches alike, of the sizes of a block that were asked for."""
+
+
+def agreements_of(flow: ControlFlow, launch: Launch, kept: Kept) -> BranchAgreements:
+    """Who takes the branches of a kernel alike, found once for all launches of such blocks."""
+    found = kept[_Agreements]
+    if launch.block not in found:
+        found[launch.block] = BranchAgreements(flow, launch)
+    return found[launch.block]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +256,22 @@ class FlowGraph(ControlFlow):
 
     def writes(self, blocks: Iterable[int]) -> Counter[str]:
         """How many instructions of some blocks write each register."""
-        written = (self.kernel.instructions[index].writes for index in self.indices(blocks))
-        return Counter(name for names in written for name in names)
+        return Counter(chain.from_iterable(map(self._written, sorted(blocks))))
+
+    def _written(self, block: int) -> list[str]:
+        """The registers that the instructions of a block write, one after the other, found once."""
+        found = self.work.of_graph[_Written]
+        if block not in found:
+            written = (self.kernel.instructions[index].writes for index in self.indices((block,)))
+            found[block] = [name for names in written for name in names]
+        return found[block]
+
+    def meaning(self, index: int) -> Meaning | None:
+        """The terms of an instruction, None if it has none. Cost: constant, once."""
+        found = self.work.of_graph[_Meanings]
+        if index not in found:
+            found[index] = meaning_of(self.kernel.instructions[index], self.kernel.registers)
+        return found[index]
 
     def last(self, block: int) -> int:
         """Index of the last instruction of a block."""

@@ -61,6 +61,7 @@ from ptxwcet.library.shown import (
     difference_tables,
     explanation_tables,
     memory_tables,
+    ports_tables,
     shown,
     template_tables,
     what_if_tables,
@@ -75,6 +76,8 @@ from ptxwcet.support.whole_files import write_text
 
 if TYPE_CHECKING:
     import pandas
+
+    from ptxwcet.commands.annotate.ports import PortsReport
 
 
 @checked
@@ -154,6 +157,32 @@ def annotate(
     refused = refusals(answer, report.kernels)
     title = f"code of {request.path} with its cycles"
     return shown(report, title, render_annotation_text, annotation_tables, refused)
+
+
+@checked
+def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
+    """What an iteration of each loop takes of the units, and its longest chain of results.
+
+    The report of ``ptxwcet annotate ports``: figures of one warp, none of them a bound. ``kernels``
+    has a row for each, ``loops`` in it one for each loop, ``instructions`` in that the cycles at
+    each port. Arguments as of ``bound``. Raises PtxwcetError for input that concerns no single
+    kernel. Cost: that of the bounds.
+
+    Examples:
+        >>> import ptxwcet
+        >>> found = ptxwcet.ports("samples/saxpy.ptx", block=256, grid=4, params={"n": 10000})
+        >>> loop = found.kernels[0].loops[0]
+        >>> loop.iterations, loop.ports["issue"], loop.chain_cycles
+        (9, 11.0, 204.0)
+    """
+    # here: few ask for it, and its module has the options of its command
+    from ptxwcet.commands.annotate.ports import ports_of_file, render_ports_text
+
+    request = request_of(source, **given)
+    answer, report = ports_of_file(request)
+    refused = refusals(answer, report.kernels)
+    title = f"what iterations of {request.path} take of the units"
+    return shown(report, title, render_ports_text, ports_tables, refused)
 
 
 @checked

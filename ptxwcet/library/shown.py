@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptxwcet.library.hints import said_in_python
 from ptxwcet.library.results import Shown
@@ -11,8 +12,10 @@ from ptxwcet.library.tables import Columns, facts_table, preformatted, table
 from ptxwcet.report.head import Refused, said_in
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.explanations import Explanation
+from ptxwcet.support.printable import plural
 
 if TYPE_CHECKING:
+    from ptxwcet.commands.annotate.ports import PortRow, PortsReport
     from ptxwcet.commands.annotate.report import AnnotationReport
     from ptxwcet.commands.bound.symbolic import SymbolicReport
     from ptxwcet.commands.check.report import CheckedKernel, CheckReport
@@ -100,6 +103,29 @@ def annotation_tables(report: AnnotationReport) -> Iterator[str]:
             yield table(f"{title}{file.name}", file.lines, columns)
         if one.elsewhere:
             yield table(f"{title}elsewhere", one.elsewhere, columns)
+
+
+def ports_tables(report: PortsReport) -> Iterator[str]:
+    """The instructions of each loop with their cycles at each port, and the sums."""
+    for one in report.kernels:
+        for loop in () if isinstance(one, Refused) else one.loops:
+            ports: dict[str, str | Callable[[Any], object]] = {}
+            for port, total in loop.ports.items():
+                shared = f" /{loop.servers[port]}" if loop.servers[port] > 1 else ""
+                ports[f"{port}{shared}: {total:g}"] = partial(_cycles_at, port)
+            columns: Columns = {
+                "line": "place",
+                **ports,
+                "chain": lambda row: "*" if row.chain else "",
+                "code": "instruction",
+            }
+            chain = "" if loop.chain_cycles is None else f", chain of {loop.chain_cycles:g} cycles"
+            title = f"{one.readable}, loop {loop.block}: {plural(loop.iterations, 'iteration')}"
+            yield table(title + chain, loop.instructions, columns)
+
+
+def _cycles_at(port: str, row: PortRow) -> float | None:
+    return row.ports.get(port)
 
 
 def what_if_tables(report: WhatIfReport) -> Iterator[str]:

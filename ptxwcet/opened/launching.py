@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ptxwcet.flow.facts.parameters import (
     is_said,
@@ -25,6 +25,8 @@ from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:
     from ptxwcet.emulator.launch_model import LaunchFile
+
+_Name = TypeVar("_Name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,12 @@ def foreign_names(
         if not isinstance(kernel, UnreadKernel)
         for called in (cuda_names(kernel, request),)
     }
-    known = set[str]().union(*own.values())
+    return what_others_have(own)
+
+
+def what_others_have(own: Mapping[str, set[_Name]]) -> frozenset[tuple[str, _Name]]:
+    """Each kernel with what others of them have, and it has not."""
+    known = set[_Name]().union(*own.values())
     return frozenset((kernel, name) for kernel in own for name in known - own[kernel])
 
 

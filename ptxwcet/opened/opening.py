@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +28,13 @@ from ptxwcet.machine.loader import machine_files
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.cuda_text import cuda_names, cuda_source
 from ptxwcet.opened.front_ends import is_no_ptx, read_program, read_source
-from ptxwcet.opened.launching import SaidByFile, build_launch, foreign_names, with_launch_file
+from ptxwcet.opened.launching import (
+    SaidByFile,
+    build_launch,
+    foreign_names,
+    what_others_have,
+    with_launch_file,
+)
 from ptxwcet.opened.request import SOURCE, Request
 from ptxwcet.pipeline import prepare_kernel
 from ptxwcet.simulator.policies import Policy, find_policy
@@ -199,29 +206,45 @@ def open_request(request: Request, module: Module | None = None) -> Opened:
     kernels = select_kernels(known.kernels, request.kernels, request.path)
     named = {one.name for one in (*facts.parameters, *facts.arrays) if one.kernel is None}
     places = {one.place for one in facts.loops if one.kernel is None}
-    foreign = foreign_names(request, kernels, named) | _foreign_places(known, kernels, places)
+    foreign: frozenset[tuple[str, str | Place]] = foreign_names(request, kernels, named)
+    if places and len(kernels) > 1:
+        elsewhere = what_others_have(_loops_of(known, kernels, places))
+        foreign |= elsewhere
     facts = replace(facts, foreign=foreign)
     return Opened(request, digest_of(request), known, facts, said, tuple(kernels))
 
 
-def _foreign_places(
-    module: Module, kernels: Sequence[Kernel], places: Collection[Place]
-) -> frozenset[tuple[str, Place]]:
-    """Kernels with those places at which others of them have loops, and they have none.
-
-    A bound that is given for several kernels is said of those that have the loop.
+def _loops_of(
+    module: Module, kernels: Iterable[Kernel], places: Collection[Place]
+) -> dict[str, set[Place]]:
+    """Those of some places at which each kernel has loops; a bound that is given for several
+    kernels is said of those that have the loop.
     """
-    if len(kernels) < 2 or not places:
-        return frozenset()
     own: dict[str, set[Place]] = {}
-    for kernel in kernels:
+    for kernel in kernels if places else ():
         try:
             flow = ControlFlow.of(inline_calls(kernel, module))
         except Exception:  # whoever bounds it will say why
             continue
         own[kernel.name] = {place for place in places if loops_at(flow, place)}
-    known = set[Place]().union(*own.values())
-    return frozenset((kernel, place) for kernel in own for place in known - own[kernel])
+    return own
+
+
+def loops_named(
+    module: Module, kernels: Iterable[Kernel], texts: Iterable[str]
+) -> dict[str, set[str]]:
+    """The same of places as plans write them, by label or line. What is no place no kernel has:
+    whoever reads it will say why.
+    """
+    places: dict[Place, list[str]] = {}
+    for text in texts:
+        with suppress(PtxwcetError):
+            (fact,) = parse_loop_bounds([f"{text}=1"])
+            places.setdefault(fact.place, []).append(text)
+    return {
+        kernel: {text for place in found for text in places[place]}
+        for kernel, found in _loops_of(module, kernels, places).items()
+    }
 
 
 def require_uses(request: Request, *, has_grid: bool) -> None:

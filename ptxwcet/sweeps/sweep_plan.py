@@ -311,6 +311,7 @@ class _Checker:
                 path, making = code[0], code[1:]
                 made = self._problems.made(path, making, self._number, names, is_linked=is_linked)
                 sources.made[code] = made
+            sources.look_up_loops(code, table.loop_bounds)
         for name in names:
             if self._missing.get(name, True):
                 self._missing[name] = not any(sources.has_kernel(code, name) for code in codes)

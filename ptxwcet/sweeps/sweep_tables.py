@@ -17,7 +17,7 @@ from typing import Any
 from ptxwcet.ir.kernel import UnreadKernel
 from ptxwcet.opened.cuda_text import cuda_parameter_names
 from ptxwcet.opened.launch_tables import LINK, MACHINE_CODE, MAKING, PATHS, SIZES, launch_request
-from ptxwcet.opened.opening import read_module
+from ptxwcet.opened.opening import loops_named, read_module
 from ptxwcet.opened.plan_reading import is_made
 from ptxwcet.opened.request import Request
 from ptxwcet.support.demangling import names_meant
@@ -71,7 +71,8 @@ class Sources:
     """What a plan leads to: files by the text that names them, kernels by file, machines by name.
 
     ``kernels`` of a file are None if it cannot be read. Of a file nothing is kept but that, the
-    ``names`` of its parameters, and the request with what was ``made`` of it.
+    ``names`` of its parameters, those of places at which bounds are said that have ``loops``, and
+    the request with what was ``made`` of it.
     """
 
     folder: str
@@ -79,6 +80,8 @@ class Sources:
     made: dict[Code, Request] = field(default_factory=dict)
     kernels: dict[Code, tuple[str, ...] | None] = field(default_factory=dict)
     names: dict[tuple[Code, str], frozenset[str]] = field(default_factory=dict)
+    loops: dict[tuple[Code, str], set[str]] = field(default_factory=dict)
+    looked_up: set[tuple[Code, str]] = field(default_factory=set)
     launches: dict[str, str | None] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
     are_made: dict[tuple[str, bool], bool] = field(default_factory=dict)
@@ -98,13 +101,28 @@ class Sources:
                 self.kernels[code] = None
         return self.kernels[code]
 
+    def look_up_loops(self, code: Code, places: Iterable[str]) -> None:
+        """Finds out which kernels of a file have loops at some places, of each place once."""
+        new = [place for place in places if (code, place) not in self.looked_up]
+        self.looked_up.update((code, place) for place in new)
+        if new and self.kernels_of(code) is not None:
+            module = read_module(self.made[code])
+            bodies = [one for one in module.kernels if one.has_body]
+            for kernel, found in loops_named(module, bodies, new).items():
+                self.loops.setdefault((code, kernel), set()).update(found)
+
+    @staticmethod
     def foreign(
-        self, code: Code, kernel: str | None, kernels: Iterable[str | None], names: Iterable[str]
+        held: Mapping[tuple[Code, str], Collection[str]],
+        subject: _Subject,
+        others: Iterable[str | None],
+        names: Iterable[str],
     ) -> frozenset[str]:
-        """The parameters that others of the kernels have, and this one has not."""
-        own = self.names.get((code, kernel or ""), frozenset(names))
-        others = [self.names.get((code, one or ""), frozenset()) for one in kernels]
-        return frozenset(names).intersection(frozenset().union(*others)) - own
+        """The parameters, or places of loops, that others of the kernels have, not this one."""
+        code, _, kernel = subject
+        own = held.get((code, kernel or ""), frozenset(names))
+        known = [held.get((code, one or ""), ()) for one in others]
+        return frozenset(names).intersection(frozenset().union(*known)).difference(own)
 
     def has_kernel(self, code: Code, name: str) -> bool:
         """Whether a file has a kernel that is meant by a name, or cannot be read."""
@@ -297,14 +315,18 @@ class SweepTable:
             subjects = list(self.subjects(values, sources))
             for subject in subjects:
                 kernels = [one[2] for one in subjects if one[0] == subject[0]]
-                foreign = sources.foreign(subject[0], subject[2], kernels, parameters)
+                foreign = sources.foreign(sources.names, subject, kernels, parameters)
+                elsewhere = sources.foreign(sources.loops, subject, kernels, loops)
                 for picked in _products(others):
                     taken = iter(picked)
                     keys = {key: next(taken) for key in alone}
                     given = {name: next(taken) for name in parameters}
                     keys["params"] = {name: given[name] for name in given if name not in foreign}
                     keys[LINK] = self.link
-                    keys["loop_bounds"] = {place: next(taken) for place in loops}
+                    bounds = {place: next(taken) for place in loops}
+                    keys["loop_bounds"] = {
+                        one: bounds[one] for one in loops if one not in elsewhere
+                    }
                     latency, machine, (method, policy) = taken
                     request = _request(subject, keys, sources, machine, latency)
                     request = replace(request, method=method, policy=policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 from ptxwcet.bounds.analysed import KernelAnalysis
@@ -28,8 +29,8 @@ def with_steps(request: Request) -> tuple[str, int, int]:
     works: list[Work] = []
     plain = Work.__init__
 
-    def noted(self: Work) -> None:
-        plain(self)
+    def noted(self: Work, **given: Any) -> None:
+        plain(self, **given)
         works.append(self)
 
     with patch.object(Work, "__init__", noted):

@@ -294,6 +294,11 @@ def test_marked_regions_lie_in_one_another_and_copies_are_one(tmp_path: Path) ->
 def test_places_that_are_none_and_halves_of_marks_are_refused(tmp_path: Path) -> None:
     assert regions_of(tmp_path, MARKED, "store") == "PW651"
     assert regions_of(tmp_path, MARKED, "k.cu:7") == "PW651"
+    (refused,) = explain_file(Request(str(tmp_path / "k.ptx"), block="32"), ("k.cu:7",)).refused
+    assert "k.cu:7, as its code names no lines of a source" in refused.diagnostics[0].message
+    request = Request(str(SAMPLES / "vector_add.ptx"), block="32", parameters=("n=9",))
+    (refused,) = explain_file(request, ("vector_add.cu:999",)).refused
+    assert refused.diagnostics[0].message.endswith("is of the lines vector_add.cu:999")
     assert regions_of(tmp_path, MARKED.replace("// ptxwcet: region end", "", 1)) == "PW248"
     assert regions_of(tmp_path, MARKED.replace("// ptxwcet: region all", "")) == "PW248"
     with pytest.raises(PtxwcetError, match="is no fact"):

@@ -153,3 +153,15 @@ def test_the_folder_above_a_link_is_that_of_what_it_leads_to(files: str, tmp_pat
     assert Path(job.request.path).samefile(meant)
     (job,) = plan_of(tmp_path, '[[check]]\nfiles = "below/../k.ptx"\nblock = 256\n').jobs
     assert job.request.path == str(tmp_path / "k.ptx")
+
+
+def test_bounds_are_said_of_those_kernels_that_have_the_loop(tmp_path: Path) -> None:
+    bounds = 'loop_bounds = { "$L__BB1_2" = 9, "$L__BB0_2" = 8, "$L__BB99_9" = 7, "" = 6 }\n'
+    jobs = {job.request.kernels[0]: job.request for job in plan_of(tmp_path, LOOPS + bounds).jobs}
+    first, second, *others = jobs.values()
+    of_none = ("$L__BB99_9=7", "=6")  # refused where they are said
+    assert first.loop_bounds == ("$L__BB0_2=8", *of_none)
+    assert second.loop_bounds == ("$L__BB1_2=9", *of_none)
+    assert {one.loop_bounds for one in others} == {of_none}
+    (alone,) = plan_of(tmp_path, LOOPS + 'kernels = "loop_up"\n' + bounds).jobs
+    assert len(alone.request.loop_bounds) == 4

@@ -127,10 +127,13 @@ def test_commands_give_the_same_answers(tmp_path: Path) -> None:
     words = ["--block", "256", "--param", "n=1000"]
     add, mandelbrot = str(ADD), str(ROOT / "samples" / "mandelbrot.ptx")
     changed = ptxwcet.what_if(add, {"memory.latency": range(100, 301, 100)}, **launch)
+    of_units = ptxwcet.ports(SAXPY, grid=4, **launch)
     for command, found in {
         ("annotate", add, *words, "--ptx"): ptxwcet.annotate(add, ptx=True, **launch),
         ("memory", add, *words): ptxwcet.memory(add, **launch),
         ("memory", add): ptxwcet.memory(add),  # refused
+        ("annotate", "ports", add, *words): ptxwcet.ports(add, **launch),
+        ("annotate", "ports", str(SAXPY), *words, "--grid", "4"): of_units,
         ("what-if", add, *words, "--set", "memory.latency=100..300:100"): changed,
         ("compare", add, add, *words): ptxwcet.compare(add, add, **launch),
     }.items():

@@ -208,3 +208,15 @@ def test_a_page(tmp_path: Path) -> None:
     assert "ptxwcet.report(" in page.html
     assert "662" in page.html
     assert page._repr_html_().count("<iframe") == 1
+
+
+def test_what_iterations_take() -> None:
+    found = ptxwcet.ports(SAXPY, block=256, grid=4, params={"n": 10_000})
+    (loop,) = found.kernels[0].loops
+    head, *rows = shown(found).rows
+    assert head[:2] == ["line", "issue: 11"]
+    assert len(rows) == len(loop.instructions)
+    assert [row[-2] == "*" for row in rows] == [one.chain for one in loop.instructions]
+    refused = shown(ptxwcet.ports(SAXPY, block=256))
+    assert not refused.rows
+    assert "PW203" in refused.other[0]

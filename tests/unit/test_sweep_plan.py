@@ -66,6 +66,22 @@ def rows(plan: SweepPlan) -> list[dict[str, Any]]:
     ]
 
 
+def test_bounds_are_said_of_those_kernels_that_have_the_loop(folder: Path) -> None:
+    loop = ".visible .entry {name}() {{ .reg .pred %p;\n{label}:\n@%p bra {label};\nret; }}\n"
+    loops = "".join(loop.format(name=name, label=name.upper()) for name in ("one", "two"))
+    (folder / "loops.ptx").write_text(HEADER + loops + KERNEL.format(name="none"))
+    table = '[[sweep]]\nfiles = "loops.ptx"\nloop_bounds = { ONE = [3, 4], TWO = 5, NO = 6 }\n'
+    plan = plan_of(folder, table)
+    assert plan.columns == ("loop.ONE",)
+    assert [(unit.request.loop_bounds, unit.values) for unit in plan.units()] == [
+        *((("ONE=3", "NO=6"), (3,)), (("ONE=4", "NO=6"), (4,))),
+        *((("TWO=5", "NO=6"), (None,)), (("TWO=5", "NO=6"), (None,))),
+        *((("NO=6",), (None,)), (("NO=6",), (None,))),
+    ]
+    units = plan_of(folder, table + 'kernels = "none"\n').units()
+    assert [len(unit.request.loop_bounds) for unit in units] == [3, 3]
+
+
 def test_the_least_plan(folder: Path) -> None:
     plan = plan_of(folder, ONE)
     (unit,) = plan.units()

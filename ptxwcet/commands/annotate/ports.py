@@ -16,9 +16,10 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
-from ptxwcet.commands.bound.study import bound_file
+from ptxwcet.commands.bound.study import FileAnswer, bound_file
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, refuse
+from ptxwcet.opened.request import Request
 from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
@@ -103,12 +104,20 @@ def annotate_ports(form: str, **given: Any) -> int:
     Of one warp: cycles at the issue port, at each unit and behind it, by instruction, and the
     longest circle of results through the iterations. None of them is a bound of the launch.
     """
-    answer = bound_file(request_from(**given))
+    answer, report = ports_of_file(request_from(**given))
+    show(form, report, render_ports_text)
+    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
+
+
+def ports_of_file(request: Request) -> tuple[FileAnswer, PortsReport]:
+    """The bounds of a file's kernels, and what iterations of their loops take. Raises PtxwcetError.
+
+    Cost: that of the bounds, and linear in the loops' bodies.
+    """
+    answer = bound_file(request)
     answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))
     rows = kernel_rows(answer, lambda row: row.kernel, _kernel)
-    report = PortsReport(*machine_head(answer), rows)
-    show(form, report, _text)
-    return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
+    return answer, PortsReport(*machine_head(answer), rows)
 
 
 def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:
@@ -244,7 +253,8 @@ def _rounded(cycles: Fraction | int) -> float:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _text(report: PortsReport) -> str:
+def render_ports_text(report: PortsReport) -> str:
+    """The report for people."""
     parts = [head_text(report)]
     for row in report.kernels:
         parts.append("")

@@ -162,7 +162,9 @@ def _of_lines(kernel: Kernel, place: str, marked: Iterable[str]) -> tuple[int, .
 
     found = tuple(i for i, one in enumerate(kernel.instructions) if is_there(one))
     if not found:
-        raise _no_place(kernel, f"no instruction is of the lines {place}")
+        has_lines = any(one.location is not None for one in kernel.instructions)
+        why = "" if has_lines else ", as its code names no lines of a source"
+        raise _no_place(kernel, f"no instruction is of the lines {place}{why}")
     return found
 
 

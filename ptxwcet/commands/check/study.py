@@ -39,8 +39,8 @@ from ptxwcet.opened.launch_tables import (
     launch_request,
     value_problem,
 )
-from ptxwcet.opened.launching import foreign_names
-from ptxwcet.opened.opening import file_digest, recent_module
+from ptxwcet.opened.launching import foreign_names, what_others_have
+from ptxwcet.opened.opening import file_digest, loops_named, recent_module
 from ptxwcet.opened.plan_reading import PlanProblems, open_plan, texts
 from ptxwcet.opened.request import Request
 from ptxwcet.report.reading import NotAReport
@@ -111,7 +111,7 @@ class _Reader:
     def __init__(self, file: SourceFile, kept: Path | None) -> None:
         self._file = file
         self._problems = PlanProblems(file, _TABLE, _EXAMPLE, kept)
-        self._foreign: dict[Request, frozenset[tuple[str, str]]] = {}
+        self._foreign: dict[Request, dict[str, frozenset[tuple[str, str]]]] = {}
 
     def jobs(self, data: Mapping[str, Any]) -> tuple[CheckJob, ...]:
         """The jobs of all tables of the plan. Raises PtxwcetError with every problem."""
@@ -153,7 +153,6 @@ class _Reader:
         is_code, paths = table.get(MACHINE_CODE, False), (one.path for one in files)
         self._problems.require_use_of_making(paths, number, is_code=is_code)
         names = self._kernels_of(number, table, files)
-        params = table.get("params", {})
         self._require_beside(number, table)
         budget = _budget_of(table.get("budget"))
         required = Guarantee(table.get("require", Guarantee.SAFE_BOUND.value))
@@ -165,14 +164,17 @@ class _Reader:
             for file in files if machine is not None else ():
                 for kernel in names[file]:
                     own = {
-                        name: value
-                        for name, value in params.items()
-                        if (kernel, name) not in self._foreign[file]
+                        key: {
+                            name: value
+                            for name, value in table.get(key, {}).items()
+                            if (kernel, name) not in foreign
+                        }
+                        for key, foreign in self._foreign[file].items()
                     }
                     request = launch_request(
                         file,
                         kernel,
-                        {**table, "params": own},
+                        {**table, **own},
                         self._problems.folder,
                         machine or "",
                         None,
@@ -209,7 +211,7 @@ class _Reader:
         in_files: list[str] = []
         source = os.path.join(self._problems.folder, table["source"]) if "source" in table else None
         for file in files:
-            self._foreign[file] = frozenset()
+            self._foreign[file] = {}
             try:
                 module = recent_module(file)
             except Exception:  # whoever bounds it will say why
@@ -228,7 +230,12 @@ class _Reader:
             missing = {name: None for name in missing if not meant[name]}
             chosen = [kernel for kernel in module.kernels if kernel.name in by_file[file]]
             launch = replace(file, source=source)
-            self._foreign[file] = foreign_names(launch, chosen, table.get("params", ()))
+            self._foreign[file] = {
+                "params": foreign_names(launch, chosen, table.get("params", ())),
+                "loop_bounds": what_others_have(
+                    loops_named(module, chosen, table.get("loop_bounds", ()))
+                ),
+            }
         for name in missing:
             self._problems.report_kernel(name, in_files, number)
         return by_file

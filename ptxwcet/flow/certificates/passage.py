@@ -38,7 +38,6 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.ir.kernel import CARRY, Instruction
 from ptxwcet.ir.operands import Operand, Register, SpecialRegister
 from ptxwcet.ir.operation import operation_of
-from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Op, Term, const, fold, source, term
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
@@ -387,12 +386,18 @@ class _Follower:
         return self._merged(self.waiting.pop(block, []))
 
     def _merged(self, ways: list[tuple[Term, Registers]]) -> tuple[Term, Registers]:
-        reached, merged = const(0, 1), dict[str, Term]()
-        names = {name for _, registers in ways for name in registers}
-        for condition, registers in ways:
-            for name in names:
+        if not ways:
+            return const(0, 1), {}
+        (reached, first), *others = ways
+        merged = dict(first)
+        for name in dict.fromkeys(name for _, registers in others for name in registers):
+            if name not in merged:
+                merged[name] = self.sources.before(name)
+        for condition, registers in others:
+            for name, old in merged.items():
                 now = registers.get(name) or self.sources.before(name)
-                merged[name] = condition.choose(now, merged[name]) if name in merged else now
+                if now is not old:  # of a large kernel most are what they were
+                    merged[name] = condition.choose(now, old)
             reached = _either(reached, condition)
         return reached, merged
 
@@ -439,11 +444,8 @@ class _Follower:
     def _after_any(self, loop: Loop, registers: Registers) -> Registers:
         """The registers when a loop may have written anything that it writes."""
         after = dict(registers)
-        for block in sorted(loop.body):
-            bounds = self.graph.cfg.blocks[block]
-            for index in range(bounds.start, bounds.end):
-                for name in self.graph.kernel.instructions[index].writes:
-                    self._forget(after, name)
+        for name in self.graph.writes(loop.body):
+            self._forget(after, name)
         return after
 
     def _behind(self, loop: Loop, reached: Term, registers: Registers) -> None:
@@ -465,7 +467,7 @@ class _Follower:
         graph = self.graph
         bounds = graph.cfg.blocks[block]
         for index in range(bounds.start, bounds.end):
-            self._step(registers, graph.kernel.instructions[index])
+            self._step(registers, index)
         taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
         successors = dict.fromkeys(graph.cfg.successors[block])
         guard = (
@@ -489,11 +491,12 @@ class _Follower:
     def _read(self, registers: Registers, name: str) -> Term:
         return registers.get(name) or self.sources.before(name)
 
-    def _step(self, registers: Registers, instruction: Instruction) -> None:
+    def _step(self, registers: Registers, index: int) -> None:
         """What an instruction leaves in the registers."""
+        instruction = self.graph.kernel.instructions[index]
         if not instruction.writes:
             return
-        results = self._results(registers, instruction)
+        results = self._results(registers, index)
         guard, kept = instruction.guard, dict[str, Term]()
         if guard is not None:
             holds = self._read(registers, guard.register)
@@ -516,12 +519,11 @@ class _Follower:
         except NotFollowed:
             return None
 
-    def _results(self, registers: Registers, instruction: Instruction) -> list[Term] | None:
+    def _results(self, registers: Registers, index: int) -> list[Term] | None:
         """The terms of what an instruction writes; None if they are not known."""
-        types = self.graph.kernel.registers
-        meaning = meaning_of(instruction, types)
+        meaning = self.graph.meaning(index)
         if meaning is None:
-            return self._loaded(instruction)
+            return self._loaded(self.graph.kernel.instructions[index])
         try:
             sources = [self._operand(registers, one) for one in meaning.sources]
         except NotFollowed:

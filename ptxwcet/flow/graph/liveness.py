@@ -45,8 +45,7 @@ class Liveness:
 
         A guarded write may leave the register as it is, so it does not count as one.
         """
-        bits = self._live[self._cfg.entry]
-        return [name for position, name in enumerate(self._names) if bits >> position & 1]
+        return self._named(self._live[self._cfg.entry])
 
     def joined(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
         """Registers written between a branch and the block where its sides meet, and live there.
@@ -56,8 +55,7 @@ class Liveness:
         written = 0
         for block in self.between(branch, meeting):
             written |= self._writes[block]
-        bits = written if meeting is None else written & self._live[meeting]
-        return [name for position, name in enumerate(self._names) if bits >> position & 1]
+        return self._named(written if meeting is None else written & self._live[meeting])
 
     def joined_before(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
         """Registers that are written on the way to a block where some sides of a branch, or of
@@ -72,7 +70,15 @@ class Liveness:
             for block in reachable(self._cfg.successors, sides, (join, meeting)):
                 written |= self._writes[block]
             bits |= written & self._live[join]
-        return [name for position, name in enumerate(self._names) if bits >> position & 1]
+        return self._named(bits)
+
+    def _named(self, bits: int) -> list[str]:
+        names = []
+        while bits:  # of a large kernel few are set
+            lowest = bits & -bits
+            names.append(self._names[lowest.bit_length() - 1])
+            bits ^= lowest
+        return names
 
     def between(self, branch: BlockId, meeting: BlockId | None) -> set[BlockId]:
         """The blocks behind a branch up to where its sides meet, if they do."""

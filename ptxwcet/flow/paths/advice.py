@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ptxwcet.flow.flow_graph import Kept
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import Launch, PlacedFacts
@@ -34,9 +35,10 @@ _GRID = "--grid SIZE"
 
 
 def advised(
-    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts
+    error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts, of_graph: Kept
 ) -> PtxwcetError:
     """The refusal with help that names the cheapest fact that settles it, as far as that is found.
+    ``of_graph`` is what has been found out of the kernel alone.
 
     ``error`` as it is if no fact is known to help more than its help says. Cost: nothing if the
     causes of an open decision leave no choice, else a fifth of the steps that an analysis may
@@ -46,7 +48,7 @@ def advised(
         return error
     if isinstance(error, OpenDecision) and _is_said_by_causes(error, flow.kernel, launch):
         return error
-    questions = find_questions(flow, launch, facts, is_quick=True)
+    questions = find_questions(flow, launch, facts, is_quick=True, of_graph=of_graph)
     label = ""
     if isinstance(error, OpenDecision) and error.loop is not None:
         label = flow.label(error.loop)

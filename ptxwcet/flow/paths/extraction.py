@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
-from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.flow_graph import FlowGraph, Kept, Work, agreements_of
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.launch import WARP_SIZE, Dim3, Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import (
@@ -21,7 +21,6 @@ from ptxwcet.flow.paths.diagnostics import (
     open_decision,
     refused_path,
 )
-from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.arrays import loads_of_arrays
 from ptxwcet.flow.values.lane_state import BlockIndex, LaneState, Span
 from ptxwcet.flow.values.regions import SplitRequest, Symbol
@@ -271,14 +270,17 @@ def extract_ranges(flow: ControlFlow, launch: Launch, facts: PlacedFacts) -> tup
     return extract_on(flow_graph(flow, launch), launch, facts)
 
 
-def flow_graph(flow: ControlFlow, launch: Launch) -> FlowGraph:
-    """What walks need to know of a kernel and launch. Cost: linear in the kernel.
+def flow_graph(flow: ControlFlow, launch: Launch, of_graph: Kept | None = None) -> FlowGraph:
+    """What walks need to know of a kernel and launch; ``of_graph`` is what others have found out of
+    the kernel alone. Cost: linear in the kernel.
 
     Raises PtxwcetError (PW251) for an array of which something is said and nothing loaded.
     """
-    agreements, loaded = BranchAgreements(flow, launch), loads_of_arrays(flow.kernel, launch)
+    work = Work(of_graph=Kept() if of_graph is None else of_graph)
+    agreements = agreements_of(flow, launch, work.of_graph)
+    loaded = loads_of_arrays(flow.kernel, launch)
     parts = (flow.kernel, flow.cfg, flow.forest, flow.dominators, flow.postdominators)
-    return FlowGraph(*parts, control_slice(flow.kernel), agreements, loaded)
+    return FlowGraph(*parts, control_slice(flow.kernel), agreements, loaded, work)
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:

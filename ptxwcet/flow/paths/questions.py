@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from ptxwcet.flow.flow_graph import Work
+from ptxwcet.flow.flow_graph import Kept, Work
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.launch import ArrayRange, Launch, PlacedFacts
@@ -115,7 +115,7 @@ class Search(OnFlow):
 
     def _paths(self, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
         """The paths under some facts. Raises PtxwcetError."""
-        graph = replace(flow_graph(self.flow, launch), work=self.work.shared())
+        graph = replace(flow_graph(self.flow, launch, self.work.of_graph), work=self.work.shared())
         try:
             return extract_on(graph, launch, facts)
         finally:
@@ -297,10 +297,16 @@ class Questions:
 
 
 def find_questions(
-    flow: ControlFlow, launch: Launch, facts: PlacedFacts, *, is_quick: bool = False
+    flow: ControlFlow,
+    launch: Launch,
+    facts: PlacedFacts,
+    *,
+    is_quick: bool = False,
+    of_graph: Kept | None = None,
 ) -> Questions:
     """The questions whose answers give a bound. Cost: a path extraction for each, and for trials;
-    if ``is_quick``, within a third of the steps that one extraction may take.
+    if ``is_quick``, within a third of the steps that one extraction may take. ``of_graph`` is what
+    has been found out of the kernel alone.
 
     A loop or branch that depends on nothing but scalar parameters asks for these; any other loop
     asks for its bound. What refuses the kernel may do so for want of parameters, too. Once there
@@ -310,10 +316,11 @@ def find_questions(
     well.
     """
     start, parts = followed(flow), 6 if is_quick else 1
-    questions = _find(Search(start, facts, work=Work.part(parts)), launch)
+    known = Kept() if of_graph is None else of_graph
+    questions = _find(Search(start, facts, work=Work.part(parts, known)), launch)
     if launch.grid is not None or not (questions.refusals or _is_on_grid(flow.kernel, questions)):
         return questions
-    search = Search(start, facts, work=Work.part(parts))
+    search = Search(start, facts, work=Work.part(parts, known))
     with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
     return (
         replace(questions, with_grid=with_grid) if with_grid.is_less_than(questions) else questions

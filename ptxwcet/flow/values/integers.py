@@ -9,6 +9,7 @@ so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,7 @@ def rows(exact: Exact, active: Mask, *, largest: bool) -> Rows:
             lanes = base[active]
             yield int(lanes.max() if largest else lanes.min()), uniform
         return
-    count = len(active)
-    columns = [
-        np.broadcast_to(np.asarray(x, dtype=object), (count,))[active]
-        for x in (base, *terms.values())
-    ]
-    for lane in set(zip(*(column.tolist() for column in columns), strict=True)):
+    for lane in _distinct(exact, active):
         yield lane[0], dict(zip(terms, lane[1:], strict=True))
 
 
@@ -208,9 +204,8 @@ def interval_in(exact: Exact, active: Mask) -> Interval:
             end = c * symbol.last
             low, high = (low + end, high) if end < 0 else (low, high + end)
         return Interval(low, high)
-    columns = [_active(number, active).tolist() for number in (exact.base, *exact.terms.values())]
     ends = []
-    for base, *coefficients in set(zip(*columns, strict=True)):
+    for base, *coefficients in _distinct(exact, active):
         reach = [int(c) * s.last for s, c in zip(exact.terms, coefficients, strict=True)]
         ends += [base + sum(min(r, 0) for r in reach), base + sum(max(r, 0) for r in reach)]
     return around(int(end) for end in ends)
@@ -224,9 +219,14 @@ def _ends(number: Any, active: Mask) -> tuple[int, int]:
     return int(lanes.min()), int(lanes.max())
 
 
-def _active(number: Any, active: Mask) -> Any:
-    """The numbers of the active lanes, as Python ints."""
-    return np.broadcast_to(np.asarray(number, dtype=object), active.shape)[active]
+def _distinct(exact: Exact, active: Mask) -> set[tuple[int, ...]]:
+    """Base and coefficients of the active lanes, as Python ints; what is alike once."""
+    count = int(np.count_nonzero(active))
+    columns = [
+        repeat(number, count) if isinstance(number, int) else number[active].tolist()
+        for number in (exact.base, *exact.terms.values())
+    ]
+    return set(zip(*columns, strict=True))
 
 
 def per_lane_exact(function: Callable[..., int], *numbers: Any) -> Any:

@@ -162,10 +162,8 @@ def _walked(
 ) -> tuple[list[Case], int]:
     """The cases after the instructions of a block that matter, and how many steps that took."""
     steps = 0
-    for index in region.graph.indices((block,)):
+    for index in region.steps_of(block):
         instruction = region.graph.kernel.instructions[index]
-        if region.relevant.isdisjoint(instruction.writes):
-            continue
         steps += len(cases)
         cases = [after for case in cases for after in step(case, instruction, index, how)]
         for name in region.once.intersection(instruction.writes):

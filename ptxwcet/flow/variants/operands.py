@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Callable, Mapping
 
 from ptxwcet.flow.values.operands import register_width
 from ptxwcet.flow.variants.cases import Case, Content, Open, Opposite, Predicate, Raw
@@ -13,21 +12,19 @@ from ptxwcet.ir.operands import Immediate, Negated, Operand, Register
 from ptxwcet.ir.semantics import Meaning, meaning_of
 from ptxwcet.support.records import dataclass
 
-Meanings = dict[int, "Meaning | None"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
     """What steps need to know: types of registers, and how bits are read where nothing says.
 
-    ``meanings`` are those of instructions that have been asked for, by index. ``splits``: where
-    numbers that may wrap around are compared, a case is split by whether they do.
+    ``splits``: where numbers that may wrap around are compared, a case is split by whether they
+    do. ``known`` are the terms of instructions of a kernel, by index.
     """
 
     types: Mapping[str, str]
     signed: bool
-    meanings: Meanings = field(default_factory=dict)
     splits: bool = False
+    known: Callable[[int], Meaning | None] | None = None
 
     def width(self, name: str) -> int:
         """The width of a register in bits."""
@@ -38,10 +35,8 @@ class Stepping:
         return Open(fresh) if self.types.get(name, "pred") == "pred" else Raw(fresh)
 
     def meaning(self, instruction: Instruction, index: int) -> Meaning | None:
-        """The terms of an instruction, None if it has none. Cost: once for each index."""
-        if index not in self.meanings:
-            self.meanings[index] = meaning_of(instruction, self.types)
-        return self.meanings[index]
+        """The terms of an instruction, None if it has none."""
+        return meaning_of(instruction, self.types) if self.known is None else self.known(index)
 
 
 def predicate_of(case: Case, operand: Operand, fresh: str) -> Predicate:

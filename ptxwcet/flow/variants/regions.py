@@ -11,8 +11,7 @@ from ptxwcet.flow.certificates.passage import NotFollowed, blocks_before
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.variants.operands import Meanings, Stepping
-from ptxwcet.ir.semantics import meaning_of
+from ptxwcet.flow.variants.operands import Stepping
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
 
@@ -41,7 +40,7 @@ class Region:
     around: Mapping[int, Loop]
     settled: Mapping[int, frozenset[str]]
     once: frozenset[str]
-    meanings: Meanings = field(default_factory=dict, compare=False)
+    steps: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -50,7 +49,18 @@ class Region:
 
     def stepping(self, *, signed: bool, splits: bool = False) -> Stepping:
         """What steps in the region need to know."""
-        return Stepping(self.types, signed, self.meanings, splits)
+        return Stepping(self.types, signed, splits, self.graph.meaning)
+
+    def steps_of(self, block: int) -> tuple[int, ...]:
+        """The instructions of a block that write what is relevant, found once."""
+        if block not in self.steps:
+            instructions = self.graph.kernel.instructions
+            self.steps[block] = tuple(
+                index
+                for index in self.graph.indices((block,))
+                if not self.relevant.isdisjoint(instructions[index].writes)
+            )
+        return self.steps[block]
 
     @property
     def carried(self) -> frozenset[str]:
@@ -220,7 +230,7 @@ def _reads(graph: FlowGraph, index: int) -> Collection[str]:
     Of loads and all else without terms nothing is known but whether they are executed.
     """
     instruction = graph.kernel.instructions[index]
-    if not instruction.writes or meaning_of(instruction, graph.kernel.registers) is not None:
+    if not instruction.writes or graph.meaning(index) is not None:
         return instruction.reads
     return () if instruction.guard is None else (instruction.guard.register,)
 

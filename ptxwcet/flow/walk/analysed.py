@@ -24,6 +24,14 @@ from ptxwcet.flow.walk.stops import Refused, Undecided
 _MOST_PLAIN_ITERATIONS = 4096
 # Iterations after which a loop that data may leave is asked for: its counters have gone round.
 _MOST_ITERATIONS = 1 << 32
+# Entries of a loop without a closed form, after which none is looked for in iterations that another
+# entry has executed without one.
+_MOST_IN_VAIN = 4
+_FOUND = (-1, 0)  # of a loop that has had one
+
+
+class _InVain(dict[int, tuple[int, int]]):
+    """Of loops that never had a closed form: their entries, and the most iterations of one."""
 
 
 def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
@@ -68,6 +76,8 @@ class _Search:
         self._alive = self._entered = entry.mask
         self._standing, self._endings = walk.standing, walk.endings
         self._together = False  # all lanes have executed the same, up to where they left
+        self._tried = False  # some closed form was looked for, none was found
+        self._in_vain = walk.graph.work.of_launch[_InVain]
 
     def start(self) -> None:
         """Begins an iteration."""
@@ -90,7 +100,16 @@ class _Search:
         self.history = self.history[-max(periods_at(self._walk)) :]
         self._opened.remaining = self._remaining
         lives = np.array_equal(self._alive, self._walk.state.alive)
-        return lives and self._opened.remaining != 0
+        return lives and self._opened.remaining != 0 and not self._is_in_vain
+
+    @property
+    def _is_in_vain(self) -> bool:
+        """Whether to look for a closed form here would be in vain, as far as earlier entries tell:
+        of a loop that data may leave. In a proof there is no other way.
+        """
+        entries, longest = self._in_vain.get(self.entry.loop.id, (0, 0))
+        is_short = entries >= _MOST_IN_VAIN and self.plain <= longest
+        return is_short and self._opened.undecided is not None and not self._walk.is_proving
 
     @property
     def _remaining(self) -> int | None:
@@ -121,8 +140,11 @@ class _Search:
 
     def skip(self, summary: Summary | None) -> None:
         """Takes the iterations of which a closed form was found."""
+        loop = self.entry.loop.id
+        self._tried = summary is None and self._in_vain.get(loop) != _FOUND
         if summary is None:
             return
+        self._in_vain[loop] = _FOUND
         most = self._remaining if self._opened.undecided else None
         is_cut = self._iterations.add(summary.nodes, summary.count, summary.period, most)
         is_cut |= most is not None and most <= summary.count.times(summary.period).base
@@ -137,6 +159,9 @@ class _Search:
 
     def path(self) -> PathLoop:
         """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
+        if self._tried and not self._walk.is_proving:
+            entries, longest = self._in_vain.get(self.entry.loop.id, (0, 0))
+            self._in_vain[self.entry.loop.id] = entries + 1, max(longest, self.plain)
         loop, claimed, opened = self.entry.loop, self._claimed, self._opened
         path = self._iterations.path(opened, may_pair=self._walk.may_pair)
         if self._iterations.is_stopped:

@@ -188,12 +188,13 @@ def meet_registers(walk: WalkState, left: Side, right: Side, causes: frozenset[C
     """Registers behind two sides: known where a lane's sides agree, else between the two."""
     unknown = Unknown(causes)
     masks = left.mask, right.mask
-    met = dict(left.registers)  # most are what they were: of a large kernel, hundreds
-    missing = left.registers.keys() - right.registers.keys()
-    for name, second in (*right.registers.items(), *dict.fromkeys(missing, unknown).items()):
+    met = dict(left.registers)
+    had = met.get
+    # most are what they were: of a large kernel, hundreds
+    changed = [(name, one) for name, one in right.registers.items() if had(name) is not one]
+    changed += [(name, unknown) for name in met.keys() - right.registers.keys()]
+    for name, second in changed:
         first = met.get(name, unknown)
-        if first is second:
-            continue
         value = meet(first, second, masks, causes)
         if isinstance(value, Known) and value.valid is not None:
             value = _between(value, first, second, masks, walk.graph.width(name))

@@ -120,8 +120,8 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_421,
-    "cli": 1_853,
+    "bounds": 5_429,
+    "cli": 1_854,
     "commands.annotate": 1_051,
     "commands.bound": 3_031,
     "commands.certificates": 154,
@@ -147,7 +147,7 @@ MOST_LINES = {
     "flow.shapes": 1_064,
     "flow.values": 4_264,
     "flow.variants": 3_035,
-    "flow.walk": 4_417,
+    "flow.walk": 4_443,
     "ir": 4_864,
     "library": 2_130,
     "machine": 2_016,
@@ -156,7 +156,7 @@ MOST_LINES = {
     "methods.instrument": 1_551,
     "methods.makespan": 2_136,
     "methods.pwcet": 4_227,
-    "opened": 2_583,
+    "opened": 2_588,
     "ptx": 4_055,
     "report": 933,
     "sass": 5_404,

@@ -440,6 +440,7 @@ def analyse_block(
     def sections_of(programs: Sequence[WarpProgram]) -> tuple[BlockStep, ...]:
         nonlocal standing
         standing = {}
+        of_section.clear()  # those of other programs are gone
         return tuple(map(step, align_sections([cut_at_barriers(one) for one in programs])))
 
     programs = [one.program for one in workload.classes]

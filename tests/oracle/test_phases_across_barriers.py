@@ -1,0 +1,191 @@
+"""Phases of mbarriers that cross barriers of the block, and mbarriers that are invalidated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from mbarrier_attack import random_block, ring
+from mbarrier_machine import Block, Count, Give, Op, Take, Wait
+from test_mbarriers import as_case
+
+from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.simulator.policies import Jitter, Policy
+from ptxwcet.simulator.reference import reference_run
+from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.validate.cases import Case
+from ptxwcet.warp.program import (
+    Barrier,
+    BlockWorkload,
+    Mbarrier,
+    Node,
+    PartialBarrier,
+    Repeat,
+    TimedInstruction,
+    WarpClass,
+    WarpProgram,
+)
+
+PLAIN = TimedInstruction("U0", 1, 0)
+
+
+def some_order(block: Block, rng: random.Random) -> list[int] | None:
+    """The warps of all operations in an order in which they can be done; None if there is none."""
+    places, parities = [0] * len(block.warps), [0] * len(block.expects)
+    pending, owed = list(block.expects), [0] * len(block.expects)
+    gives = sum(isinstance(op.does, Give) for ops in block.warps for op in ops)
+    order = []
+
+    def is_ready(warp: int) -> bool:
+        if places[warp] == len(block.warps[warp]):
+            return False
+        does = block.warps[warp][places[warp]].does
+        if isinstance(does, Take):
+            return gives == 0
+        return not isinstance(does, Wait) or parities[does.name] != does.parity
+
+    while ready := [warp for warp in range(len(places)) if is_ready(warp)]:
+        warp = rng.choice(ready)
+        does = block.warps[warp][places[warp]].does
+        gives -= isinstance(does, Give)
+        if isinstance(does, Count):
+            pending[does.name] -= does.arrivals
+            owed[does.name] += does.owes - does.brings
+            if pending[does.name] == 0 == owed[does.name]:
+                pending[does.name] = block.expects[does.name]
+                parities[does.name] ^= 1
+        places[warp] += 1
+        order.append(warp)
+    return order if len(order) == sum(map(len, block.warps)) else None
+
+
+def with_barriers(block: Block, rng: random.Random) -> Case | None:
+    """Barriers of the block where some order of its operations has one."""
+    order = some_order(block, rng)
+    if order is None:
+        return None
+    case, classes = as_case(block), []
+    cuts = sorted(rng.sample(range(1, len(order)), min(len(order) - 1, rng.randint(1, 3))))
+    for number, one in enumerate(case.workload.classes):
+        body = list(one.program.body)
+        begin = len(body) - len(block.warps[number])
+        for cut in reversed(cuts):
+            body.insert(begin + order[:cut].count(number), Barrier(PLAIN))
+        classes.append(WarpClass(WarpProgram(tuple(body)), one.warps))
+    return replace(case, workload=BlockWorkload(tuple(classes), case.workload.scoreboard))
+
+
+def crossed(seeds: range) -> Iterator[tuple[int, Case, int]]:
+    """Cases of which a phase crosses a barrier, with their bounds."""
+    for seed in seeds:
+        rng = random.Random(f"across {seed}")
+        case = with_barriers(ring(seed) if seed % 2 else random_block(seed), rng)
+        try:
+            analysis = case.analyse() if case is not None else None
+        except PtxwcetError:
+            continue
+        if case is not None and analysis is not None and len(analysis.sections) == 2:
+            yield seed, case, bound_safe(analysis).cycles
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("part", range(8))
+def test_no_run_exceeds_the_bound_where_phases_cross_barriers(part: int) -> None:
+    cases, tightest = 0, 0.0
+    for seed, case, bound in crossed(range(60 * part, 60 * part + 60)):
+        cases += 1
+        for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST):
+            for jitter in (Jitter(0, 0), Jitter(80, seed)):
+                found = reference_run(
+                    case.workload, case.configuration, policy, seed=seed, jitter=jitter
+                )
+                assert found.cycles <= bound, seed
+                tightest = max(tightest, found.cycles / bound)
+    assert cases > 10
+    assert tightest > 0.6
+
+
+# --- mbarriers that are invalidated ---------------------------------------------------------------
+
+
+def count_at(name: str, does: Mbarrier) -> PartialBarrier:
+    return PartialBarrier(PLAIN, name, 0, False, does)
+
+
+def ending(block: Block) -> list[Node]:
+    return [count_at(f"m{n}", Mbarrier(ends=True)) for n, _ in enumerate(block.expects)]
+
+
+def followed(case: Case, *behind: list[Node]) -> Case:
+    """The case with more at the ends of its warps: of the first one, and of each of the others."""
+    classes = [
+        WarpClass(
+            WarpProgram((*one.program.body, *behind[min(number, len(behind) - 1)])), one.warps
+        )
+        for number, one in enumerate(case.workload.classes)
+    ]
+    return replace(case, workload=BlockWorkload(tuple(classes), case.workload.scoreboard))
+
+
+def bound_of(case: Case) -> int:
+    return bound_safe(case.analyse()).cycles
+
+
+def refusal(case: Case) -> str:
+    with pytest.raises(PtxwcetError) as refused:
+        case.analyse()
+    return refused.value.diagnostics[0].message
+
+
+def test_a_ring_may_begin_anew_where_its_mbarriers_were_invalidated() -> None:
+    """The second one costs what the first one did, whatever parities that had left."""
+    for seed in range(0, 40, 3):
+        block = ring(seed)
+        once, bar = as_case(block), Barrier(PLAIN)
+        whole = [list(one.program.body) for one in once.workload.classes]
+        ends = ending(block)
+        later = TimedInstruction("U0", 1, 99, writes=("late",)), replace(PLAIN, reads=("late",))
+        again = followed(once, [bar, *ends, bar, *later, *whole[0]])  # all has ended by then
+        rest = [
+            WarpClass(WarpProgram((*one, bar, bar, *one)), (number,))
+            for number, one in enumerate(map(tuple, whole))
+        ]
+        classes = (again.workload.classes[0], *rest[1:])
+        twice = replace(once, workload=replace(once.workload, classes=classes))
+        bound = bound_of(twice)
+        assert bound >= 2 * bound_of(once) - len(whole[0])
+        for policy in (Policy.LRR, Policy.YOUNGEST):
+            run = reference_run(twice.workload, twice.configuration, policy)
+            assert run.cycles <= bound
+        assert "is initialised twice" in refusal(
+            followed(once, [bar, *whole[0][: len(ends)], bar], [bar, bar])
+        )
+
+
+def test_an_mbarrier_ends_where_nothing_is_left_to_be_done_there() -> None:
+    """By one warp, that knows all waits to be over, and with no count of a phase begun."""
+    bar, end = Barrier(PLAIN), count_at("m0", Mbarrier(ends=True))
+    one = Op(0, 1, 2, (), Count(0, 1))
+    asks = Op(0, 1, 2, (), Wait(0, 0)), Op(0, 1, 0, (0,))
+    case = as_case(Block(((one,), asks), (1,), 50))
+    assert bound_of(followed(case, [bar, end], [bar])) > bound_of(case)
+    assert bound_of(followed(case, [], [end])) > bound_of(case)
+    many = "while warps may still count or ask"
+    assert "a warp may count before" in refusal(followed(case, [end], []))
+    asks_then = replace(asks[1], reads=(1,))
+    both = as_case(Block((asks, (one, asks[0], asks_then)), (1,), 50))
+    assert many in refusal(followed(both, [], [end]))  # the other one may still ask
+    assert bound_of(followed(both, [bar], [bar, end])) > bound_of(both)
+    assert "is not initialised" in refusal(followed(case, [bar, end, end], [bar]))
+    assert "is not initialised" in refusal(followed(case, [bar, end, bar], [bar, bar, end]))
+    late = count_at("m0", Mbarrier(arrivals=1))
+    assert "is not initialised" in refusal(followed(case, [bar, end, late], [bar]))
+    begun = count_at("m0", Mbarrier(owes=16))
+    assert many in refusal(followed(case, [bar, begun, end], [bar]))
+    first, second = case.workload.classes
+    two = replace(case.workload, classes=(first, replace(second, warps=(1, 2))))
+    assert "several warps" in refusal(followed(replace(case, workload=two), [bar], [bar, end]))
+    looped = Repeat(3, (bar, end))
+    assert "loop" in refusal(followed(case, [looped], [Repeat(3, (bar,))]))

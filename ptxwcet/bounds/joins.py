@@ -30,7 +30,6 @@ from ptxwcet.warp.program import (
     Node,
     PartialBarrier,
     Repeat,
-    TimedInstruction,
     WarpProgram,
 )
 from ptxwcet.warp.segments import (
@@ -38,10 +37,11 @@ from ptxwcet.warp.segments import (
     Section,
     SectionNode,
     SectionRepeat,
+    as_joins,
     cut_at_waits,
     has_named_join,
 )
-from ptxwcet.warp.structure import bodies, entered, with_bodies
+from ptxwcet.warp.structure import bodies, entered, joining
 
 # Stretches that are run before the differences of times are left out, and then before the section
 # is refused: a second or so.
@@ -157,14 +157,14 @@ def with_barriers_joined(programs: Sequence[WarpProgram], warps: int) -> list[Wa
             inits = any(map(_initialises, entered((node,))))
             barriers += isinstance(node, Barrier)
             kept = barriers + 1 if inits else kept
-    if not kept or any(_multiplies(node) for one in programs for node in entered(one.body)):
+    if not kept or any(joining(one.body) for one in programs):
         return None
     found = []
     for one in programs:
         at = _behind(one.body, kept)
         if at is None:
             return None
-        body = (*one.body[:at], *_with_joins(one.body[at:], warps))
+        body = (*one.body[:at], *as_joins(one.body[at:], warps))
         found.append(replace(one, body=body))
     return found
 
@@ -173,10 +173,6 @@ def _initialises(node: Node) -> bool:
     return (
         isinstance(node, PartialBarrier) and node.mbarrier is not None and node.mbarrier.expects > 0
     )
-
-
-def _multiplies(node: Node) -> bool:
-    return isinstance(node, TimedInstruction) and node.joins
 
 
 def _behind(body: tuple[Node, ...], barriers: int) -> int | None:
@@ -192,15 +188,6 @@ def _behind(body: tuple[Node, ...], barriers: int) -> int | None:
             rest = body[place + 1 :]
             return None if any(map(_initialises, entered(rest))) else place + 1
     return None
-
-
-def _with_joins(body: tuple[Node, ...], warps: int) -> tuple[Node, ...]:
-    return tuple(
-        PartialBarrier(node.instruction, node.name, warps)
-        if isinstance(node, Barrier)
-        else with_bodies(node, lambda inner: _with_joins(inner, warps))
-        for node in body
-    )
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:

@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_344,
+    "bounds": 5_440,
     "cli": 1_843,
     "commands.annotate": 1_039,
     "commands.bound": 3_020,
@@ -145,10 +145,10 @@ MOST_LINES = {
     "flow.graph": 1_650,
     "flow.paths": 1_939,
     "flow.shapes": 1_064,
-    "flow.values": 4_264,
+    "flow.values": 4_293,
     "flow.variants": 3_032,
-    "flow.walk": 4_417,
-    "ir": 4_864,
+    "flow.walk": 4_432,
+    "ir": 4_867,
     "library": 2_089,
     "machine": 2_016,
     "memory": 2_956,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_475,
     "sweeps.results": 1_736,
     "sweeps": 3_816,
-    "timing": 4_046,
+    "timing": 4_057,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 980,
+    "warp": 992,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -5,13 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 from mbarrier_attack import random_block, ring
 from mbarrier_machine import Block, Count, Give, Op, Take, Wait
 from test_mbarriers import as_case
+from test_tensor_copies import with_engine
 
+from ptxwcet.bounds.analysis import BlockAnalysis
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.flow.launch import Launch, TensorBox
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.model import Machine
+from ptxwcet.pipeline import analyse_kernel
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.ptx.reading import read_source
+from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -28,6 +39,7 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 
+TRITON = Path(__file__).parents[2] / "benchmarks" / "triton_kernels" / "matmul_of_boxes_90.ptx"
 PLAIN = TimedInstruction("U0", 1, 0)
 
 
@@ -189,3 +201,47 @@ def test_an_mbarrier_ends_where_nothing_is_left_to_be_done_there() -> None:
     assert "several warps" in refusal(followed(replace(case, workload=two), [bar], [bar, end]))
     looped = Repeat(3, (bar, end))
     assert "loop" in refusal(followed(case, [looped], [Repeat(3, (bar,))]))
+
+
+# --- a product of Triton's that copies boxes ------------------------------------------------------
+
+
+@cache
+def triton_product(k: int) -> BlockAnalysis:
+    """Its host makes the maps of all three tensors; h100 has no vote, and no engine."""
+    (own,) = parse_module(read_source(str(TRITON))).kernels
+    maps = [one.name for one in own.parameters if one.size_bytes == 128]
+    boxes = {
+        f"{name}+0": TensorBox(box, 2)
+        for name, box in zip(maps, ((64, 32), (64, 64), (64, 32)), strict=True)
+    }
+    (number,) = [one.name for one in own.parameters if one.name.endswith("_15")]
+    launch = Launch((128, 1, 1), None, {number: k}, boxes=boxes)
+    return analyse_kernel(own, launch, like_h100()).worst.analysis
+
+
+@cache
+def like_h100() -> Machine:
+    found = with_engine("h100")
+    return replace(
+        found, timings={**found.timings, OpClass.VOTE: found.timings[OpClass.LOAD_SHARED]}
+    )
+
+
+def test_the_bound_of_a_product_of_triton_with_tensor_descriptors() -> None:
+    """What docs/experiments/triton.md says of it; each tile costs as much as any other."""
+    bounds = [bound_safe(triton_product(k)).cycles for k in (512, 640, 768, 64 * 1002)]
+    assert bounds[0] == 47_994
+    assert bounds[2] - bounds[1] == bounds[1] - bounds[0]
+    assert bounds[3] - bounds[0] == pytest.approx((bounds[1] - bounds[0]) / 2 * 994, rel=0.001)
+    keys = {one.key for one in triton_product(512).assumptions}
+    assert {"elected-lane-is-lowest", "mbarriers-count", "stated-tensor-maps"} <= keys
+
+
+@pytest.mark.parametrize("k", [64, 192])
+def test_no_run_of_it_exceeds_the_bound(k: int) -> None:
+    analysis = triton_product(k)
+    bound, on = bound_safe(analysis).cycles, SmConfiguration.of(like_h100())
+    for policy in (Policy.LRR, Policy.YOUNGEST):
+        run = reference_run(analysis.workload, on, policy)
+        assert bound / 4 < run.cycles <= bound

@@ -1,10 +1,11 @@
 """The long attack on joins at mbarriers (docs/methods/joins.md).
 
-    python benchmarks/attack_mbarriers.py --cases 3000
+    python benchmarks/attack_mbarriers.py --cases 1000
 
-Random blocks, rings and warpgroups on the machine of ``tests/oracle/mbarrier_machine.py``, with the
-clock looked at in each cycle; all schedules of tiny blocks; and what is false. The summary depends
-on the sources, the seed and the numbers given alone. Exit code 1 if a run exceeds a bound.
+Random blocks, rings and warpgroups, with barriers of the block among them, and launches of them on
+the machine of ``tests/oracle/mbarrier_machine.py``, with the clocks looked at in each cycle; all
+schedules of tiny ones; and what is false. The summary depends on the sources, the seed and the
+numbers given alone. Exit code 1 if a run exceeds a bound.
 """
 
 from __future__ import annotations
@@ -21,36 +22,38 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 from mbarrier_attack import (
     CONDITIONS,
     CONTROLS,
+    KINDS,
+    LAUNCH_CONTROLS,
+    TINY,
     Tally,
     attack,
-    blocks,
-    broken,
+    drawn,
     search_all,
-    with_products,
 )
 from units_on_engine import kept_beside, run_units
 
 
 def main() -> int:
-    """Attacks kind by kind, then the schedules of tiny blocks, then with what is left out."""
+    """Attacks kind by kind, then the schedules of tiny ones, then with what is left out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=3000, help="of each kind")
+    parser.add_argument("--cases", type=int, default=1000, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("docs/experiments/attack-mbarriers.json"))
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     first, cases = options.seed * 1_000_000, options.cases
     few = first + max(1, cases // 10)
-    units = [(what, "", first, first + cases) for what in ("blocks", "products", "schedules")]
+    units = [(what, "", first, first + cases) for what in (*KINDS, *TINY)]
     units += [("blocks", left_out, first, few) for left_out in (*CONTROLS, *CONDITIONS)]
+    units += [("launches", left_out, first, few) for left_out in LAUNCH_CONTROLS]
     rows: dict[str, dict[str, Any]] = {}
     with kept_beside(options.out) as folder:
         for (what, left_out, *_), row in run_units(
             "attack_mbarriers:run_kind", units, folder, options.workers
         ):
             rows[f"{what} without {left_out}" if left_out else what] = row
-    held = [rows[what] for what in ("blocks", "products", "schedules")]
-    keys = ("cases", "runs", "exceeded", "clock exceeded", "other phases")
+    held = [rows[what] for what in (*KINDS, *TINY)]
+    keys = ("cases", "runs", "exceeded", "clock exceeded", "tail exceeded", "other phases")
     total = {key: sum(row[key] for row in held) for key in keys}
     summary = {"command": f"--cases {cases} --seed {options.seed}", **total, **rows}
     options.out.write_text(json.dumps(summary, indent=1) + "\n")
@@ -59,16 +62,10 @@ def main() -> int:
 
 
 def run_kind(payload: tuple[str, str, int, int], _: Mapping[str, bytes]) -> dict[str, Any]:
-    """The row of a kind of blocks, with the cases of a range of seeds."""
+    """The row of a kind, with the cases of a range of seeds."""
     what, left_out, first, last = payload
-    if what == "schedules":
-        return _row(search_all(range(first, last)))
-    if what == "products":
-        return _row(attack(((seed, with_products(seed)) for seed in range(first, last)), cores=4))
-    drawn = blocks(first, last)
-    if left_out in ("polls", "registers", *CONDITIONS):
-        drawn = ((seed, broken(left_out, seed)) for seed in range(first, last))
-    return _row(attack(drawn, without=left_out))
+    cases = drawn(what, range(first, last), left_out)
+    return _row(search_all(cases) if what in TINY else attack(cases, without=left_out))
 
 
 def _row(tally: Tally) -> dict[str, Any]:
@@ -78,6 +75,7 @@ def _row(tally: Tally) -> dict[str, Any]:
         "runs": tally.runs,
         "exceeded": tally.exceeded,
         "clock exceeded": tally.clocks,
+        "tail exceeded": tally.tails,
         "other phases": tally.parted,
         "reached exactly": tally.equal,
         "witnesses": tally.witnesses[:3],

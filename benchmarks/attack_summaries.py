@@ -234,10 +234,11 @@ _LEFT_OUT = {
 
 
 def _mbarriers(data: Data) -> Data:
-    prefix = "blocks without "
-    seen = ("exceeded", "clock exceeded", "other phases")
+    seen = ("exceeded", "clock exceeded", "tail exceeded", "other phases")
+    controls = [(*name.partition(" without "), row) for name, row in data.items()]
     return {
-        "attacked": "bounds of random blocks whose warps meet at mbarriers, and their phases",
+        "attacked": "bounds of random blocks whose warps meet at mbarriers, and of launches of "
+        "them, and their phases",
         "by": "all schedules of tiny blocks and random schedules of others, with warps that poll, "
         "on a machine that shares nothing with the tool's simulators",
         "command": f"python benchmarks/attack_mbarriers.py {data['command']}",
@@ -246,12 +247,12 @@ def _mbarriers(data: Data) -> Data:
         "exceeded": sum(data[kind] for kind in seen),
         "controls": [
             _control(
-                f"without {_LEFT_OUT_OF_MBARRIERS[name.removeprefix(prefix)]}",
+                f"without {_LEFT_OUT_OF_MBARRIERS[left_out]}",
                 row["runs"],
                 sum(row[kind] for kind in seen),
             )
-            for name, row in data.items()
-            if name.startswith(prefix)
+            for _, _, left_out, row in controls
+            if left_out
         ],
         "sources_sha256": None,
     }
@@ -262,9 +263,18 @@ _LEFT_OUT_OF_MBARRIERS = {
     "others": "edges of counts to those that wait",
     "round": "the round of a poll that was told no",
     "after": "the latency of copies",
+    "copies": "latencies of small copies that arrivals are behind",
+    "registers": "edges of those who give up registers to those who take them",
+    "early": "that who takes registers knows nothing of who gave them up",
     "slack": "the slack of stretches",
     "work": "initiations",
     "polls": "what polls take",
+    "known": "the round of a poll of a phase that was counted before a barrier of the block",
+    "sections": "polls of a section before the bounds of the sections before have passed",
+    "share": "the part of all cycles that is for polls",
+    "residents": "the polls of all blocks of an SM but one",
+    "tail": "the work that may be left when the last block starts",
+    "pile": "polls that have queued up until the last block starts",
     "order": "the order of counts",
     "seen": "that a phase is seen before the next one is over",
     "asked": "that no phase is asked for too early",

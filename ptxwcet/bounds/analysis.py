@@ -7,7 +7,7 @@ share (docs/methods/safe.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import add
 from typing import TYPE_CHECKING
@@ -52,7 +52,9 @@ from ptxwcet.warp.segments import NotStaticError, Section, cut_at_barriers, has_
 from ptxwcet.warp.structure import Structures, joining
 
 if TYPE_CHECKING:
-    from ptxwcet.bounds.joins import JoinedSection
+    from fractions import Fraction
+
+    from ptxwcet.bounds.joins import JoinedSection, Standing
 
 
 @dataclass(frozen=True)
@@ -312,6 +314,15 @@ class BlockAnalysis:
             raise ValueError("the block may go different ways between its barriers")
         return sections
 
+    @cached_property
+    def polling(self) -> Fraction | None:
+        """The largest share of its cycles that the block's polls of mbarriers may take beside its
+        work, whatever section it is in; None where nothing counts at mbarriers.
+        """
+        joined = (one.joined for one in every_section(self.steps))
+        shares = (None if one is None else one.polling for one in joined)
+        return max((one for one in shares if one is not None), default=None)
+
     @property
     def is_single_path(self) -> bool:
         """Whether every warp executes one known instruction sequence."""
@@ -341,6 +352,16 @@ class BlockAnalysis:
         """Each class's whole program, barriers as ordinary instructions."""
         scoreboard = self.workload.scoreboard
         return tuple(WarpSection(c.program.body, None, scoreboard) for c in self.workload.classes)
+
+
+def every_section(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:
+    """The sections of all ways."""
+    for step in steps:
+        if isinstance(step, BlockSection):
+            yield step
+        else:
+            for way in step.alternatives:
+                yield from every_section(way)
 
 
 def most_of_steps(
@@ -401,7 +422,7 @@ def analyse_block(
         own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
-    standing: dict[str, tuple[int, int]]
+    standing: Standing
 
     def joined(warps: Sequence[WarpSection | None], *, repeats: bool) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):

@@ -9,8 +9,9 @@ unit elsewhere.
 For a launch a form of the theorem adds up the work of many blocks, and the slack of those of one
 slot: of which blocks, is not known to instructions. So work and tail are shared out in proportion
 to what each instruction is initiated in all blocks of the grid, waiting at the memory in proportion
-to its sectors, latency in proportion to what the slowest warp of a block waits for it. Gaps of the
-launcher and the overhead of a launch belong to no instruction.
+to its sectors, latency in proportion to what the slowest warp of a block waits for it. What polls
+may take is work of the waits. Gaps of the launcher and the overhead of a launch belong to no
+instruction.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ptxwcet.bounds.safe import bound_safe, worst_warp, worst_way
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.attribution import spread
 from ptxwcet.timing.demand import initiations_by_instruction, served_by_instruction
+from ptxwcet.warp.program import PartialBarrier
+from ptxwcet.warp.structure import entered
 
 
 class PaidCycles(NamedTuple):
@@ -111,10 +114,10 @@ def explain_safe(analysis: BlockAnalysis) -> BoundExplanation:
         return BoundExplanation(bound.cycles, (whole, *waiting))
     explained: dict[tuple[int, ...], SectionExplanation] = {}
     sections = []
-    for section, _ in worst_way(analysis, analysis.steps):
+    for section, cycles in worst_way(analysis, analysis.steps):
         key = (section.multiplicity, *(id(warp) for warp in section.warps))
-        if section.joined is not None:
-            sections.append(_explain_joined(analysis, section, section.joined.cycles))
+        if section.joined is not None or analysis.polling:
+            sections.append(_explain_joined(analysis, section, cycles))
             continue
         if key not in explained:
             worst = worst_warp(analysis, section)
@@ -142,7 +145,8 @@ def _waiting(analysis: BlockAnalysis, cycles: int) -> tuple[SectionExplanation, 
 def _explain_joined(
     analysis: BlockAnalysis, section: BlockSection, cycles: int
 ) -> SectionExplanation:
-    """Of a section with joins: in proportion to what instructions are charged in all warps.
+    """Of a section with joins, or beside polls: in proportion to what instructions are charged in
+    all warps.
 
     Which of them the slack belongs to is not known here.
     """
@@ -223,10 +227,16 @@ def explain_launch(
     initiated: Counter[int] = Counter()
     waited: Counter[int] = Counter()
     served: Counter[int] = Counter()
+    polls: Counter[int] = Counter()
     for analysis, count in pieces:
         times = launched.blocks if count is None else count
         for origin, cycles in initiations_by_instruction(analysis.workload).items():
             initiated[origin] += times * cycles
+        for warp_class in analysis.workload.classes:
+            for one in entered(warp_class.program.body):
+                if isinstance(one, PartialBarrier) and one.waits and one.mbarrier is not None:
+                    asked = len(warp_class.warps) * one.mbarrier.poll_cycles
+                    polls[one.instruction.origin] += times * asked
         sectors = served_by_instruction(analysis.workload, lambda one: one.sectors)
         for origin, asked in sectors.items():
             served[origin] += times * asked
@@ -235,6 +245,8 @@ def explain_launch(
     bound = launched.bound
     work, tail = _shared(bound.work_cycles, initiated), _shared(bound.tail_cycles, initiated)
     latency = _shared(bound.slack_cycles, waited if any(waited.values()) else initiated)
+    asking = _shared(bound.polling_cycles, polls)
+    work = {one: work.get(one, 0) + asking.get(one, 0) for one in work.keys() | asking.keys()}
     parts = work, latency, tail, _shared(bound.memory_cycles, served)
     return {
         origin: LaunchCycles(*(part.get(origin, 0) for part in parts))

@@ -16,7 +16,8 @@ sub-core and its slack, always. Any choice of classes gives a bound; a few are t
 of a form. The least counts.
 
 Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once; and
-fewer where arrays are set aside in a cache.
+fewer where arrays are set aside in a cache. Where warps poll mbarriers all of that is a part of the
+cycles, the others are for polls (docs/methods/joins.md).
 
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.
@@ -34,6 +35,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import ceil, gcd
 
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 
@@ -87,7 +89,8 @@ class BlockKind:
     ``stretches``: all three piece by piece, where that is known. ``sectors`` are those of 32 bytes
     that it has the memory of the GPU serve, ``outside_sectors`` of which lie in no array that is
     set aside in a cache (None: all). ``serial_cycles``: what stands for work without any slack, if
-    that is known: the groups of warps that meet at joins, one after the other.
+    that is known: the groups of warps that meet at joins, one after the other. ``polling`` is the
+    share of its cycles in which it may poll mbarriers beside its work.
     """
 
     count: int
@@ -98,6 +101,7 @@ class BlockKind:
     sectors: int = 0
     outside_sectors: int | None = None
     serial_cycles: int | None = None
+    polling: Fraction = Fraction(0)
 
     @property
     def not_set_aside(self) -> int:
@@ -248,7 +252,8 @@ class GridBound:
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
     the blocks that pass through one slot, with the delays of dispatch, of the last block, and of
     the heavy sections of all blocks. ``tail``: work that may be left when the last block starts.
-    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU.
+    ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU. ``polling``: what warps
+    that wait for mbarriers may take of all that time.
     """
 
     form: GridForm
@@ -258,16 +263,18 @@ class GridBound:
     launcher_cycles: int
     resident_blocks: int
     memory_cycles: int = 0
+    polling_cycles: int = 0
 
     @property
     def cycles(self) -> int:
         """The bound."""
         own = self.work_cycles + self.slack_cycles + self.tail_cycles + self.launcher_cycles
-        return own + self.memory_cycles
+        return own + self.memory_cycles + self.polling_cycles
 
 
 def bound_grid(kinds: Sequence[BlockKind], dispatch: Dispatch) -> GridBound:
-    """The least of the forms. Raises ValueError for a grid without blocks.
+    """The least of the forms. Raises ValueError for a grid without blocks, PtxwcetError (PW504) if
+    polls could take every cycle.
 
     Cost: sorting kinds and stretches, and about 50 look-ups for each doubling of the blocks.
     """
@@ -290,7 +297,23 @@ def _bound(blocks: _Blocks, dispatch: Dispatch) -> GridBound:
     forms = [_one_sm(grid)] if dispatch.sms == 1 else [_fewest(grid), _split(grid), _mean(grid)]
     least = min(forms, key=lambda bound: bound.cycles)
     waiting = dispatch.memory.waiting(least.cycles, blocks.sectors, blocks.outside_sectors)
-    return replace(least, memory_cycles=waiting)
+    found = replace(least, memory_cycles=waiting)
+    if not grid.polling:
+        return found
+    others = dispatch.memory.co_runner
+    left = 1 if others is None else 1 - others.rate
+    if grid.polling >= left:
+        raise PtxwcetError(_no_time_left())
+    cycles = ceil(found.cycles * left / (left - grid.polling))
+    return replace(found, polling_cycles=cycles - found.cycles)
+
+
+def _no_time_left() -> Diagnostic:
+    return Diagnostic(
+        "PW504",
+        "warps that ask mbarriers whether a phase is over could issue in each cycle, those of all "
+        "blocks on an SM together",
+    )
 
 
 def bounds_by_residency(
@@ -318,9 +341,10 @@ def affine_bound(kind: BlockKind, dispatch: Dispatch, least_resident: int, overh
     In parts of a cycle (``dispatch.memory.divisor``), with ``overhead`` cycles of the launch. It
     holds for each number of resident blocks from ``least_resident`` to that of ``dispatch``, and is
     that of the forms ``one SM`` and ``fewest`` with all sections of one class, light without extras
-    or heavy, if these are the same. ``split``, ``mean`` and other classes may give less. Cost:
-    constant.
+    or heavy, if these are the same. ``split``, ``mean`` and other classes may give less. Not of
+    blocks that poll mbarriers. Cost: constant.
     """
+    assert not kind.polling, "a bound of blocks that poll is no affine function"
     memory = dispatch.memory
     cycles = _alike(kind, dispatch, least_resident)
     sectors, outside = kind.count * kind.sectors, kind.count * kind.not_set_aside
@@ -520,6 +544,7 @@ class _Blocks:
             kinds = [replace(kind, busiest_cycles=None, stretches=()) for kind in kinds]
             self.differ = False
         self._pieces = [(kind.count, kind.stretches or (_as_one(kind),)) for kind in kinds]
+        self._shares = [(kind.polling, kind.count) for kind in kinds]
         self._delay_cycles = delay_cycles
         self._weights = Counter[Stretch]()
         self._switches = 0
@@ -528,6 +553,14 @@ class _Blocks:
                 self._weights[one] += kind.count * one.times
                 self._switches += kind.count * one.times * one.sections
         self._sums: dict[frozenset[Stretch], _Sums] = {}
+
+    def polling(self, blocks: int) -> Fraction:
+        """The share of the cycles of an SM that polls of so many blocks may take."""
+        share = Fraction(0)
+        for own, count in sorted(self._shares, reverse=True):
+            share += own * min(count, blocks)
+            blocks -= min(count, blocks)
+        return share
 
     def sums(self, heavy: frozenset[Stretch]) -> _Sums:
         """With these stretches heavy, and all others light."""
@@ -575,6 +608,7 @@ class _Grid:
         if dispatch.breadth_first:
             together = min(together, -(-self.blocks // self.sms))
         self.together = together  # on an SM, at most, when the last one starts
+        self.polling = blocks.polling(together)
         choices = map(blocks.sums, blocks.choices(together))
         self.ways = [_Classed(sums, self.slots, self.blocks) for sums in choices]
 
@@ -588,8 +622,14 @@ class _Grid:
 
     @cached_property
     def tail(self) -> _Span:
-        """The time from the last start, less its own delay, to the end of all blocks."""
-        return _least(way.tail(self.together) for way in self.ways)
+        """The time from the last start, less its own delay, to the end of all blocks.
+
+        Polls may have queued up behind as much work when it begins.
+        """
+        span = _least(way.tail(self.together) for way in self.ways)
+        if not 0 < self.polling < 1:
+            return span
+        return _Span(ceil(span.work / (1 - self.polling)), span.slack)
 
     def answer(self, form: GridForm, span: _Span, tail: int) -> GridBound:
         """The bound of a form from its ``span`` without the tail, and the ``tail``."""

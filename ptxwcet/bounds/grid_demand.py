@@ -9,12 +9,17 @@ registers that it waits for and that they write, the longest latency; for bubble
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, most_of_steps
+from ptxwcet.bounds.analysis import (
+    BlockAnalysis,
+    BlockSection,
+    BlockStep,
+    every_section,
+    most_of_steps,
+)
 from ptxwcet.bounds.grid import BlockKind, Stretch, chosen_stretch, sums_of
 from ptxwcet.bounds.memory_servers import memory_demand
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 
 def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
@@ -23,7 +28,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     Cost: a profile a class and section, whatever the count and the trip counts.
     """
     carried = iter(_carried(analysis))  # of each section, in order
-    alone = analysis.workload.warp_count == 1  # its barriers are ordinary instructions
+    # whose barriers are ordinary instructions
+    alone = analysis.workload.warp_count == 1 and analysis.polling is None
     schedulers = analysis.machine.schedulers_per_sm
     cores = [
         [sum(warp % schedulers == core for warp in one.warps) for one in analysis.workload.classes]
@@ -41,8 +47,6 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         late = int(step.barrier is not None and any(own.barrier is None for own in present))
         # late: an exited warp may count as arrived only when its last cycle is over
         joined = step.joined
-        if joined is not None and joined.polling is not None:
-            raise PtxwcetError(_polls())
         if joined is not None and not alone:
             slack = joined.slack_cycles
         initiations = [0 if own is None else own.interference(own.units) for own in step.warps]
@@ -51,11 +55,13 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
             for core in cores
         ]
         busiest, *others = sorted(on, reverse=True)
+        # polls are work as well, of which nobody knows the sub-core
+        work = sum(on) if joined is None or joined.polling is None else joined.work_cycles
         rest = tuple((cycles, 1) for cycles in others)
         in_groups = slack + busiest if joined is None else joined.serial_cycles
         if in_groups is not None:
             serial[id(step)] = in_groups + late
-        return Stretch(step.multiplicity, slack + late, sum(on), busiest, rest, next(carried))
+        return Stretch(step.multiplicity, slack + late, work, busiest, rest, next(carried))
 
     stretches = tuple(map(stretch, analysis.steps))
     if alone:
@@ -67,7 +73,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     stretches += (Stretch(1, 0, path, path, sections=0),) * (path > 0)
     slack, work, busiest, _, _ = sums_of(stretches)
     in_groups = None
-    sections = list(_sections(analysis.steps))
+    sections = list(every_section(analysis.steps))
     if not alone and any(section.joined is not None for section in sections):
         is_private = False  # beside these, sections of the busiest sub-core prove nothing
         if len(serial) == len({id(section) for section in sections}):
@@ -81,24 +87,8 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
         memory.sectors,
         memory.outside_sectors,
         in_groups,
+        analysis.polling or Fraction(0),
     )
-
-
-def _polls() -> Diagnostic:
-    return Diagnostic(
-        "PW504",
-        "warps meet at mbarriers, which they ask again and again: no bound of a launch is proved "
-        "for these, but of a block alone",
-    )
-
-
-def _sections(steps: Sequence[BlockStep]) -> Iterator[BlockSection]:
-    for step in steps:
-        if isinstance(step, BlockSection):
-            yield step
-        else:
-            for way in step.alternatives:
-                yield from _sections(way)
 
 
 def _carried(analysis: BlockAnalysis) -> list[int]:
@@ -106,7 +96,7 @@ def _carried(analysis: BlockAnalysis) -> list[int]:
 
     Cost: linear in the sections' registers.
     """
-    rows = [section.warps for section in _sections(analysis.steps)]
+    rows = [section.warps for section in every_section(analysis.steps)]
     bubbles = [
         own.barrier.instruction.bubble_cycles for row in rows for own in row if own and own.barrier
     ]

@@ -31,16 +31,23 @@ from ptxwcet.emulator.layout import shared_bytes
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import Dim3
-from ptxwcet.flow.walk.path import BlockPaths, Path, PathLoop, PathNode, PathRepeat, Visit
+from ptxwcet.flow.walk.path import (
+    BlockPaths,
+    Path,
+    PathLoop,
+    PathNode,
+    PathRepeat,
+    Visit,
+    nodes_in,
+)
 from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.model import Machine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedLoop, TracedNode, TracedVisit
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import InstructionCosts
 from ptxwcet.timing.programs import timed_visit
-from ptxwcet.warp.program import PartialBarrier, Scoreboard
+from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,40 @@ def build_grid_workload(launched: LaunchPaths, traced: TracedKernel) -> GridWork
     Raises PtxwcetError (PW401 to PW403) with all executed instructions that the machine refuses.
     Cost: linear in the distinct paths and in the warps.
     """
-    builder = _Builder(traced)
-    programs = tuple(builder.body(path) for path in launched.paths)
+    warps = int(launched.of.shape[1])
+    points = {block: number for number, block in enumerate(block_points(traced.cfg))}
+    nodes = (node for path in launched.paths for node in nodes_in(path))
+    steps = {
+        visit: timed_visit(visit, traced.kernel, traced.cfg, traced.costs)
+        for visit in dict.fromkeys(node for node in nodes if isinstance(node, Visit))
+    }
     traced.costs.raise_refusals()
-    return GridWorkload(programs, launched.of, len(builder.points), traced.scoreboard)
+    joins = [step for row in steps.values() for step in row if isinstance(step, PartialBarrier)]
+    names = {step.name for step in joins if step.warps == warps}
+
+    def joined(step: Step) -> Step:
+        """One of all warps at which some only arrive is one of so many warps."""
+        if isinstance(step, Barrier) and step.name in names:
+            return PartialBarrier(step.instruction, step.name, warps)
+        return step
+
+    visits = {
+        visit: TracedVisit(points[BlockId(visit.block)], tuple(map(joined, row)))
+        for visit, row in steps.items()
+    }
+
+    def body(path: Path) -> tuple[TracedNode, ...]:
+        out: list[TracedNode] = []
+        for node in path:
+            if isinstance(node, Visit):
+                out.append(visits[node])
+            else:
+                assert isinstance(node, PathRepeat), "what is left open was refused"
+                out.append(TracedLoop(node.count.base, body(node.body)))
+        return tuple(out)
+
+    programs = tuple(map(body, launched.paths))
+    return GridWorkload(programs, launched.of, len(points), traced.scoreboard)
 
 
 def known_paths(ranges: Sequence[BlockPaths], grid: Dim3) -> LaunchPaths | None:
@@ -168,47 +205,3 @@ def _settled(nodes: Path) -> Path | None:
             case _:
                 return None
     return tuple(out)
-
-
-class _Builder:
-    def __init__(self, traced: TracedKernel) -> None:
-        self._traced = traced
-        self.points = {block: number for number, block in enumerate(block_points(traced.cfg))}
-        self._visits: dict[Visit, TracedVisit] = {}
-
-    def body(self, path: Path) -> tuple[TracedNode, ...]:
-        """A path as traced nodes; equal visits are one object."""
-        return tuple(self._nodes(path))
-
-    def _nodes(self, path: Path) -> Sequence[TracedNode]:
-        nodes: list[TracedNode] = []
-        for node in path:
-            if isinstance(node, Visit):
-                nodes.append(self._visit(node))
-            else:
-                assert isinstance(node, PathRepeat), "what is left open was refused"
-                nodes.append(TracedLoop(node.count.base, self.body(node.body)))
-        return nodes
-
-    def _visit(self, visit: Visit) -> TracedVisit:
-        found = self._visits.get(visit)
-        if found is None:
-            traced = self._traced
-            steps = timed_visit(visit, traced.kernel, traced.cfg, traced.costs)
-            for step in steps:
-                if isinstance(step, PartialBarrier):
-                    raise PtxwcetError(_join_in_grid(step, traced.kernel))
-            whole = tuple(step for step in steps if not isinstance(step, PartialBarrier))
-            found = TracedVisit(self.points[BlockId(visit.block)], whole)
-            self._visits[visit] = found
-        return found
-
-
-def _join_in_grid(join: PartialBarrier, kernel: Kernel) -> Diagnostic:
-    return Diagnostic(
-        "PW504",
-        f"barrier {join.name} is one of {join.warps} warps: launches are simulated with barriers "
-        "of the whole block only",
-        kernel.instructions[join.instruction.origin].span,
-        help="simulate a block alone (no --grid)",
-    )

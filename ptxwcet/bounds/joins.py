@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
-from math import ceil
 from typing import NamedTuple
 
 from ptxwcet.ir.mbarriers import MOST_COUNT
@@ -58,8 +57,8 @@ class JoinedSection:
     ``slack_cycles`` is that of all groups where the differences of times do not repeat.
     ``serial_cycles`` is None where sub-cores share units, and so is ``apart_cycles``: the groups of
     warps that meet somehow, beside the others. It is of a block alone. ``polling`` is the share of
-    all cycles that warps which wait for mbarriers may issue in, beside the work; None where nothing
-    counts at mbarriers.
+    all cycles of the block that warps which wait for mbarriers may issue in, beside the work, which
+    has some of that; None where nothing counts at mbarriers.
     """
 
     slack_cycles: int
@@ -69,17 +68,10 @@ class JoinedSection:
     polling: Fraction | None = None
 
     @property
-    def before_polling(self) -> int:
-        """The bound of the section, less what polls take as long as it lasts."""
+    def cycles(self) -> int:
+        """The bound of the section, less what polls take as long as the block lasts."""
         bounds = self.slack_cycles + self.work_cycles, self.serial_cycles, self.apart_cycles
         return min(cycles for cycles in bounds if cycles is not None)
-
-    @property
-    def cycles(self) -> int:
-        """The bound of the section."""
-        if self.polling is None:
-            return self.before_polling
-        return ceil(self.before_polling / (1 - self.polling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +90,18 @@ Measured = Callable[[tuple[Node, ...]], tuple[int, int]]
 """Slack and work of what one warp executes in a stretch."""
 
 
-Standing = dict[str, tuple[int, int]]
-"""Of each mbarrier that was initialised: how many arrivals a phase expects, which parity it has."""
+class State(NamedTuple):
+    """An mbarrier between two sections: how many arrivals a phase expects, which parity it has, and
+    whether it is known that the phase before is over.
+    """
+
+    expects: int
+    parity: int
+    is_sure: bool = True
+
+
+Standing = dict[str, State]
+"""The mbarriers that were initialised."""
 
 
 def joined_section(
@@ -366,12 +368,15 @@ class _Run:
         named = [set(_names(row)) for row in rows]
         names = sorted(frozenset[str]().union(*named))
         components = _components(named)
+        begun = {name: standing[name] for name in names if name in standing} if standing else {}
         known: Known = {*names, *map(_before, names)}
+        known -= {name for name, at in begun.items() if not at.is_sure}
         self._counters: dict[str, _Counter] = {}
-        for name in standing.keys() & names if standing else ():
-            expects, parity = standing[name] if standing else (0, 0)
+        for name, (expects, parity, is_sure) in begun.items():
             component = next(c for c, own in zip(components, named, strict=True) if name in own)
-            self._counters[name] = _Counter(expects, parity, expects, set(known), component)
+            new = _Counter(expects, parity, expects, known | {name}, component)
+            new.over = _LONG_AGO if is_sure else 0  # it is when all before the section is over
+            self._counters[name] = new
         self._objects = {name: _Object() for name in names if name not in self._counters}
         self._warps = [
             _Warps(one.count, _Cursor(row), set(known), component)
@@ -390,8 +395,11 @@ class _Run:
 
     @property
     def standing(self) -> Standing:
-        """The mbarriers as they are now."""
-        return {name: (at.expects, at.parity) for name, at in self._counters.items()}
+        """The mbarriers as they are now, for warps that tell each other what they know."""
+        known = Known().union(*(one.knows for one in self._warps))
+        return {
+            name: State(at.expects, at.parity, name in known) for name, at in self._counters.items()
+        }
 
     @property
     def most(self) -> int:
@@ -758,7 +766,7 @@ def _counting_section(
             )
         for one in begun:
             assert one.mbarrier is not None
-            standing[one.name] = one.mbarrier.expects, 0
+            standing[one.name] = State(one.mbarrier.expects, 0)
         return None
     _hand_over(classes, counting, standing)
     waits = [[one.mbarrier for one in each if one.waits and one.mbarrier] for each in counting]
@@ -775,10 +783,17 @@ def _counting_section(
         raise NotStaticError(used, "it is invalidated in a loop with barriers of the block")
     for name in ends:
         del standing[name]
-    if repeats and any(standing[name] != found for name, found in after.items()):
-        used = next(one for each in counting for one in each)
-        raise NotStaticError(used, "a section that is repeated leaves it in another phase")
-    standing |= after
+    if repeats:
+        for name, found in after.items():
+            before, used = standing[name], next(one for each in counting for one in each)
+            if found.parity != before.parity:
+                raise NotStaticError(used, "a section that is repeated leaves it in another phase")
+            if before.is_sure and not found.is_sure:
+                raise NotStaticError(
+                    used, "a section that is repeated leaves it in a phase that may not be over"
+                )
+    else:
+        standing |= after
     polling, failing = Fraction(0), 0
     for warps, each_wait in zip(classes, waits, strict=True):
         if asked := [one for one in each_wait if one.again_cycles]:
@@ -812,7 +827,7 @@ def _hand_over(
         assert some is not None
         raise NotStaticError(some, "registers are given up in two places with a barrier between")
     if giving:
-        standing[REGISTERS] = giving, 0
+        standing[REGISTERS] = State(giving, 0)
 
 
 def _initialised(

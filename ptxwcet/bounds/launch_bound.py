@@ -131,6 +131,7 @@ def kinds_of_blocks(
             (chosen_stretch(1, ways),) if all(ways) else (),
             max(kind.sectors for kind in kinds),
             max(kind.not_set_aside for kind in kinds),
+            polling=max(kind.polling for kind in kinds),
         ),
     )
 
@@ -250,7 +251,10 @@ def bound_launch(
             dispatch = replace(dispatch, memory=replace(dispatch.memory, set_aside=kept))
             kinds = tuple(replace(kind, outside_sectors=0) for kind in kinds)
             assumptions += rests_on
-    bounds = bounds_by_residency(kinds, dispatch, residency.least)
+    try:
+        bounds = bounds_by_residency(kinds, dispatch, residency.least)
+    except PtxwcetError as error:
+        return Refusal(error.diagnostics[0].message)
     worst = max(bounds, key=lambda bound: bound.cycles)
     least = min(bound.cycles for bound in bounds) + overhead
     claim = rules.claim(worst.cycles + overhead, assumptions)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil
+from fractions import Fraction
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, BlockStep, SubCore
 from ptxwcet.bounds.memory_servers import MEMORY_ALONE, memory_alone, memory_demand
@@ -51,23 +51,17 @@ def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     sections = tuple(SectionBound.of(section, cycles) for section, cycles in worst)
     cycles = sum(section.multiplicity * section.cycles for section in sections)
     note = ""
-    polling = [
-        one.joined.polling
-        for one, _ in worst
-        if one.joined is not None and one.joined.polling is not None
-    ]
-    if analysis.workload.warp_count == 1 and not polling:  # else it waits for its own copies
+    polling = analysis.polling
+    if analysis.workload.warp_count == 1 and polling is None:  # else it waits for its own copies
         isolated = analysis.uncut[0].length_cycles
         if isolated < cycles:
             cycles = isolated
             note = "one warp waits for no other: its isolated length bounds it"
     demand = memory_demand(analysis)
     waiting = demand.path_cycles
-    serving = memory_alone(analysis.machine).busy(demand.sectors) if polling else 0
-    if polling and waiting + serving:  # warps poll while others wait there, too
-        whole = sum(one.multiplicity * _before_polling(one, cycles) for one, cycles in worst)
-        whole = ceil((whole + waiting + serving) / (1 - max(polling)))
-        waiting = max(waiting, whole - serving - cycles)
+    if polling:  # warps poll while others wait there, too
+        serving = memory_alone(analysis.machine).busy(demand.sectors)
+        waiting = beside_polls(waiting + serving, polling) - serving
     if memory_alone(analysis.machine).cycles_per_1024_sectors and demand.sectors:
         analysis = replace(analysis, assumptions=(*analysis.assumptions, MEMORY_ALONE))
     joined = any(one.joined is not None for one, _ in worst)
@@ -76,8 +70,10 @@ def bound_before_memory(analysis: BlockAnalysis) -> BlockBound:
     return BlockBound("safe", claim, sections, note, waiting)
 
 
-def _before_polling(section: BlockSection, cycles: int) -> int:
-    return cycles if section.joined is None else section.joined.before_polling
+def beside_polls(cycles: int, share: Fraction) -> int:
+    """How long it takes to spend so many cycles if polls have a share of all."""
+    left = 1 - share
+    return -(-cycles * left.denominator // left.numerator)
 
 
 def worst_way(
@@ -102,10 +98,16 @@ def worst_way(
 
 
 def section_upper_bound(analysis: BlockAnalysis, section: BlockSection) -> int:
-    """The largest ``WUB_S`` over the warps of a section; what is proved of one with joins."""
+    """The largest ``WUB_S`` over the warps of a section; what is proved of one with joins.
+
+    Where warps of the block poll mbarriers they may do so before the bounds of the sections before
+    have passed: each section has its part of that.
+    """
     if section.joined is not None:
-        return section.joined.cycles
-    return max((cycles for _, _, cycles in _delayed(analysis, section)), default=0)
+        cycles = section.joined.cycles
+    else:
+        cycles = max((cycles for _, _, cycles in _delayed(analysis, section)), default=0)
+    return beside_polls(cycles, analysis.polling) if analysis.polling else cycles
 
 
 def worst_warp(analysis: BlockAnalysis, section: BlockSection) -> tuple[SubCore, int] | None:

@@ -17,7 +17,7 @@ from dataclasses import field
 from ptxwcet.machine.model import Machine
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import TimedInstruction
+from ptxwcet.warp.program import PartialBarrier, Step, TimedInstruction, instruction_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,22 @@ def require_alone(instruction: TimedInstruction) -> None:
         )
 
 
-def require_simple(instruction: TimedInstruction) -> None:
-    """Raises PtxwcetError for one that goes on to a server behind its unit (PW547), or that waits
-    for its warpgroup (PW548).
+def require_simple(step: Step) -> None:
+    """Raises PtxwcetError for one that goes on to a server behind its unit or is at an mbarrier
+    (PW547), or that waits for its warpgroup (PW548).
 
     The exhaustive search does not look at whether it waits there.
     """
+    instruction = instruction_of(step)
     require_alone(instruction)
+    if isinstance(step, PartialBarrier) and step.mbarrier is not None:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW547",
+                f"{step.shown}: mbarriers are not in the exhaustive search",
+                help="run it under policies (ptxwcet simulate)",
+            )
+        )
     if instruction.path_cycles or instruction.sectors:
         raise PtxwcetError(
             Diagnostic(

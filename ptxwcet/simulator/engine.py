@@ -11,28 +11,35 @@ from ptxwcet.claims import Assumption, AssumptionState, Citation, Guarantee, Ref
 from ptxwcet.machine.ledger import EXECUTION, claim_on
 from ptxwcet.machine.model import Machine, TimingMeaning
 from ptxwcet.simulator.configuration import SmConfiguration
-from ptxwcet.simulator.image import Image, build_image
+from ptxwcet.simulator.image import ROOM, Image, build_image, goes_on_behind, more_room
 from ptxwcet.simulator.parts import (
+    AFTER,
+    BARRIER_COLUMNS,
+    COUNTS,
     ENDED,
     ITEM_COLUMNS,
+    KIND,
     LAST_END,
     MEMORY_PARTS,
     PATH_PARTS,
     PHASE,
+    POLL,
     RUNNING,
     SINCE,
     STAGE_COLUMNS,
     UNIT,
+    Behind,
     Integers,
+    RegisterColumns,
 )
 from ptxwcet.simulator.policies import NO_JITTER, SCRIPTED, Jitter, Policy
 from ptxwcet.simulator.run import IssueEvent, SectionRun, SimulatedRun, Stalls, WarpRun
 from ptxwcet.simulator.stepping import (
-    AFTER,
     DEADLOCK,
     EVENT_COLUMNS,
     FIXED,
     FULL,
+    MEMORY,
     NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
@@ -51,9 +58,6 @@ from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000
 """Instructions issued one by one before a run is given up: about a minute."""
-
-_ROOM, _MOST_ROOM = 256, 1 << 22
-"""For what is on its way to a server behind the units: at first, and at most."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
@@ -104,7 +108,7 @@ class Simulator:
             self._layout,
         )
         self._saved: State | None = None
-        self._room = _ROOM if self._layout.served else 0
+        self._room = ROOM if self._layout.served else 1
 
     @property
     def instructions(self) -> int:
@@ -114,7 +118,12 @@ class Simulator:
     @property
     def has_servers_behind_units(self) -> bool:
         """Whether some instructions go on to the memory path or the memory."""
-        return self._layout.served
+        return bool(np.any(self._image.code[:, [PATH_PARTS, MEMORY_PARTS]]))
+
+    @property
+    def has_mbarriers(self) -> bool:
+        """Whether some warps count at mbarriers, or poll them."""
+        return bool(np.isin(self._image.code[:, KIND], (COUNTS, POLL)).any())
 
     def cycles(
         self,
@@ -206,9 +215,7 @@ class Simulator:
             outcome = Outcome(*run(self._program, *states, options, script, log, events))
             if outcome.status != FULL:
                 break
-            if self._room >= _MOST_ROOM:
-                raise PtxwcetError(too_many_wait(_MOST_ROOM))
-            self._room, self._saved = 4 * self._room, None
+            self._room, self._saved = more_room(self._room), None
         if outcome.status == DEADLOCK:
             raise PtxwcetError(_deadlock(self._image, state, self._name_origin))
         if outcome.status == OVER_LIMIT:
@@ -222,8 +229,11 @@ class Simulator:
             np.zeros((*front, warps), np.int64),
             np.zeros((*front, warps, layout.width), np.int64),
             np.zeros((*front, layout.shared_width), np.int64),
-            np.zeros((*front, STAGES, STAGE_COLUMNS), np.int64),
-            np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
+            Behind(
+                np.zeros((*front, STAGES, STAGE_COLUMNS), np.int64),
+                np.zeros((*front, STAGES + 1, self._room, ITEM_COLUMNS), np.int64),
+                MEMORY,
+            ),
         )
         state.shared[..., : layout.cores] = -1
         return state
@@ -251,7 +261,7 @@ class Simulator:
 
 def _lay_out(image: Image, schedulers: int) -> Layout:
     depths, registers, sections = image.depth, image.register_count, len(image.section_origins)
-    served = bool(np.any(image.code[:, [PATH_PARTS, MEMORY_PARTS]]))
+    served = goes_on_behind(image.code)
     widths = {
         "counters": depths,
         "entries": depths,
@@ -262,18 +272,20 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
         **dict.fromkeys(("open", "since", "by"), registers),  # of programs that are served
     }
     first = dict(zip(widths, accumulate(widths.values(), initial=FIXED), strict=False))
+    at = RegisterColumns(*(first.pop(name) for name in RegisterColumns._fields))
     servers = int(image.servers.max())
-    arrivals = schedulers + len(image.servers) * servers
+    barriers = schedulers + len(image.servers) * servers
     return Layout(
         **first,
+        at=at,
         depths=depths,
         registers=registers,
-        width=first["by"] + registers if served else first["open"],
+        width=at.by + registers if served else at.open,
         cores=schedulers,
         servers=servers,
         free=schedulers,
-        arrivals=arrivals,
-        shared_width=arrivals + len(image.barrier_names),
+        barriers=barriers,
+        shared_width=barriers + len(image.barrier_names) * BARRIER_COLUMNS,
         served=served,
     )
 
@@ -287,9 +299,9 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
             ended.append(str(warp))
             continue
         since = max(since, fields[SINCE])
-        origin = image.section_origins[fields[AFTER]]
+        origin = int(image.code[fields[AFTER], ORIGIN])
         place = image.barrier_names[fields[PHASE]]
-        if origin is not None and origin >= 0:
+        if origin >= 0:
             place += f" ({name_origin(origin)})"
         waits.setdefault(place, []).append(warp)
     notes = [f"at {place}: warps {', '.join(map(str, on))}" for place, on in sorted(waits.items())]
@@ -300,16 +312,6 @@ def _deadlock(image: Image, state: State, name_origin: Callable[[int], str]) -> 
         f"deadlock: from cycle {since} on, every warp that has not ended waits at a barrier",
         notes=tuple(notes),
         help="all warps must meet the same barriers",
-    )
-
-
-def too_many_wait(most: int) -> Diagnostic:
-    """PW533: servers behind the units are asked for more than there is room for."""
-    return Diagnostic(
-        "PW533",
-        f"the run was given up: more than {most:,} accesses wait for the memory at once",
-        notes=("warps issue accesses faster than they are served, and wait for none of them",),
-        help="simulate smaller trip counts",
     )
 
 
@@ -388,6 +390,8 @@ def claim_schedule(
         simulator = Simulator(workload, SmConfiguration.of(machine))
         if simulator.has_servers_behind_units:
             return Refusal("the order in which servers behind the units serve is not known")
+        if simulator.has_mbarriers:
+            return Refusal("how often warps ask mbarriers in vain is not in the run")
         run = simulator.run(policy, limit=limit)
     except PtxwcetError as error:
         return Refusal(error.diagnostics[0].message)

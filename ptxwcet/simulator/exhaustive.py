@@ -1,44 +1,62 @@
 """The exact worst case of a small block over all work-conserving schedules.
 
-Forward dynamic programming over joint states (:mod:`ptxwcet.simulator.exhaustive_core`). For each
-state the latest cycle suffices, and the worst makespan is the latest end of any instruction
-on any transition. It knows the model's machine and nothing of the bounds.
+Forward dynamic programming over joint states, compiled. It knows the model's machine and nothing of
+the bounds.
+
+A state is a vector of integers relative to the cycle of the next decision, times in the past are 0:
+for each warp its next row of code, the cycles until that is eligible, its phase, the cycles until
+it ends (if others may wait for that), and those until each register is ready that it still waits
+for; then those until each server is free, and the arrivals at partial barriers. What can still
+happen depends on nothing else, so only the latest cycle in which a state is reached matters, and
+the worst makespan is the latest end of any instruction on any transition. States are met in the
+order of the instructions issued so far, and each is expanded once, with its latest cycle. Warps
+with the same program on the same sub-core are interchangeable: their parts of the vector are
+sorted.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxwcet.simulator.configuration import SmConfiguration, require_simple
-from ptxwcet.simulator.exhaustive_core import (
-    DEADLOCK,
-    OVER_CAP,
-    Block,
-    Found,
-    Shape,
-    StateVector,
-    replay,
-    search,
-)
 from ptxwcet.simulator.image import Image, build_image
 from ptxwcet.simulator.parts import (
+    ARGUMENT,
+    ARRIVE,
+    BUBBLE,
     CONDITIONAL,
+    COUNT,
     END,
     ENDED,
+    INITIATION,
+    INSTRUCTION,
     KIND,
+    LAST_END,
+    LATENCY,
+    PARTIAL,
     PHASE,
     ROW,
     RUNNING,
+    SINCE,
+    UNIT,
     WAITS_BEGIN,
     WAITS_END,
     WARP_COLUMNS,
     WRITES_BEGIN,
     WRITES_END,
     Integers,
+    arrive,
+    awaited,
+    dispatch,
+    met_by_all,
+    write,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.jit import compiled
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
     Barrier,
@@ -56,6 +74,392 @@ DEFAULT_CAP = 2_000_000
 
 # Instructions of all warps together: loops are unrolled, and states count their issues.
 _MOST_INSTRUCTIONS = 100_000
+
+
+StateVector: TypeAlias = NDArray[np.int32]
+
+COMPLETE, DEADLOCK, OVER_CAP = range(3)
+NONE = 1 << 30  # no cycle of a state
+
+
+class Block(NamedTuple):
+    """A small block, its loops unrolled. Slots are warps; rows of code are shared by classes."""
+
+    code: Integers
+    operands: Integers
+    live: (
+        Integers  # [row of code, register] 1: its time matters once the row's eligibility is known
+    )
+    awaited: Integers  # [row of code, register] 1: it matters before, at a barrier
+    core: Integers  # [slot]
+    group: Integers  # [slot] slots of a group are interchangeable
+    queue_of: Integers  # [sub-core, unit]
+    servers: Integers  # [queue]
+    wide: Integers  # [barrier] 1: all warps of the block meet there
+    shape: Shape
+
+
+class Shape(NamedTuple):
+    """Sizes of a state vector."""
+
+    warps: int
+    cores: int
+    per_warp: int
+    registers: int
+    queues: int
+    most_servers: int
+    barriers: int
+    wide: bool  # some barrier is of the whole block
+    width: int
+
+
+class Found(NamedTuple):
+    """The end of a search: the worst makespan, and the transition that reaches it."""
+
+    status: int
+    cycles: int
+    states: int
+    last_state: int
+    last_choice: int
+
+
+class Now(NamedTuple):
+    """The state that is worked on."""
+
+    vec: StateVector
+    warps: StateVector  # [slot, column]: the beginning of the same vector
+    order: Integers  # [slot] its warp
+    issued: Integers  # [sub-core] the warp that it issues, -1: none
+
+
+@compiled
+def _set(place: StateVector, values: StateVector) -> None:
+    for k in range(len(values)):
+        place[k] = values[k]
+
+
+@compiled
+def _begin(block: Block, start: StateVector) -> Now:
+    shape = block.shape
+    vec = start.copy()
+    warps = vec[: shape.warps * shape.per_warp].reshape((shape.warps, shape.per_warp))
+    return Now(vec, warps, np.arange(shape.warps), np.zeros(shape.cores, np.int64))
+
+
+@compiled
+def _open(block: Block, now: Now, barrier: int, cycle: int) -> None:
+    warps = now.warps
+    for slot in range(len(warps)):
+        if warps[slot, PHASE] != barrier:
+            continue
+        if block.code[warps[slot, ROW], KIND] == END:
+            warps[slot, PHASE] = ENDED
+            continue
+        warps[slot, PHASE] = RUNNING
+        earliest = max(cycle, warps[slot, SINCE])
+        eligible, _ = awaited(block.code, block.operands, warps, slot, WARP_COLUMNS, earliest)
+        warps[slot, SINCE] = eligible
+
+
+@compiled
+def _issue(block: Block, now: Now, slot: int) -> int:
+    """Issues the next instruction of a warp in cycle 0 of the state; returns when it ends."""
+    shape, code, warps, vec = block.shape, block.code, now.warps, now.vec
+    row = warps[slot, ROW]
+    queue = block.queue_of[block.core[slot], code[row, UNIT]]
+    first = shape.warps * shape.per_warp + queue * shape.most_servers
+    initiation = code[row, INITIATION]
+    end = dispatch(vec, first, block.servers[queue], 0, initiation) + initiation
+    end += code[row, LATENCY]
+    warps[slot, LAST_END] = max(warps[slot, LAST_END], end)
+    write(code, block.operands, row, warps, slot, WARP_COLUMNS, end)
+    warps[slot, ROW] = row + 1
+    earliest = 1 + code[row, BUBBLE]
+    kind = code[row, KIND]
+    if kind not in (INSTRUCTION, ARRIVE):
+        warps[slot, PHASE] = code[row, ARGUMENT]
+        warps[slot, SINCE] = earliest
+    elif code[row + 1, KIND] == END:
+        warps[slot, PHASE] = ENDED
+        warps[slot, SINCE] = 0
+    else:
+        eligible, _ = awaited(code, block.operands, warps, slot, WARP_COLUMNS, earliest)
+        warps[slot, SINCE] = eligible
+    if kind in (PARTIAL, ARRIVE):
+        arrivals = shape.width - shape.barriers + code[row, ARGUMENT]
+        if arrive(vec, arrivals, code[row, COUNT]):
+            _open(block, now, code[row, ARGUMENT], 1)
+    if kind != INSTRUCTION or warps[slot, PHASE] == ENDED:
+        barrier, opens = met_by_all(warps, 0, shape.warps, block.wide, 1, False)
+        if barrier >= 0:
+            _open(block, now, barrier, opens)
+    return int(end)
+
+
+@compiled
+def _less(vec: StateVector, one: int, other: int, count: int) -> bool:
+    for k in range(count):
+        if vec[one + k] != vec[other + k]:
+            return bool(vec[one + k] < vec[other + k])
+    return False
+
+
+@compiled
+def _sort(block: Block, now: Now) -> None:
+    """Brings interchangeable warps and servers into order; ``order`` follows the warps."""
+    shape, vec, order = block.shape, now.vec, now.order
+    per_warp = shape.per_warp
+    for slot in range(1, shape.warps):
+        here = slot
+        for before in range(slot - 1, -1, -1):
+            if block.group[before] != block.group[slot]:
+                continue
+            if not _less(vec, here * per_warp, before * per_warp, per_warp):
+                break
+            for k in range(per_warp):
+                column, earlier_column = here * per_warp + k, before * per_warp + k
+                vec[column], vec[earlier_column] = vec[earlier_column], vec[column]
+            order[here], order[before] = order[before], order[here]
+            here = before
+    first = shape.warps * per_warp
+    for queue in range(shape.queues):
+        begin = first + queue * shape.most_servers
+        for server in range(begin + 1, begin + block.servers[queue]):
+            here = server
+            while here > begin and vec[here] < vec[here - 1]:
+                vec[here], vec[here - 1] = vec[here - 1], vec[here]
+                here -= 1
+
+
+@compiled
+def _settle(block: Block, now: Now, least: int) -> int:
+    """Moves to the next decision, ``least`` cycles away at least, in canonical form.
+
+    Returns the cycles until then; -1 if no warp will issue again.
+    """
+    shape, vec, warps = block.shape, now.vec, now.warps
+    step = NONE
+    for slot in range(shape.warps):
+        if warps[slot, PHASE] == RUNNING:
+            step = min(step, warps[slot, SINCE])
+    if step == NONE:
+        return -1
+    step = max(step, least)
+    for slot in range(shape.warps):
+        row, phase = warps[slot, ROW], warps[slot, PHASE]
+        is_waiting = RUNNING < phase < ENDED
+        warps[slot, SINCE] = max(0, warps[slot, SINCE] - step)
+        warps[slot, LAST_END] = max(0, warps[slot, LAST_END] - step) if shape.wide else 0
+        for register in range(shape.registers):
+            column = WARP_COLUMNS + register
+            matters = block.live[row, register] != 0
+            if is_waiting:
+                matters = matters or block.awaited[row, register] != 0
+            warps[slot, column] = max(0, warps[slot, column] - step) if matters else 0
+    first = shape.warps * shape.per_warp
+    for column in range(first, first + shape.queues * shape.most_servers):
+        vec[column] = max(0, vec[column] - step)
+    _sort(block, now)
+    return step
+
+
+@compiled
+def _can_issue(block: Block, now: Now, slot: int, core: int) -> bool:
+    if block.core[slot] != core:
+        return False
+    return bool(now.warps[slot, PHASE] == RUNNING and now.warps[slot, SINCE] == 0)
+
+
+@compiled
+def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
+    """Issues, on each sub-core with eligible warps, the one that ``choice`` encodes.
+
+    ``choice`` is read as digits, sub-core by sub-core, in the base of the number of its eligible
+    warps. Returns the cycles to the next decision (-1: there is none), and the latest end of what
+    is issued, -1 if there is no such choice.
+    """
+    shape = block.shape
+    for core in range(shape.cores):
+        now.issued[core] = -1
+        count = 0
+        for slot in range(shape.warps):
+            if _can_issue(block, now, slot, core):
+                count += 1
+        if count == 0:
+            continue
+        index = choice % count
+        choice //= count
+        for slot in range(shape.warps):
+            if _can_issue(block, now, slot, core):
+                if index == 0:
+                    now.issued[core] = slot
+                    break
+                index -= 1
+    if choice > 0:
+        return -1, -1
+    end = 0
+    for core in range(shape.cores):
+        slot = now.issued[core]
+        if slot >= 0:
+            end = max(end, _issue(block, now, slot))
+            now.issued[core] = now.order[slot]
+    return _settle(block, now, 1), end
+
+
+@compiled
+def replay(block: Block, start: StateVector, choices: Integers, schedule: Integers) -> int:
+    """Writes down the warps that the choices issue; after the last one, the first choice each time.
+
+    Returns how many they are.
+    """
+    now = _begin(block, start)
+    count = 0
+    taken = 0
+    step = _settle(block, now, 0)
+    while step >= 0:
+        step, _ = _successor(block, now, choices[taken] if taken < len(choices) else 0)
+        taken += 1
+        for warp in now.issued:
+            if warp >= 0:
+                schedule[count] = warp
+                count += 1
+    return count
+
+
+@compiled
+def _hash(vec: StateVector) -> int:
+    value = 1469598103934665603
+    for k in range(vec.shape[0]):
+        value = (value ^ vec[k]) * 1099511628211
+        value ^= value >> 29
+    return value & 0x7FFFFFFFFFFFFFFF
+
+
+@compiled
+def _equal(one: StateVector, other: StateVector) -> bool:
+    same = True
+    for k in range(one.shape[0]):
+        same = same and one[k] == other[k]
+    return same
+
+
+@compiled
+def _rehash(vectors: NDArray[np.int32], states: int, slots: int) -> Integers:
+    table = np.full(slots, -1, np.int64)
+    for state in range(states):
+        slot = _hash(vectors[state]) & (slots - 1)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (slots - 1)
+        table[slot] = state
+    return table
+
+
+@compiled
+def search(
+    block: Block, start: StateVector, instructions: int, most_states: int
+) -> tuple[Found, Integers, Integers]:
+    """Explores all schedules from ``start``.
+
+    Returns what was found, and for each state the state and the choice that reach it last.
+    """
+    shape = block.shape
+    capacity = 1024
+    vectors = np.zeros((capacity, shape.width), np.int32)
+    cycle = np.zeros(capacity, np.int64)
+    before = np.full(capacity, -1, np.int64)
+    choices = np.zeros(capacity, np.int64)
+    following = np.full(capacity, -1, np.int64)  # another state with as many issues
+    first = np.full(instructions + shape.cores + 1, -1, np.int64)
+    table = np.full(4 * capacity, -1, np.int64)
+    now = _begin(block, start)
+    vec = now.vec
+    cycles, last_state, last_choice, states = 0, -1, -1, 0
+    if _settle(block, now, 0) < 0:
+        return Found(COMPLETE, 0, 0, -1, -1), before[:0], choices[:0]
+    _set(vectors[0], vec)
+    cycle[0] = 0
+    table[_hash(vec) & (table.shape[0] - 1)] = 0
+    first[0] = 0
+    states = 1
+    for issued in range(instructions):
+        state = first[issued]
+        while state >= 0:
+            choice = 0
+            while True:
+                _set(vec, vectors[state])
+                step, end = _successor(block, now, choice)
+                if end < 0:
+                    break
+                issues = 0
+                for core in range(shape.cores):
+                    issues += now.issued[core] >= 0
+                if cycle[state] + end > cycles:
+                    cycles = cycle[state] + end
+                    last_state, last_choice = state, choice
+                if step < 0:
+                    if _some_wait(now):
+                        outcome = Found(DEADLOCK, cycles, states, state, choice)
+                        return outcome, before[:states], choices[:states]
+                    choice += 1
+                    continue
+                slot = _hash(vec) & (table.shape[0] - 1)
+                while table[slot] >= 0 and not _equal(vectors[table[slot]], vec):
+                    slot = (slot + 1) & (table.shape[0] - 1)
+                reached = table[slot]
+                if reached < 0:
+                    if states >= most_states:
+                        outcome = Found(OVER_CAP, cycles, states, state, choice)
+                        return outcome, before[:0], choices[:0]
+                    if states == capacity:
+                        capacity *= 2
+                        vectors = _grown_rows(vectors, capacity)
+                        cycle = _grown(cycle, capacity)
+                        before = _grown(before, capacity)
+                        choices = _grown(choices, capacity)
+                        following = _grown(following, capacity)
+                        table = _rehash(vectors, states, 4 * capacity)
+                        slot = _hash(vec) & (table.shape[0] - 1)
+                        while table[slot] >= 0:
+                            slot = (slot + 1) & (table.shape[0] - 1)
+                    reached = states
+                    states += 1
+                    table[slot] = reached
+                    _set(vectors[reached], vec)
+                    cycle[reached] = -1
+                    following[reached] = first[issued + issues]
+                    first[issued + issues] = reached
+                if cycle[state] + step > cycle[reached]:
+                    cycle[reached] = cycle[state] + step
+                    before[reached] = state
+                    choices[reached] = choice
+                choice += 1
+            state = following[state]
+    outcome = Found(COMPLETE, cycles, states, last_state, last_choice)
+    return outcome, before[:states], choices[:states]
+
+
+@compiled
+def _grown(array: Integers, capacity: int) -> Integers:
+    larger = np.full(capacity, -1, np.int64)
+    for k in range(len(array)):
+        larger[k] = array[k]
+    return larger
+
+
+@compiled
+def _grown_rows(vectors: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+    larger = np.zeros((capacity, vectors.shape[1]), np.int32)
+    for k in range(len(vectors)):
+        _set(larger[k], vectors[k])
+    return larger
+
+
+@compiled
+def _some_wait(now: Now) -> bool:
+    waiting = 0
+    for slot in range(len(now.warps)):
+        waiting += RUNNING < now.warps[slot, PHASE] < ENDED
+    return waiting > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +583,7 @@ def _unrolled(workload: BlockWorkload) -> BlockWorkload:
     for warp_class in workload.classes:
         body = tuple(unroll(warp_class.program.body))
         for node in body:
-            require_simple(node if isinstance(node, TimedInstruction) else node.instruction)
+            require_simple(node)
         classes.append(replace(warp_class, program=WarpProgram(body)))
     return replace(workload, classes=tuple(classes))
 
@@ -188,7 +592,7 @@ def _liveness(image: Image) -> tuple[Integers, Integers]:
     """Which registers' times still matter at each row; see :class:`Block`."""
     code, operands, registers = image.code, image.registers, image.register_count
     live = np.zeros((len(code), registers), np.int64)
-    awaited = np.zeros((len(code), registers), np.int64)
+    waited = np.zeros((len(code), registers), np.int64)
     after = np.zeros(registers, np.int64)  # matters before the row that follows
     for at in range(len(code) - 1, -1, -1):
         if code[at, KIND] == END:
@@ -198,9 +602,9 @@ def _liveness(image: Image) -> tuple[Integers, Integers]:
         if not code[at, CONDITIONAL]:
             before[operands[code[at, WRITES_BEGIN] : code[at, WRITES_END]]] = 0
         live[at] = before
-        awaited[at, operands[code[at, WAITS_BEGIN] : code[at, WAITS_END]]] = 1
-        after = before | awaited[at]
-    return live, awaited
+        waited[at, operands[code[at, WAITS_BEGIN] : code[at, WAITS_END]]] = 1
+        after = before | waited[at]
+    return live, waited
 
 
 def _too_many(what: str) -> Diagnostic:

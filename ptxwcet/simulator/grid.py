@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.policies import NO_JITTER, Jitter, Policy
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
+from ptxwcet.warp.program import Scoreboard, Step
 
 IntColumn = npt.NDArray[np.int64]
 """A column of whole numbers."""
@@ -36,7 +36,7 @@ class TracedVisit:
     """
 
     point: int
-    steps: tuple[TimedInstruction | Barrier, ...]
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)

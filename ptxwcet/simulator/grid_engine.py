@@ -35,23 +35,24 @@ from ptxwcet.simulator.grid_stepping import (
     GridState,
     run_grid,
 )
-from ptxwcet.simulator.image import GridImage, build_grid_image
+from ptxwcet.simulator.image import ROOM, GridImage, build_grid_image, goes_on_behind, more_room
 from ptxwcet.simulator.parts import (
+    BARRIER_COLUMNS,
+    COUNTS,
     ENDED,
     ITEM_COLUMNS,
-    MEMORY_PARTS,
+    KIND,
     NEVER,
-    PATH_PARTS,
     PHASE,
     RUNNING,
     STAGE_COLUMNS,
+    Behind,
+    RegisterColumns,
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 _PIECE = 2_000_000
 """Instructions between two looks at the progress: about a tenth of a second."""
-_ROOM, _MOST_ROOM = 1 << 10, 1 << 20
-"""Accesses that may wait at one server behind the units: at first, and before a run is given up."""
 
 
 def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions) -> GridRun:
@@ -72,16 +73,11 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
         np.empty(image.events, np.int64),
         np.empty(image.events, np.int64),
     )
-    room = _ROOM if layout.served else 1
-    state, status = _run(image, shape, options, layout, columns, slots, room)
-    while status == FULL:
-        room *= 4
-        if room > _MOST_ROOM:
-            # here: few runs come to that
-            from ptxwcet.simulator.engine import too_many_wait
-
-            raise PtxwcetError(too_many_wait(_MOST_ROOM))
-        state, status = _run(image, shape, options, layout, columns, slots, room)
+    room = ROOM if layout.served else 1
+    state = _fresh(image, shape, layout, columns, slots, room)
+    while (status := _run(image, state, options)) == FULL:
+        room = more_room(room)
+        state = _fresh(image, shape, layout, columns, slots, room)
     if status == DEADLOCK:
         raise _deadlock(image, state, workload.warps_per_block)
     assert state.run[WRITTEN] == image.events, "every visit was written"
@@ -100,31 +96,31 @@ def simulate_grid(workload: GridWorkload, shape: GridShape, options: GridOptions
     )
 
 
-def _run(
-    image: GridImage,
-    shape: GridShape,
-    options: GridOptions,
-    layout: GridLayout,
-    columns: Columns,
-    slots: int,
-    room: int,
-) -> tuple[GridState, int]:
-    """A run from the beginning, with ``room`` for what waits at each server behind the units."""
-    state = _fresh(image, shape, layout, slots, room)
-    while (status := run_grid(image.program, state, layout, columns, _PIECE)) == PAUSED:
+def _run(image: GridImage, state: GridState, options: GridOptions) -> int:
+    """A run from a fresh state on; how it ended."""
+    while (status := run_grid(image.program, state, _PIECE)) == PAUSED:
         if options.progress is not None:
             resident = int((state.slots[:, :, BLOCK] != EMPTY).sum())
             ended = int(state.run[NEXT_BLOCK]) - resident
             blocks = len(image.program.chosen)
             options.progress(ended, blocks, int(state.run[ISSUED]))
-    return state, status
+    return status
 
 
 def _fresh(
-    image: GridImage, shape: GridShape, layout: GridLayout, slots: int, room: int
+    image: GridImage,
+    shape: GridShape,
+    layout: GridLayout,
+    columns: Columns,
+    slots: int,
+    room: int,
 ) -> GridState:
+    """A state, with ``room`` for what waits in each place behind the units."""
     warps = layout.warps
-    registers = (3 if layout.served else 1) * image.register_count
+    width = (layout.at.by if layout.served else layout.at.ready) + image.register_count
+    barriers = len(image.barrier_names) * BARRIER_COLUMNS
+    counts = bool(np.any(image.program.code[:, KIND] == COUNTS))
+    places = shape.sms + 1 + counts * shape.sms
     cores, queues = shape.sm.schedulers, len(image.program.servers)
     most_servers = int(image.program.servers.max())
     sms = np.zeros((shape.sms, SM_FIXED + 2 * cores + queues * most_servers), np.int64)
@@ -132,14 +128,19 @@ def _fresh(
     sms[:, SM_FIXED : SM_FIXED + 2 * cores] = -1
     state = GridState(
         np.full((shape.sms, slots * warps), NEVER, np.int64),
-        np.zeros((shape.sms, slots * warps, FIXED + image.depth + registers), np.int64),
-        np.full((shape.sms, slots, SLOT_COLUMNS), NEVER, np.int64),
+        np.zeros((shape.sms, slots * warps, width), np.int64),
+        np.full((shape.sms, slots, SLOT_COLUMNS + barriers), NEVER, np.int64),
         np.zeros((shape.sms, slots), np.int64),
         sms,
         np.zeros(RUN_CELLS, np.int64),
         np.zeros((len(image.program.chosen), RECORD_COLUMNS), np.int64),
-        np.zeros((shape.sms + 1, STAGE_COLUMNS), np.int64),
-        np.zeros((shape.sms + 2, room, ITEM_COLUMNS), np.int64),
+        Behind(
+            np.zeros((places, STAGE_COLUMNS), np.int64),
+            np.zeros((places + 1, room, ITEM_COLUMNS), np.int64),
+            shape.sms,
+        ),
+        columns,
+        layout,
     )
     state.slots[:, :, BLOCK] = EMPTY
     return state
@@ -159,9 +160,8 @@ def _lay_out(
         seed=options.seed,
         jitter_percent=options.jitter.percent,
         jitter_seed=options.jitter.seed,
-        served=bool(np.any(image.program.code[:, [PATH_PARTS, MEMORY_PARTS]])),
-        open=FIXED + image.depth + image.register_count,
-        since=FIXED + image.depth + 2 * image.register_count,
+        served=goes_on_behind(image.program.code),
+        at=RegisterColumns(*(FIXED + image.depth + n * image.register_count for n in range(5))),
     )
 
 
@@ -189,7 +189,7 @@ def _deadlock(image: GridImage, state: GridState, warps: int) -> PtxwcetError:
             block = int(state.slots[sm, slot, BLOCK])
             if block != EMPTY and len(waiting):
                 names = sorted({image.barrier_names[b] for b in waiting.tolist()})
-                notes.append(f"block {block} on SM {sm} at barriers {', '.join(names)}")
+                notes.append(f"block {block} on SM {sm} at {', '.join(names)}")
     return PtxwcetError(
         Diagnostic(
             "PW532",

@@ -4,8 +4,8 @@ The machine is that of :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when
 the previous one has been issued). SMs meet only where blocks are dispatched: an SM without a free
 slot is run alone until one of its blocks ends; the earliest free slot of all takes the next block;
-only then anybody's future can change. Where accesses go on to servers behind the units they meet at
-the memory of the GPU, too: then all SMs are run together, cycle by cycle.
+only then anybody's future can change. Where something goes on behind the units SMs may meet at the
+memory of the GPU, too: then all are run together, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -16,54 +16,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxwcet.simulator.parts import (
-    ALONE,
+    AFTER,
     ARGUMENT,
-    AT,
-    BARRIER,
     BUBBLE,
-    CONDITIONAL,
     COUNT,
-    COUNT_OF,
+    COUNTS,
+    DONE,
+    EARLIEST,
     END,
     ENDED,
-    EVENT,
-    FIRST,
-    INITIATION,
     INSTRUCTION,
     KIND,
     LAST_END,
-    LATENCY,
-    LATENCY_LEFT,
     MEMORY_PARTS,
     NEVER,
     NOT_ALL,
-    NUMBER,
     OF_ROW,
+    OF_SLOT,
+    OF_SM,
     OF_WARP,
     PATH_PARTS,
     PHASE,
+    POLL,
     ROW,
     ROW_COLUMNS,
+    RUN_COLUMNS,
     RUNNING,
     SINCE,
+    TARGET,
+    UNDERWAY,
     UNIT,
-    WARP_COLUMNS,
-    WRITES_BEGIN,
-    WRITES_END,
+    Behind,
     Integers,
+    RegisterColumns,
     awaited,
-    awaits_server,
+    come,
+    conclude,
     dispatch,
+    expected,
     first_eligible,
-    join,
+    leave,
     met_by_all,
-    occupy,
+    next_arrival,
+    next_count,
     pass_loop,
-    shortened,
+    produce,
+    serve,
+    tally,
+    times,
     write,
 )
 from ptxwcet.simulator.policies import Sight, choose
-from ptxwcet.support.jit import compiled
+from ptxwcet.support.jit import compiled, inlined
 
 Shorts: TypeAlias = NDArray[np.int32]
 
@@ -79,20 +83,16 @@ Shorts: TypeAlias = NDArray[np.int32]
 ENTRY_COLUMNS = 4
 VISIT = INSTRUCTION
 
-# Further columns of a warp slot. Loop counters follow, then the ready cycle of each register. With
-# servers behind the units there follow for each how many producers of it have no known end yet, and
-# the number of its last unconditional one.
+# Further columns of a warp slot. Loop counters follow, then those of registers: if nothing goes on
+# behind the units, their ready cycles alone.
 (
     ENTRY,  # of the program
-    DONE,  # instructions issued so far
     IDENTITY,  # the warp's number in the grid
-    UNDERWAY,  # of its instructions, those that have not reached their last server
-    EARLIEST,  # of the next one, if it waits for one of them
     FIXED,
-) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
+) = range(RUN_COLUMNS, RUN_COLUMNS + 3)
 OVER = -1  # ROW: there is no next instruction
 
-# Columns of a block slot.
+# Columns of a block slot. What each barrier of the block has counted follows.
 (
     BLOCK,  # index of the block, EMPTY: none
     ENDS,  # cycle in which its last warp has ended; NEVER while that is not known
@@ -136,20 +136,7 @@ class GridProgram(NamedTuple):
     chosen: Integers  # [block, warp] program
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
-
-
-class GridState(NamedTuple):
-    """Everything that changes, SM by SM. ``ages``: occupied slots, the oldest block first."""
-
-    next_cycle: Integers  # [sm, warp slot]
-    warps: Integers  # [sm, warp slot, column]
-    slots: Integers  # [sm, slot, column]
-    ages: Integers  # [sm, rank]
-    sms: Integers  # [sm, column]
-    run: Integers  # [cell]
-    records: Integers  # [block, column]
-    behind: Integers  # [path of each SM, then the memory; column]
-    waiting: Integers  # [the same, then what is put into one of them; place, column]
+    wide: Integers  # [barrier] 1: all warps of the block meet there
 
 
 class Columns(NamedTuple):
@@ -174,31 +161,48 @@ class GridLayout(NamedTuple):
     seed: int
     jitter_percent: int
     jitter_seed: int
-    served: bool  # some instructions go on to servers behind their units
-    open: int  # columns of a warp, if so
-    since: int
+    served: bool  # something goes on behind the units
+    at: RegisterColumns
+
+
+class GridState(NamedTuple):
+    """Everything that changes, SM by SM, and ``layout``, which does not.
+
+    ``ages``: occupied slots, the oldest block first.
+    """
+
+    next_cycle: Integers  # [sm, warp slot]
+    warps: Integers  # [sm, warp slot, column]
+    slots: Integers  # [sm, slot, column]
+    ages: Integers  # [sm, rank]
+    sms: Integers  # [sm, column]
+    run: Integers  # [cell]
+    records: Integers  # [block, column]
+    behind: Behind
+    events: Columns
+    layout: GridLayout
 
 
 # --- warps and blocks -----------------------------------------------------------------------------
 
 
-@compiled
-def _write(columns: Columns, written: int, point: int, sm: int, warp: int, cycle: int) -> int:
+@inlined
+def _write(state: GridState, point: int, sm: int, warp: int, cycle: int) -> None:
+    columns, written = state.events, state.run[WRITTEN]
     columns.point[written] = point
     columns.sm[written] = sm
     columns.warp[written] = warp
     columns.cycle[written] = cycle
-    return written + 1
+    state.run[WRITTEN] += 1
 
 
 @compiled
-def _go_on(
-    entries: Integers, columns: Columns, warps: Integers, w: int, sm: int, cycle: int, written: int
-) -> int:
+def _go_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
     """Moves a warp past the entry it is at, to the next one that issues something or to its end.
 
-    What it passes on the way without issuing is written with ``cycle``. Returns the events so far.
+    What it passes on the way without issuing is written with ``cycle``.
     """
+    entries, warps = program.entries, state.warps[sm]
     at = warps[w, ENTRY] + 1
     while True:
         kind = entries[at, KIND]
@@ -211,79 +215,92 @@ def _go_on(
         if entries[at, ARGUMENT] >= 0:
             warps[w, ROW] = entries[at, ARGUMENT]
             break
-        written = _write(columns, written, entries[at, COUNT], sm, warps[w, IDENTITY], cycle)
+        _write(state, entries[at, COUNT], sm, warps[w, IDENTITY], cycle)
         at += 1
     warps[w, ENTRY] = at
-    return written
 
 
 @compiled
-def _finish(
-    layout: GridLayout, columns: Columns, warps: Integers, w: int, sm: int, written: int
-) -> int:
+def _finish(state: GridState, sm: int, w: int) -> None:
     """A warp has issued its last instruction, and waits for no barrier.
 
     While some of its instructions have no known end, nor has the warp.
     """
+    warps = state.warps[sm]
     warps[w, PHASE] = ENDED
-    if warps[w, UNDERWAY] > 0:
-        return written
-    return _write(columns, written, layout.end_point, sm, warps[w, IDENTITY], warps[w, LAST_END])
+    if warps[w, UNDERWAY] == 0:
+        _write(state, state.layout.end_point, sm, warps[w, IDENTITY], warps[w, LAST_END])
 
 
 @compiled
-def _expect(
-    program: GridProgram, state: GridState, layout: GridLayout, sm: int, w: int, earliest: int
-) -> None:
+def _expect(program: GridProgram, state: GridState, sm: int, w: int, earliest: int) -> None:
     """Sets the cycle in which a warp's next instruction is eligible; NEVER while nobody knows."""
-    code, operands, warps = program.code, program.registers, state.warps[sm]
-    if layout.served and awaits_server(code, operands, warps, w, warps[w, ROW], layout.open):
-        warps[w, EARLIEST] = earliest
-        state.next_cycle[sm, w] = NEVER
-        return
-    ready = FIXED + layout.depths
-    state.next_cycle[sm, w], _ = awaited(code, operands, warps, w, ready, earliest)
+    code, operands, layout = program.code, program.registers, state.layout
+    warps, at, served = state.warps[sm], layout.at, layout.served
+    eligible, _ = expected(code, operands, warps, w, at, earliest, served)
+    state.next_cycle[sm, w] = eligible
 
 
 @compiled
-def _settle(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    slot: int,
-    cycle: int,
-    written: int,
-) -> int:
+def _open(
+    program: GridProgram, state: GridState, sm: int, slot: int, barrier: int, cycle: int
+) -> None:
+    """Opens a barrier of a block: its warps may issue from ``cycle`` on, or when they have their
+    answer.
+    """
+    code, warps, block_warps = program.code, state.warps[sm], state.layout.warps
+    for w in range(slot * block_warps, (slot + 1) * block_warps):
+        if warps[w, PHASE] != barrier:
+            continue
+        if warps[w, ROW] == OVER:
+            _finish(state, sm, w)
+            continue
+        warps[w, PHASE] = RUNNING
+        pc = warps[w, AFTER]
+        answer = code[pc, TARGET] if code[pc, KIND] == POLL else 0
+        _expect(program, state, sm, w, max(cycle + answer, warps[w, SINCE]))
+
+
+@compiled
+def _settle(program: GridProgram, state: GridState, sm: int, slot: int, cycle: int) -> None:
     """After a warp of a block has come to a barrier or to its end in ``cycle``: opens the barrier
     that all others wait at, and notes the end of the block.
     """
-    first = slot * layout.warps
-    warps = state.warps[sm]
-    if layout.served:  # looked at again when it is known when those end that have ended
-        for w in range(first, first + layout.warps):
-            if warps[w, PHASE] == ENDED and warps[w, UNDERWAY] > 0:
-                return written
-    barrier, opens = met_by_all(warps, first, layout.warps, cycle + 1)
+    warps, layout = state.warps[sm], state.layout
+    first, count, served = slot * layout.warps, layout.warps, layout.served
+    barrier, opens = met_by_all(warps, first, count, program.wide, cycle + 1, served)
     if barrier == NOT_ALL:
-        return written
+        return
+    if barrier >= 0:
+        _open(program, state, sm, slot, barrier, opens)
     left = 0
     end = 0
-    for w in range(first, first + layout.warps):
+    for w in range(first, first + count):
         end = max(end, warps[w, LAST_END])
-        if warps[w, PHASE] == ENDED:
-            continue
-        if warps[w, ROW] == OVER:
-            written = _finish(layout, columns, warps, w, sm, written)
-            left += int(warps[w, UNDERWAY] > 0)
-            continue
-        left += 1
-        warps[w, PHASE] = RUNNING
-        _expect(program, state, layout, sm, w, max(opens, warps[w, SINCE]))
+        left += int(warps[w, PHASE] != ENDED or warps[w, UNDERWAY] > 0)
     if left == 0:
         state.slots[sm, slot, ENDS] = end
-    return written
+
+
+@compiled
+def _stop(program: GridProgram, state: GridState, sm: int, w: int, pc: int, cycle: int) -> None:
+    """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
+    code, warps, slot = program.code, state.warps[sm], w // state.layout.warps
+    following = cycle + 1 + code[pc, BUBBLE]
+    waits, opens = come(code, pc, state.slots[sm, slot], SLOT_COLUMNS)
+    if waits:
+        warps[w, PHASE] = code[pc, ARGUMENT]
+        state.next_cycle[sm, w] = NEVER
+        warps[w, SINCE] = following
+        warps[w, AFTER] = pc
+    elif warps[w, ROW] == OVER:
+        state.next_cycle[sm, w] = NEVER
+        _finish(state, sm, w)
+    else:
+        _expect(program, state, sm, w, following)
+    if opens:
+        _open(program, state, sm, slot, code[pc, ARGUMENT], cycle + 1)
+    _settle(program, state, sm, slot, cycle)
 
 
 @compiled
@@ -305,16 +322,9 @@ def _retire(state: GridState, sm: int, cycle: int) -> None:
 
 
 @compiled
-def _start(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    cycle: int,
-) -> None:
+def _start(program: GridProgram, state: GridState, sm: int, cycle: int) -> None:
     """Starts the next block in the lowest free slot of an SM."""
-    run = state.run
+    run, layout = state.run, state.layout
     block = run[NEXT_BLOCK]
     slot = 0
     while state.slots[sm, slot, BLOCK] != EMPTY:
@@ -322,6 +332,8 @@ def _start(
     resident = state.slots.shape[1] - state.sms[sm, FREE]
     state.ages[sm, resident] = slot
     state.sms[sm, FREE] -= 1
+    for column in range(state.slots.shape[2]):
+        state.slots[sm, slot, column] = 0
     state.slots[sm, slot, BLOCK] = block
     state.slots[sm, slot, ENDS] = NEVER
     state.records[block, ON_SM] = sm
@@ -332,7 +344,6 @@ def _start(
         if first <= state.sms[sm, column] < first + layout.warps:
             state.sms[sm, column] = -1
     warps = state.warps[sm]
-    written = run[WRITTEN]
     for w in range(first, first + layout.warps):
         for column in range(warps.shape[1]):
             warps[w, column] = 0
@@ -340,12 +351,12 @@ def _start(
         warps[w, PHASE] = RUNNING
         warps[w, IDENTITY] = block * layout.warps + w - first
         warps[w, ENTRY] = program.starts[program.chosen[block, w - first]] - 1
-        written = _go_on(program.entries, columns, warps, w, sm, cycle, written)
+        _go_on(program, state, sm, w, cycle)
         if warps[w, ROW] == OVER:
-            written = _finish(layout, columns, warps, w, sm, written)
+            _finish(state, sm, w)
         else:
             state.next_cycle[sm, w] = cycle
-    run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle - 1, written)
+    _settle(program, state, sm, slot, cycle - 1)
     _retire(state, sm, cycle)  # a block that issues nothing
     run[NEXT_BLOCK] += 1
     run[GATE] = cycle + layout.gap
@@ -362,113 +373,42 @@ def _next_end(slots: Integers) -> int:
     return earliest
 
 
-# --- servers behind the units ---------------------------------------------------------------------
+# --- behind the units -----------------------------------------------------------------------------
 
 
 @compiled
-def _produce(
-    program: GridProgram, warps: Integers, layout: GridLayout, w: int, pc: int, sent: bool
-) -> None:
-    """Notes of what the instruction at ``pc`` writes that it does, with an end that is not known
-    where it is ``sent`` to a server.
-    """
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if program.code[pc, CONDITIONAL] == 0:
-            warps[w, layout.since + register] = warps[w, DONE]
-            warps[w, layout.open + register] = 0
-            if sent:
-                warps[w, FIXED + layout.depths + register] = 0
-    if sent:
-        for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-            warps[w, layout.open + program.registers[k]] += 1
-
-
-@compiled
-def _send(
-    program: GridProgram, state: GridState, sm: int, w: int, pc: int, freed: int, latency: int
-) -> bool:
-    """An instruction goes on to a server behind its unit at ``freed``; False if it has no room."""
-    memory = state.sms.shape[0]
-    item = state.waiting[memory + 1, 0]
-    warps = state.warps[sm]
-    item[AT], item[OF_WARP], item[OF_ROW] = freed, warps[w, IDENTITY], pc
-    item[NUMBER], item[LATENCY_LEFT] = warps[w, DONE], latency
-    item[ALONE], item[EVENT] = sm, w
-    warps[w, UNDERWAY] += 1
-    stage = sm if program.code[pc, PATH_PARTS] > 0 else memory
-    return join(state.behind[stage], state.waiting[stage], item)
-
-
-@compiled
-def _serve(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, cycle: int
-) -> bool:
-    """All that gets to a server behind the units in ``cycle``; False if there is no room."""
-    code = program.code
-    memory = state.sms.shape[0]
-    for stage in range(memory + 1):
-        server, ring = state.behind[stage], state.waiting[stage]
-        part = MEMORY_PARTS if stage == memory else PATH_PARTS
-        while server[COUNT_OF] > 0:
-            item = ring[server[FIRST]]
-            if item[AT] > cycle:
-                break
-            server[FIRST] = (server[FIRST] + 1) % len(ring)
-            server[COUNT_OF] -= 1
-            done = occupy(server, cycle, code[item[OF_ROW], part])
-            if stage < memory and code[item[OF_ROW], MEMORY_PARTS] > 0:
-                item[AT] = done
-                if not join(state.behind[memory], state.waiting[memory], item):
-                    return False
-            else:
-                _conclude(program, state, layout, columns, item, done + item[LATENCY_LEFT], cycle)
+def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
+    """All that happens behind the units in ``cycle``; False if there is no room."""
+    code, behind, layout = program.code, state.behind, state.layout
+    item = behind.items[len(behind.items) - 1, 0]
+    while True:
+        end = serve(code, behind, cycle)
+        if end < 0:
+            return False
+        if end == NEVER:
+            break
+        sm, w = item[OF_SM], item[OF_SLOT]
+        warps = state.warps[sm]
+        conclude(code, program.registers, warps, layout.at, behind, end)
+        if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
+            _expect(program, state, sm, w, warps[w, EARLIEST])
+        elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
+            _finish(state, sm, w)
+            _settle(program, state, sm, w // layout.warps, cycle)
+    for sm in range(len(behind.servers) - behind.memory - 1):
+        while next_count(code, behind, sm, cycle):
+            slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
+            if tally(state.slots[sm, slot], SLOT_COLUMNS, row):
+                _open(program, state, sm, slot, row[ARGUMENT], cycle)
+                _settle(program, state, sm, slot, cycle - 1)
     return True
-
-
-@compiled
-def _conclude(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    item: Integers,
-    end: int,
-    cycle: int,
-) -> None:
-    """The end of an instruction is known: its last server has been found free."""
-    sm, w, number, pc = item[ALONE], item[EVENT], item[NUMBER], item[OF_ROW]
-    warps = state.warps[sm]
-    warps[w, LAST_END] = max(warps[w, LAST_END], end)
-    warps[w, UNDERWAY] -= 1
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if number < warps[w, layout.since + register]:
-            continue  # another one writes it by now
-        warps[w, layout.open + register] -= 1
-        column = FIXED + layout.depths + register
-        warps[w, column] = max(warps[w, column], end)
-    if warps[w, PHASE] == RUNNING and state.next_cycle[sm, w] == NEVER:
-        _expect(program, state, layout, sm, w, warps[w, EARLIEST])
-    elif warps[w, PHASE] == ENDED and warps[w, UNDERWAY] == 0:
-        slot = w // layout.warps
-        written = _finish(layout, columns, warps, w, sm, state.run[WRITTEN])
-        state.run[WRITTEN] = _settle(program, state, layout, columns, sm, slot, cycle, written)
 
 
 # --- one SM alone ---------------------------------------------------------------------------------
 
 
 @compiled
-def _advance(
-    program: GridProgram,
-    state: GridState,
-    layout: GridLayout,
-    columns: Columns,
-    sm: int,
-    until: int,
-    stop: int,
-) -> int:
+def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: int) -> int:
     """Runs an SM to cycle ``until``; if that is NEVER, to the next end of a block.
 
     Stops early (PAUSED) when the run has issued ``stop`` instructions. The issue of an ordinary
@@ -476,17 +416,15 @@ def _advance(
     the work.
     """
     code, registers, entries = program.code, program.registers, program.entries
-    queue_of = program.queue_of
+    queue_of, layout = program.queue_of, state.layout
     upcoming, warps, shared = state.next_cycle[sm], state.warps[sm], state.sms[sm]
     ages, slots = state.ages[sm], state.slots[sm]
-    points, event_sms = columns.point, columns.sm
-    event_warps, event_cycles = columns.warp, columns.cycle
     cores, policy, most_servers = layout.cores, layout.policy, layout.most_servers
+    percent, seed = layout.jitter_percent, layout.jitter_seed
     block_warps = layout.warps
-    ready = FIXED + layout.depths
+    ready = layout.at.ready
     free = SM_FIXED + 2 * cores
     cycle = shared[CLOCK]
-    written = state.run[WRITTEN]
     resident = slots.shape[0] - shared[FREE]
     ends = _next_end(slots)
     issued_all = state.run[ISSUED]
@@ -519,39 +457,30 @@ def _advance(
             issued += 1
             shared[SM_FIXED + core] = shared[SM_FIXED + cores + core] = w
             pc = warps[w, ROW]
-            initiation = code[pc, INITIATION]
-            latency = code[pc, LATENCY]
-            if layout.jitter_percent > 0:
-                initiation, latency = shortened(
-                    layout.jitter_percent,
-                    layout.jitter_seed,
-                    warps[w, IDENTITY],
-                    warps[w, DONE],
-                    initiation,
-                    latency,
-                )
+            identity, done = warps[w, IDENTITY], warps[w, DONE]
+            initiation, latency = times(code, pc, percent, seed, identity, done)
             queue = queue_of[core, code[pc, UNIT]]
             alike = program.servers[queue] if most_servers > 1 else 1
             first = free + queue * most_servers
-            freed = dispatch(shared, first, alike, cycle, initiation) + initiation
-            end = freed + latency
+            entered = dispatch(shared, first, alike, cycle, initiation)
+            end = entered + initiation + latency
             sent = layout.served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
             if layout.served:
-                _produce(program, warps, layout, w, pc, sent)
-            if sent:
-                if not _send(program, state, sm, w, pc, freed, latency):
+                known = NEVER if sent else end
+                produce(code, registers, warps, w, layout.at, pc, warps[w, DONE], known)
+            if sent or code[pc, KIND] == COUNTS:
+                item = state.behind.items[len(state.behind.items) - 1, 0]
+                item[OF_WARP], item[OF_SM], item[OF_SLOT] = identity, sm, w
+                freed, wait = entered + initiation, entered - cycle
+                if not leave(code, warps, state.behind, pc, freed, wait, latency):
                     status = FULL
-            else:
+            if not sent:
                 if end > warps[w, LAST_END]:
                     warps[w, LAST_END] = end
                 write(code, registers, pc, warps, w, ready, end)
             warps[w, DONE] += 1
             if code[pc, POINT] >= 0:
-                points[written] = code[pc, POINT]
-                event_sms[written] = sm
-                event_warps[written] = warps[w, IDENTITY]
-                event_cycles[written] = cycle
-                written += 1
+                _write(state, code[pc, POINT], sm, identity, cycle)
             following = pc + 1
             if code[pc, LAST] != 0:
                 at = warps[w, ENTRY] + 1
@@ -559,26 +488,18 @@ def _advance(
                     following = entries[at, ARGUMENT]
                     warps[w, ENTRY] = at
                 else:
-                    written = _go_on(entries, columns, warps, w, sm, cycle + 1, written)
+                    _go_on(program, state, sm, w, cycle + 1)
                     following = warps[w, ROW]
             warps[w, ROW] = following
-            earliest = cycle + 1 + code[pc, BUBBLE]
-            is_barrier = code[pc, KIND] == BARRIER
-            if following != OVER and not is_barrier:
+            if following != OVER and code[pc, KIND] == INSTRUCTION:
+                earliest = cycle + 1 + code[pc, BUBBLE]
                 if layout.served:
-                    _expect(program, state, layout, sm, w, earliest)
+                    _expect(program, state, sm, w, earliest)
                 else:
                     upcoming[w], _ = awaited(code, registers, warps, w, ready, earliest)
                 continue
-            upcoming[w] = NEVER
-            if is_barrier:
-                warps[w, PHASE] = code[pc, ARGUMENT]
-                warps[w, SINCE] = earliest
-            else:
-                written = _finish(layout, columns, warps, w, sm, written)
-            slot = w // block_warps
-            written = _settle(program, state, layout, columns, sm, slot, cycle, written)
-            ends = min(ends, slots[slot, ENDS])
+            _stop(program, state, sm, w, pc, cycle)
+            ends = min(ends, slots[w // block_warps, ENDS])
         issued_all += issued
         if status == FULL:
             break
@@ -591,7 +512,6 @@ def _advance(
         else:
             cycle += 1
     shared[CLOCK] = cycle
-    state.run[WRITTEN] = written
     state.run[ISSUED] = issued_all
     return status
 
@@ -600,9 +520,7 @@ def _advance(
 
 
 @compiled
-def run_grid(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, budget: int
-) -> int:
+def run_grid(program: GridProgram, state: GridState, budget: int) -> int:
     """Runs a grid from its state on, for about ``budget`` instructions or to its end.
 
     Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED it goes on where it stopped when it is called
@@ -612,15 +530,15 @@ def run_grid(
     """
     run, sms = state.run, state.sms
     stop = run[ISSUED] + budget
-    if layout.served:
-        return _run_together(program, state, layout, columns, stop)
+    if state.layout.served:
+        return _run_together(program, state, stop)
     count = sms.shape[0]
     blocks = program.chosen.shape[0]
     while run[NEXT_BLOCK] < blocks:
         earliest = NEVER
         for sm in range(count):
             if sms[sm, FREE] == 0:
-                status = _advance(program, state, layout, columns, sm, NEVER, stop)
+                status = _advance(program, state, sm, NEVER, stop)
                 if status != COMPLETE:
                     return status
             earliest = min(earliest, sms[sm, CLOCK])
@@ -629,44 +547,38 @@ def run_grid(
         for k in range(count):
             sm = (run[TURN] + k) % count
             if sms[sm, CLOCK] < time:
-                status = _advance(program, state, layout, columns, sm, time, stop)
+                status = _advance(program, state, sm, time, stop)
                 if status != COMPLETE:
                     return status
             if chosen < 0 and sms[sm, CLOCK] == time:
                 chosen = sm
-        _start(program, state, layout, columns, chosen, time)
+        _start(program, state, chosen, time)
     for sm in range(count):
         while sms[sm, FREE] < state.slots.shape[1]:
-            status = _advance(program, state, layout, columns, sm, NEVER, stop)
+            status = _advance(program, state, sm, NEVER, stop)
             if status != COMPLETE:
                 return status
     return COMPLETE
 
 
 @compiled
-def _run_together(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, stop: int
-) -> int:
+def _run_together(program: GridProgram, state: GridState, stop: int) -> int:
     """As :func:`run_grid`, all SMs cycle by cycle, for they wait for one memory."""
     run, sms = state.run, state.sms
     blocks = program.chosen.shape[0]
     while run[ISSUED] < stop:
         now = run[NOW]
+        if not _serve(program, state, now):
+            return FULL
         for sm in range(sms.shape[0]):
             sms[sm, CLOCK] = now
             _retire(state, sm, now)
-        if not _serve(program, state, layout, columns, now):
-            return FULL
-        _start_blocks(program, state, layout, columns, now)
+        _start_blocks(program, state, now)
         for sm in range(sms.shape[0]):
-            if _advance(program, state, layout, columns, sm, now + 1, NEVER) == FULL:
+            if _advance(program, state, sm, now + 1, NEVER) == FULL:
                 return FULL
-        following = NEVER
+        following = next_arrival(state.behind, now)
         busy = run[NEXT_BLOCK] < blocks
-        for stage in range(sms.shape[0] + 1):
-            if state.behind[stage, COUNT_OF] > 0:
-                arrival = state.waiting[stage, state.behind[stage, FIRST], AT]
-                following = min(following, arrival)
         for sm in range(sms.shape[0]):
             busy = busy or sms[sm, FREE] < state.slots.shape[1]
             following = min(following, first_eligible(state.next_cycle[sm]))
@@ -682,9 +594,7 @@ def _run_together(
 
 
 @compiled
-def _start_blocks(
-    program: GridProgram, state: GridState, layout: GridLayout, columns: Columns, now: int
-) -> None:
+def _start_blocks(program: GridProgram, state: GridState, now: int) -> None:
     """Starts the blocks for which there are slots in a cycle."""
     run, sms = state.run, state.sms
     count, blocks = sms.shape[0], program.chosen.shape[0]
@@ -693,5 +603,5 @@ def _start_blocks(
         sm = (run[TURN] + k) % count
         k += 1
         if sms[sm, FREE] > 0:
-            _start(program, state, layout, columns, sm, now)
+            _start(program, state, sm, now)
             k = 0

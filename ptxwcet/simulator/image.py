@@ -29,20 +29,25 @@ from ptxwcet.simulator.parts import (
     ARGUMENT,
     ARRIVE,
     BARRIER,
+    BEGINS,
     BUBBLE,
     CONDITIONAL,
     COUNT,
+    COUNTS,
     END,
     INITIATION,
     INSTRUCTION,
+    IS_COPY,
     JOIN,
     KIND,
     LATENCY,
     LOOP_BEGIN,
     LOOP_END,
     MEMORY_PARTS,
+    OWES,
     PARTIAL,
     PATH_PARTS,
+    POLL,
     TARGET,
     UNIT,
     WAITS_BEGIN,
@@ -55,6 +60,7 @@ from ptxwcet.simulator.stepping import COLUMNS, DEPTH, ORIGIN
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.warp.program import (
+    REGISTERS,
     Barrier,
     BlockWorkload,
     Mbarrier,
@@ -62,8 +68,15 @@ from ptxwcet.warp.program import (
     PartialBarrier,
     Repeat,
     Scoreboard,
+    Step,
     TimedInstruction,
+    instruction_of,
 )
+
+ROOM = 256
+"""For what waits in each place behind the units, at first."""
+# Before a run is given up: some hundred megabytes of a block, for each SM 80 of a grid.
+_MOST_ROOM = 1 << 20
 
 # Cycle and instruction counts must stay far from the end of 64-bit integers.
 _MOST_INSTRUCTIONS = 2**50
@@ -123,6 +136,25 @@ def build_image(workload: BlockWorkload, configuration: SmConfiguration) -> Imag
     )
 
 
+def goes_on_behind(code: Integers) -> bool:
+    """Whether anything goes on behind the units: something is served there, or counts."""
+    return bool(np.any(code[:, [PATH_PARTS, MEMORY_PARTS]]) or np.any(code[:, KIND] == COUNTS))
+
+
+def more_room(room: int) -> int:
+    """Room for more than waits behind the units. Raises PtxwcetError (PW533) if that is a lot."""
+    if room < _MOST_ROOM:
+        return 4 * room
+    raise PtxwcetError(
+        Diagnostic(
+            "PW533",
+            f"the run was given up: more than {room:,} accesses wait for the memory at once",
+            notes=("warps issue accesses faster than they are served, and wait for none of them",),
+            help="simulate smaller trip counts",
+        )
+    )
+
+
 class Rows:
     """Rows of code as they are laid down, the operands that they name, and the units they use.
 
@@ -134,6 +166,7 @@ class Rows:
         self.operands: list[int] = []  # of all rows, by range
         self.units: dict[str, int] = {}
         self.barriers: dict[str, int] = {}
+        self.wide: list[int] = []  # of each barrier, 1: it is of the whole block
         self.names: dict[str, int] = {}
         self.register_count = 1
         self.depth = 1
@@ -147,9 +180,37 @@ class Rows:
         self.rows.append(row)
         return row
 
-    def instruction(self, kind: int, instruction: TimedInstruction, way: Way) -> list[int]:
-        """Appends an instruction with its way to the last server behind its unit."""
-        encoded = self.row(kind)
+    def step(self, step: Step, configuration: SmConfiguration) -> list[int]:
+        """Appends the row of an instruction, or of what a warp does at a barrier."""
+        instruction = instruction_of(step)
+        row = self._instruction(instruction, configuration.way_of(instruction))
+        match step:
+            case Barrier(name=name):
+                row[KIND], row[ARGUMENT] = BARRIER, self._number(f"barrier {name}", wide=True)
+            case PartialBarrier(waits=waits, mbarrier=None):
+                row[KIND], row[ARGUMENT] = PARTIAL if waits else ARRIVE, self._number(step.shown)
+                row[COUNT] = step.warps
+            case PartialBarrier(waits=waits, mbarrier=Mbarrier() as what):
+                if what.behind or step.name == REGISTERS:
+                    raise _not_compiled(step)
+                row[KIND] = POLL if waits else BEGINS if what.expects else COUNTS
+                row[ARGUMENT] = self._number(step.shown)
+                row[COUNT] = what.parity if waits else what.expects or what.arrivals
+                row[TARGET] = instruction.initiation_cycles + instruction.latency_cycles
+                row[LATENCY] += what.after_cycles
+                row[OWES], row[IS_COPY] = what.owes - what.brings, int(what.brings > 0)
+            case TimedInstruction(joins=True):
+                row[KIND], row[ARGUMENT] = JOIN, self._number("a product of its warpgroup")
+        return row
+
+    def _number(self, label: str, *, wide: bool = False) -> int:
+        if label not in self.barriers:
+            self.barriers[label] = len(self.barriers)
+            self.wide.append(int(wide))
+        return self.barriers[label]
+
+    def _instruction(self, instruction: TimedInstruction, way: Way) -> list[int]:
+        encoded = self.row(INSTRUCTION)
         encoded[UNIT] = self.units.setdefault(instruction.unit, len(self.units))
         encoded[INITIATION], encoded[LATENCY] = instruction.initiation_cycles, way.latency
         encoded[PATH_PARTS], encoded[MEMORY_PARTS] = way.path_cycles * PARTS, way.memory_parts
@@ -184,12 +245,17 @@ class Rows:
         return queue_of, servers
 
 
+def _not_compiled(step: PartialBarrier) -> PtxwcetError:
+    what = "registers that warps hand over" if step.name == REGISTERS else "cp.async.mbarrier"
+    message = f"{step.shown}: {what} are not simulated: only bounded"
+    return PtxwcetError(Diagnostic("PW548", message, help="ask for the bound of the block"))
+
+
 class _Builder(Rows):
     def __init__(self, scoreboard: Scoreboard, configuration: SmConfiguration) -> None:
         super().__init__(COLUMNS, scoreboard)
         self._configuration = configuration
         self.section_origins: list[int | None] = [None]
-        self.wide: list[int] = []
         self._sections: dict[int, int] = {}
 
     def begin_program(self) -> None:
@@ -203,27 +269,11 @@ class _Builder(Rows):
         executed = 0
         for node in body:
             match node:
-                case TimedInstruction(joins=True):
-                    encoded = self._instruction(JOIN, node, depth)
-                    encoded[ARGUMENT] = self._number("a product of its warpgroup", wide=False)
-                    executed += 1
-                case TimedInstruction():
-                    self._instruction(INSTRUCTION, node, depth)
-                    executed += 1
-                case Barrier(instruction, name):
-                    encoded = self._instruction(BARRIER, instruction, depth)
-                    self._barrier(encoded, f"barrier {name}", instruction.origin)
-                    executed += 1
-                case PartialBarrier(mbarrier=Mbarrier()):
-                    raise PtxwcetError(_counts(node.name))
-                case PartialBarrier(instruction, name, warps, waits):
-                    encoded = self._instruction(PARTIAL if waits else ARRIVE, instruction, depth)
-                    encoded[COUNT] = warps
-                    label = f"barrier {name} of {warps} warps"
-                    if waits:
-                        self._barrier(encoded, label, instruction.origin)
-                    else:
-                        encoded[ARGUMENT] = self._number(label, wide=False)
+                case TimedInstruction() | Barrier() | PartialBarrier():
+                    encoded = self.step(node, self._configuration)
+                    encoded[DEPTH], encoded[ORIGIN] = depth, instruction_of(node).origin
+                    if encoded[KIND] in (BARRIER, PARTIAL):
+                        encoded[TARGET] = self._section(encoded[ORIGIN])
                     executed += 1
                 case Repeat(count=count, body=inner):
                     executed += self._repeat(count, inner, depth)
@@ -255,32 +305,12 @@ class _Builder(Rows):
         end[ARGUMENT], end[TARGET], end[DEPTH] = depth, first, depth + 1
         return executed * count
 
-    def _barrier(self, row: list[int], label: str, origin: int) -> None:
-        row[ARGUMENT] = self._number(label, wide=row[KIND] == BARRIER)
-        # Copies of a barrier with the same origin (a loop cut into shares) open the same section.
+    def _section(self, origin: int) -> int:
+        """Copies of a barrier with the same origin (a loop cut into shares) open the same one."""
         if origin not in self._sections:
             self._sections[origin] = len(self.section_origins)
             self.section_origins.append(origin)
-        row[TARGET] = self._sections[origin]
-
-    def _number(self, label: str, *, wide: bool) -> int:
-        if label not in self.barriers:
-            self.barriers[label] = len(self.barriers)
-            self.wide.append(int(wide))
-        return self.barriers[label]
-
-    def _instruction(self, kind: int, instruction: TimedInstruction, depth: int) -> list[int]:
-        encoded = self.instruction(kind, instruction, self._configuration.way_of(instruction))
-        encoded[ORIGIN], encoded[DEPTH] = instruction.origin, depth
-        return encoded
-
-
-def _counts(name: str) -> Diagnostic:
-    return Diagnostic(
-        "PW504",
-        f"mbarrier {name}: the compiled simulator has no mbarriers",
-        help="bounds do not need it; simulator.reference.reference_run has them",
-    )
+        return self._sections[origin]
 
 
 @dataclass(frozen=True)
@@ -313,6 +343,7 @@ def build_grid_image(workload: GridWorkload, configuration: SmConfiguration) -> 
         starts,
         np.ascontiguousarray(workload.chosen, np.int64),
         *builder.queues(configuration),
+        np.array([*builder.wide, 0], np.int64),
     )
     executed = np.bincount(workload.chosen.ravel(), minlength=len(events)).tolist()
     return GridImage(
@@ -369,11 +400,7 @@ class _GridBuilder(Rows):
             self._kept.append(visit)
         return entry
 
-    def _step(self, step: TimedInstruction | Barrier) -> None:
-        kind, barrier = INSTRUCTION, 0
-        if isinstance(step, Barrier):
-            kind, barrier = BARRIER, self.barriers.setdefault(step.name, len(self.barriers))
-            step = step.instruction
-        require_alone(step)
-        encoded = self.instruction(kind, step, self._configuration.way_of(step))
-        encoded[ARGUMENT], encoded[POINT] = barrier, -1
+    def _step(self, step: Step) -> None:
+        if isinstance(step, TimedInstruction):
+            require_alone(step)
+        self.step(step, self._configuration)[POINT] = -1

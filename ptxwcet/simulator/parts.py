@@ -1,13 +1,13 @@
 """What the machines have in common, compiled: rows of code, units, loops, barriers, jitter.
 
 A block (:mod:`ptxwcet.simulator.stepping`), a grid (:mod:`ptxwcet.simulator.grid_stepping`) and the
-exhaustive search (:mod:`ptxwcet.simulator.exhaustive_core`) execute rows of code on warps, whose
+exhaustive search (:mod:`ptxwcet.simulator.exhaustive`) execute rows of code on warps, whose
 state is a row of columns each. The first columns of both are the same for all three.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ Integers: TypeAlias = NDArray[np.int64]
 WarpTable: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
 # Kinds of rows, and columns of a row (ptxwcet.simulator.image).
-INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, LOOP_BEGIN, LOOP_END, END = range(8)
+# A warp BEGINS an mbarrier, COUNTS there or POLLs it; JOIN is a product of its warpgroup.
+INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, BEGINS, COUNTS, POLL = range(8)
+LOOP_BEGIN, LOOP_END, END = range(POLL + 1, POLL + 4)
 (
     KIND,
     ARGUMENT,  # barrier, product of a warpgroup: its number; loop: nesting depth
-    COUNT,  # loop: iterations; partial barrier: warps
-    TARGET,  # loop end: first row of the body
+    COUNT,  # loop: iterations; partial barrier: warps; mbarrier: arrivals; poll: the parity
+    TARGET,  # loop end: first row of the body; poll: cycles until the answer
     UNIT,
     INITIATION,
     LATENCY,  # behind the last server
@@ -36,8 +38,10 @@ INSTRUCTION, BARRIER, PARTIAL, ARRIVE, JOIN, LOOP_BEGIN, LOOP_END, END = range(8
     WRITES_END,
     PATH_PARTS,  # parts of a cycle at the memory path
     MEMORY_PARTS,  # and of the memory
+    OWES,  # bytes, less those that are brought
+    IS_COPY,  # 1: counts when it has ended, whatever else its warp counts
     ROW_COLUMNS,
-) = range(16)
+) = range(18)
 
 # Columns of a warp.
 (
@@ -51,20 +55,61 @@ RUNNING, ENDED = -1, 1 << 20
 NOBODY, NOT_ALL = -1, -2  # who is met at a barrier, if none is to be opened
 NEVER = 1 << 62
 
-
-# Servers behind the units. What is on its way to one, and what each is doing.
-ITEM_COLUMNS = 7
+# Further columns of a warp, of a block and of a grid.
 (
-    AT,  # the cycle in which it gets there
+    DONE,  # instructions issued so far
+    UNDERWAY,  # of these, those that have not reached their last server
+    EARLIEST,  # of the next one, if it waits for one of them
+    AFTER,  # the row of the barrier or product that it waits at
+    RUN_COLUMNS,
+) = range(WARP_COLUMNS, WARP_COLUMNS + 5)
+
+# Columns of a barrier: of a part of the block ARRIVED alone, the others of an mbarrier.
+ARRIVED, EXPECTED, OWED, PARITY, BARRIER_COLUMNS = range(5)
+
+# What goes on behind the units: on an SM the path, behind all SMs the memory, on an SM what is to
+# count at mbarriers; the last place is for what is put into one of these.
+(
+    AT,  # the cycle in which it gets to the server, or counts; NEVER: not known yet
     OF_WARP,
     NUMBER,  # of the instruction in the warp's execution
     OF_ROW,
-    ALONE,  # of a block: the cycle in which it ends if it waits nowhere; of a grid: its SM
+    ALONE,  # the cycle in which it ends if it waits nowhere
     LATENCY_LEFT,
-    EVENT,  # of a block: -1, not recorded; of a grid: its warp slot
-) = range(ITEM_COLUMNS)
+    EVENT,  # of a block, where its end is recorded; -1: nowhere
+    OF_SM,
+    OF_SLOT,  # its warp's, on the SM
+    ITEM_COLUMNS,
+) = range(10)
 FIRST, COUNT_OF, FREE, FREE_PART, STAGE_COLUMNS = range(5)  # the first in its ring, how many
 PART_BITS = 10  # of a cycle there are 1024 (ptxwcet.simulator.configuration.PARTS)
+
+
+class RegisterColumns(NamedTuple):
+    """The first columns, in a warp's row, of what is known of its registers.
+
+    ``ready``: the cycle in which each is; ``queued``: how long its producer waited for its unit or
+    server. Where something goes on behind the units: how many producers have no known end yet
+    (``open``), the number of the last unconditional one (``since``), and of that which is ready
+    last so far (``by``).
+    """
+
+    ready: int
+    queued: int
+    open: int
+    since: int
+    by: int
+
+
+class Behind(NamedTuple):
+    """What goes on behind the units: [place, column], and [place, rank, column].
+
+    ``memory`` is the place of the memory, the number of SMs.
+    """
+
+    servers: Integers
+    items: Integers
+    memory: int
 
 
 @inlined
@@ -112,6 +157,26 @@ def awaited(
 
 
 @inlined
+def expected(
+    code: Integers,
+    operands: Integers,
+    warps: Integers,
+    warp: int,
+    at: RegisterColumns,
+    earliest: int,
+    served: bool,
+) -> tuple[int, int]:
+    """As :func:`awaited`; NEVER while it waits for what has no known end (``served``)."""
+    row = warps[warp, ROW]
+    if served:
+        for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+            if warps[warp, at.open + operands[k]] > 0:
+                warps[warp, EARLIEST] = earliest
+                return NEVER, -1
+    return awaited(code, operands, warps, warp, at.ready, earliest)
+
+
+@inlined
 def write(
     code: Integers, operands: Integers, row: int, warps: WarpTable, warp: int, ready: int, end: int
 ) -> None:
@@ -123,11 +188,14 @@ def write(
 
 
 @inlined
-def met_by_all(warps: WarpTable, first: int, count: int, opens: int) -> tuple[int, int]:
-    """The barrier at which all of ``count`` warps wait that have not ended, and when it opens.
+def met_by_all(
+    warps: WarpTable, first: int, count: int, wide: Integers, opens: int, served: bool
+) -> tuple[int, int]:
+    """The barrier of the block at which all of ``count`` warps wait that have not ended, and when
+    it opens.
 
     ``opens`` is the first cycle that follows the last issue. NOBODY: all have ended; NOT_ALL: some
-    run, or wait elsewhere.
+    run, or wait elsewhere, or it is not known yet when some end that have issued all (``served``).
     """
     barrier = NOBODY
     for warp in range(first, first + count):
@@ -135,12 +203,14 @@ def met_by_all(warps: WarpTable, first: int, count: int, opens: int) -> tuple[in
         if phase == RUNNING:
             return NOT_ALL, opens
         if phase == ENDED:
+            if served and warps[warp, UNDERWAY] > 0:
+                return NOT_ALL, opens
             opens = max(opens, warps[warp, LAST_END])
         elif barrier == NOBODY:
             barrier = phase
         elif barrier != phase:
             return NOT_ALL, opens
-    return barrier, opens
+    return NOT_ALL if barrier >= 0 and wide[barrier] == 0 else barrier, opens
 
 
 @inlined
@@ -154,13 +224,17 @@ def arrive(arrivals: WarpTable, column: int, warps: int) -> bool:
 
 
 @inlined
-def shortened(
-    percent: int, seed: int, warp: int, n: int, initiation: int, latency: int
+def times(
+    code: Integers, pc: int, percent: int, seed: int, warp: int, number: int
 ) -> tuple[int, int]:
-    """Initiation and latency of instruction ``n`` of a warp with jitter (policies.Jitter)."""
-    cut = min(initiation - 1, initiation * percent // 100)
-    initiation -= drawn(seed, 2 * warp, n, cut + 1)
-    latency -= drawn(seed, 2 * warp + 1, n, latency * percent // 100 + 1)
+    """Initiation and latency of a row, as instruction of that number of a warp, with jitter
+    (policies.Jitter).
+    """
+    initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
+    if percent > 0:
+        cut = min(initiation - 1, initiation * percent // 100)
+        initiation -= drawn(seed, 2 * warp, number, cut + 1)
+        latency -= drawn(seed, 2 * warp + 1, number, latency * percent // 100 + 1)
     return initiation, latency
 
 
@@ -174,7 +248,7 @@ def first_eligible(upcoming: Integers) -> int:
     return earliest
 
 
-# --- servers behind the units ---------------------------------------------------------------------
+# --- behind the units -----------------------------------------------------------------------------
 
 
 @compiled
@@ -221,14 +295,194 @@ def occupy(server: Integers, at: int, parts: int) -> int:
 
 
 @compiled
-def awaits_server(
-    code: Integers, operands: Integers, warps: Integers, warp: int, pc: int, opened: int
-) -> bool:
-    """Whether the instruction at ``pc`` waits for a register whose ready cycle is not known yet.
+def produce(
+    code: Integers,
+    operands: Integers,
+    warps: Integers,
+    warp: int,
+    at: RegisterColumns,
+    pc: int,
+    number: int,
+    end: int,
+) -> None:
+    """Books what the instruction at ``pc`` writes as its own; ``end`` NEVER is not known yet."""
+    for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
+        register = operands[k]
+        if code[pc, CONDITIONAL] == 0:
+            warps[warp, at.since + register] = number
+            warps[warp, at.open + register] = 0
+            warps[warp, at.ready + register] = 0
+        if end < NEVER and end > warps[warp, at.ready + register]:
+            warps[warp, at.by + register] = number
+    if end == NEVER:
+        for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
+            warps[warp, at.open + operands[k]] += 1
 
-    ``opened``: first column of how many writers of each register have no known end.
+
+@compiled
+def leave(
+    code: Integers, warps: Integers, behind: Behind, pc: int, freed: int, queued: int, latency: int
+) -> bool:
+    """An instruction leaves its unit at ``freed`` for the servers behind it, or is to count when it
+    has ended, or both; False if there is no room. The last place has whose it is.
+
+    ``queued``: how long it waited for the unit.
     """
-    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
-        if warps[warp, opened + operands[k]] > 0:
+    item = behind.items[len(behind.items) - 1, 0]
+    path, memory = code[pc, PATH_PARTS], code[pc, MEMORY_PARTS]
+    item[NUMBER], item[OF_ROW], item[LATENCY_LEFT] = warps[item[OF_SLOT], DONE], pc, latency
+    if code[pc, KIND] == COUNTS:
+        place = behind.memory + 1 + item[OF_SM]
+        rank = behind.servers[place, COUNT_OF]
+        if rank == behind.items.shape[1]:
+            return False
+        item[AT] = NEVER if path + memory > 0 else freed + latency
+        copy_item(behind.items[place, rank], item)
+        behind.servers[place, COUNT_OF] += 1
+    if path + memory == 0:
+        return True
+    warps[item[OF_SLOT], UNDERWAY] += 1
+    rounded = (1 << PART_BITS) - 1
+    served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
+    item[AT], item[ALONE] = freed, freed - queued + served + latency
+    stage = item[OF_SM] if path > 0 else behind.memory
+    return join(behind.servers[stage], behind.items[stage], item)
+
+
+@compiled
+def serve(code: Integers, behind: Behind, cycle: int) -> int:
+    """Takes the first of what gets to a last server by ``cycle`` to the last place; when it ends.
+
+    That may be later. NEVER: nothing does; -1: there is no room. What gets there does so after its
+    issue, so that by then all earlier ones are known.
+    """
+    memory = behind.memory
+    item = behind.items[len(behind.items) - 1, 0]
+    for stage in range(memory + 1):
+        if behind.servers[stage, COUNT_OF] == 0:
+            continue
+        server, ring = behind.servers[stage], behind.items[stage]
+        part = MEMORY_PARTS if stage == memory else PATH_PARTS
+        while server[COUNT_OF] > 0 and ring[server[FIRST], AT] <= cycle:
+            copy_item(item, ring[server[FIRST]])
+            server[FIRST] = (server[FIRST] + 1) % len(ring)
+            server[COUNT_OF] -= 1
+            done = occupy(server, cycle, code[item[OF_ROW], part])
+            if stage == memory or code[item[OF_ROW], MEMORY_PARTS] == 0:
+                return int(done + item[LATENCY_LEFT])
+            item[AT] = done
+            if not join(behind.servers[memory], behind.items[memory], item):
+                return -1
+    return NEVER
+
+
+@compiled
+def conclude(
+    code: Integers,
+    operands: Integers,
+    warps: Integers,
+    at: RegisterColumns,
+    behind: Behind,
+    end: int,
+) -> None:
+    """The end of the instruction in the last place is known: its last server was found free."""
+    item = behind.items[len(behind.items) - 1, 0]
+    warp, number, pc = item[OF_SLOT], item[NUMBER], item[OF_ROW]
+    warps[warp, LAST_END] = max(warps[warp, LAST_END], end)
+    warps[warp, UNDERWAY] -= 1
+    for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
+        register = operands[k]
+        if number < warps[warp, at.since + register]:
+            continue  # another one writes it by now
+        warps[warp, at.open + register] -= 1
+        ready = warps[warp, at.ready + register]
+        if end > ready or (end == ready and number < warps[warp, at.by + register]):
+            warps[warp, at.ready + register] = end
+            warps[warp, at.queued + register] = end - item[ALONE]
+            warps[warp, at.by + register] = number
+    if code[pc, KIND] == COUNTS:
+        place = behind.memory + 1 + item[OF_SM]
+        for rank in range(behind.servers[place, COUNT_OF]):
+            other = behind.items[place, rank]
+            if other[OF_WARP] == item[OF_WARP] and other[NUMBER] == number:
+                other[AT] = end
+
+
+@compiled
+def next_arrival(behind: Behind, cycle: int) -> int:
+    """The first cycle after this one in which anything is known to happen behind the units."""
+    earliest = NEVER
+    for stage in range(behind.memory + 1):
+        if behind.servers[stage, COUNT_OF] > 0:
+            earliest = min(earliest, behind.items[stage, behind.servers[stage, FIRST], AT])
+    for stage in range(behind.memory + 1, len(behind.servers)):
+        for rank in range(behind.servers[stage, COUNT_OF]):
+            if behind.items[stage, rank, AT] > cycle:
+                earliest = min(earliest, behind.items[stage, rank, AT])
+    return earliest
+
+
+# --- mbarriers ------------------------------------------------------------------------------------
+
+
+@compiled
+def next_count(code: Integers, behind: Behind, sm: int, cycle: int) -> bool:
+    """Takes the first that counts by ``cycle`` to the last place; False if none does.
+
+    What a warp counts at one mbarrier it counts in its order, but for copies.
+    """
+    place = behind.memory + 1 + sm
+    held, count = behind.items[place], behind.servers[place, COUNT_OF]
+    for rank in range(count):
+        if held[rank, AT] > cycle or _is_behind_another(code, held, rank):
+            continue
+        copy_item(behind.items[len(behind.items) - 1, 0], held[rank])
+        for following in range(rank + 1, count):
+            copy_item(held[following - 1], held[following])
+        behind.servers[place, COUNT_OF] -= 1
+        return True
+    return False
+
+
+@compiled
+def _is_behind_another(code: Integers, held: Integers, rank: int) -> bool:
+    item = held[rank]
+    if code[item[OF_ROW], IS_COPY] != 0:
+        return False
+    for before in range(rank):
+        other = held[before]
+        is_alike = code[other[OF_ROW], ARGUMENT] == code[item[OF_ROW], ARGUMENT]
+        if is_alike and other[OF_WARP] == item[OF_WARP] and code[other[OF_ROW], IS_COPY] == 0:
             return True
     return False
+
+
+@compiled
+def come(code: Integers, pc: int, barriers: Integers, first: int) -> tuple[bool, bool]:
+    """A warp issues the row at ``pc``: whether it waits behind it, and whether that opens a barrier
+    of a part of the block. ``first``: the column of what the first barrier has counted.
+    """
+    kind, column = code[pc, KIND], first + code[pc, ARGUMENT] * BARRIER_COLUMNS
+    if kind == POLL:
+        return bool(barriers[column + PARITY] == code[pc, COUNT]), False
+    if kind == BEGINS:
+        barriers[column + EXPECTED] = code[pc, COUNT]
+        barriers[column + ARRIVED] = barriers[column + OWED] = barriers[column + PARITY] = 0
+    opens = kind in (PARTIAL, ARRIVE) and arrive(barriers, column, code[pc, COUNT])
+    return kind in (BARRIER, PARTIAL, JOIN), opens
+
+
+@compiled
+def tally(barriers: Integers, first: int, row: Integers) -> bool:
+    """What a row counts is counted at its mbarrier; whether that ends a phase.
+
+    A phase is over when all that are expected have arrived and no byte is owed.
+    """
+    column = first + row[ARGUMENT] * BARRIER_COLUMNS
+    barriers[column + ARRIVED] += row[COUNT]
+    barriers[column + OWED] += row[OWES]
+    if barriers[column + ARRIVED] != barriers[column + EXPECTED] or barriers[column + OWED] != 0:
+        return False
+    barriers[column + ARRIVED] = 0
+    barriers[column + PARITY] = 1 - barriers[column + PARITY]
+    return True

@@ -26,14 +26,14 @@ from ptxwcet.warp.program import (
     PartialBarrier,
     Repeat,
     Scoreboard,
+    Step,
     TimedInstruction,
+    instruction_of,
 )
 from ptxwcet.warp.structure import entered
 
 Choice = Callable[[int, int, tuple[int, ...]], int]
 """Decides for (cycle, sub-core, eligible warps in ascending order) which warp is issued."""
-
-_Step = TimedInstruction | Barrier | PartialBarrier
 
 
 @dataclass
@@ -91,11 +91,11 @@ class _Counter:
 @dataclass
 class _Warp:
     number: int
-    steps: Iterator[_Step]
-    next: _Step | None = None
+    steps: Iterator[Step]
+    next: Step | None = None
     issued: list[_InFlight] = field(default_factory=list)
     producers: dict[str, list[_InFlight]] = field(default_factory=dict)
-    waits_at: _Step | None = None  # a product: for the other warps of its warpgroup
+    waits_at: Step | None = None  # a product: for the other warps of its warpgroup
     earliest: int = 0  # the previous issue and its bubble are over
     opened: int = 0  # the barrier waited at last is open
     bubble_booked: bool = False
@@ -143,7 +143,7 @@ def reference_run(
     return machine.summary()
 
 
-def _walk(body: Sequence[Node]) -> Iterator[_Step]:
+def _walk(body: Sequence[Node]) -> Iterator[Step]:
     for node in body:
         match node:
             case TimedInstruction() | Barrier() | PartialBarrier():
@@ -186,7 +186,7 @@ class _Machine:
         self.path_free = 0
         self.memory_free = 0  # in parts of a cycle
         self.last: dict[int, int] = {}
-        self.arrived: dict[tuple[str, int], int] = {}
+        self.arrived: dict[str, int] = {}
         given = sum(
             isinstance(step, PartialBarrier) and step.name == REGISTERS and not step.waits
             for program in programs.values()
@@ -277,8 +277,8 @@ class _Machine:
             return False
         return all(warp.is_ready(name, self.cycle) for name in self.waits(warp.next))
 
-    def waits(self, step: _Step) -> tuple[str, ...]:
-        instruction = _instruction(step)
+    def waits(self, step: Step) -> tuple[str, ...]:
+        instruction = instruction_of(step)
         return instruction.reads + (instruction.writes if self.waits_for_writes else ())
 
     def pick(self, core: int, eligible: tuple[int, ...]) -> int:
@@ -293,8 +293,8 @@ class _Machine:
         step = warp.next
         assert step is not None
         self.account(warp, step)
-        instruction = _instruction(step)
-        initiation, way = self.shortened(warp, instruction)
+        instruction = instruction_of(step)
+        initiation, way = self.shortened(warp, step)
         number = len(warp.issued)
         now = self.cycle
         request = _InFlight(warp.number, number, instruction, now, now, initiation, way)
@@ -311,22 +311,22 @@ class _Machine:
             case Barrier():
                 warp.waits_at = step
             case PartialBarrier(mbarrier=Mbarrier() as what):
-                if not step.waits:
-                    later = request.way.latency + what.after_cycles
-                    request.way = replace(request.way, latency=later)
+                if what.expects:
+                    self.counters[step.name] = _Counter(what.expects, what.expects)
+                elif not step.waits:
                     self.counting.append((request, step))
                 elif self.counters[step.name].parity == what.parity:
                     warp.waits_at = step
                 elif step.name == REGISTERS:
                     warp.opened = self.cycle + instruction.initiation_cycles
                     warp.opened += instruction.latency_cycles
-            case PartialBarrier(name=name, warps=warps):
+            case PartialBarrier(shown=shown):
                 if step.waits:
                     warp.waits_at = step
-                self.arrived[name, warps] = self.arrived.get((name, warps), 0) + 1
-                if self.arrived[name, warps] == warps:
-                    self.arrived[name, warps] = 0
-                    self.open(lambda at: _is_partial(at, name, warps))
+                self.arrived[shown] = self.arrived.get(shown, 0) + 1
+                if self.arrived[shown] == step.warps:
+                    self.arrived[shown] = 0
+                    self.open(lambda at: isinstance(at, PartialBarrier) and at.shown == shown)
             case TimedInstruction(joins=True):
                 warp.waits_at = step
                 self.enter_together(warp.number // WARPGROUP)
@@ -348,9 +348,12 @@ class _Machine:
             if warp.next is not None:
                 warp.book("barrier", max(0, warp.opened - warp.earliest))
 
-    def shortened(self, warp: _Warp, instruction: TimedInstruction) -> tuple[int, Way]:
+    def shortened(self, warp: _Warp, step: Step) -> tuple[int, Way]:
+        instruction = instruction_of(step)
         way = self.configuration.way_of(instruction)
         initiation, latency = instruction.initiation_cycles, way.latency
+        if isinstance(step, PartialBarrier) and step.mbarrier is not None:
+            latency += step.mbarrier.after_cycles
         percent, n = self.jitter.percent, len(warp.issued)
         if percent:
             cut = min(initiation - 1, initiation * percent // 100)
@@ -359,7 +362,7 @@ class _Machine:
             latency -= mix(self.jitter.seed, 2 * warp.number + 1, n) % (cut + 1)
         return initiation, replace(way, latency=latency)
 
-    def account(self, warp: _Warp, step: _Step) -> None:
+    def account(self, warp: _Warp, step: Step) -> None:
         """Books the cycles since the warp's previous issue; see :class:`Stalls`."""
         warp.book("issued")
         begin = max(warp.earliest, warp.opened)
@@ -390,12 +393,9 @@ class _Machine:
             what, key = step.mbarrier, (request.warp, step.name)
             assert what is not None
             is_due = request.is_over(self.cycle) and self.are_over(what, request)
-            if not is_due or (key in held and not what.after_cycles):
+            if not is_due or (key in held and not what.brings):
                 self.counting.append((request, step))
-                held |= set() if what.after_cycles else {key}
-                continue
-            if what.expects:
-                self.counters[step.name] = _Counter(what.expects, what.expects)
+                held |= set() if what.brings else {key}
                 continue
             at = self.counters[step.name]
             at.owed += what.owes - what.brings
@@ -437,12 +437,12 @@ class _Machine:
             (name,) = names
             self.open(lambda at: isinstance(at, Barrier) and at.name == name, self.cycle)
 
-    def open(self, concerns: Callable[[_Step], bool], cycle: int | None = None) -> None:
+    def open(self, concerns: Callable[[Step], bool], cycle: int | None = None) -> None:
         """Warps that wait there may issue from ``cycle`` on (default: the next one)."""
         for warp in self.warps:
             if warp.waits_at is None or not concerns(warp.waits_at):
                 continue
-            barrier = _instruction(warp.waits_at)
+            barrier = instruction_of(warp.waits_at)
             warp.waits_at = None
             if warp.next is None:
                 continue
@@ -473,7 +473,7 @@ class _Machine:
             name = "a product of its warpgroup"
             if not isinstance(at, TimedInstruction):
                 name = at.shown if isinstance(at, PartialBarrier) else f"barrier {at.name}"
-            origin = _instruction(at).origin
+            origin = instruction_of(at).origin
             notes.append(f"warp {warp.number} at {name} (origin {origin})")
         raise PtxwcetError(
             Diagnostic(
@@ -545,18 +545,8 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
     return WarpRun(warp.number, end, sections, end - last_issue, cycles - end)
 
 
-def _instruction(step: _Step) -> TimedInstruction:
-    return step if isinstance(step, TimedInstruction) else step.instruction
-
-
 def _waits_for_group(warp: _Warp) -> bool:
     return isinstance(warp.waits_at, TimedInstruction)
-
-
-def _is_partial(at: _Step, name: str, warps: int) -> bool:
-    if not isinstance(at, PartialBarrier) or at.mbarrier is not None:
-        return False
-    return (at.name, at.warps) == (name, warps)
 
 
 def _units(body: Sequence[Node]) -> Iterator[str]:

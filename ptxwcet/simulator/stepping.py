@@ -17,60 +17,68 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ptxwcet.simulator.parts import (
+    AFTER,
     ALONE,
     ARGUMENT,
-    ARRIVE,
     AT,
     BARRIER,
     BUBBLE,
     CONDITIONAL,
-    COUNT,
     COUNT_OF,
+    COUNTS,
+    DONE,
+    EARLIEST,
     END,
     ENDED,
     EVENT,
     FIRST,
     FREE,
     FREE_PART,
-    INITIATION,
     INSTRUCTION,
     JOIN,
     KIND,
     LAST_END,
-    LATENCY,
-    LATENCY_LEFT,
     LOOP_BEGIN,
     MEMORY_PARTS,
     NEVER,
     NUMBER,
     OF_ROW,
+    OF_SLOT,
     OF_WARP,
-    PART_BITS,
     PARTIAL,
     PATH_PARTS,
     PHASE,
+    POLL,
     ROW,
     ROW_COLUMNS,
+    RUN_COLUMNS,
     RUNNING,
     SINCE,
     STAGE_COLUMNS,
     TARGET,
+    UNDERWAY,
     UNIT,
-    WARP_COLUMNS,
     WRITES_BEGIN,
     WRITES_END,
+    Behind,
     Integers,
-    arrive,
+    RegisterColumns,
     awaited,
-    awaits_server,
+    come,
+    conclude,
     copy_item,
     dispatch,
+    expected,
     first_eligible,
-    join,
+    leave,
     met_by_all,
-    occupy,
+    next_arrival,
+    next_count,
     pass_loop,
-    shortened,
+    produce,
+    serve,
+    tally,
+    times,
 )
 from ptxwcet.simulator.policies import SCRIPTED, Sight, choose
 from ptxwcet.support.jit import compiled
@@ -86,18 +94,11 @@ EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
 NO_CHECKPOINTS = (-1, 0, 1)
 
 # Further columns of a warp's row of the state; loops, registers and sections follow (Layout).
-(
-    SECTION,
-    AFTER,  # the section that begins when the barrier opens that it waits at; the row of a product
-    DONE,  # instructions issued so far
-    UNDERWAY,  # of these, those that have not reached their last server
-    EARLIEST,  # of the next one, if it waits for one of them
-    FIXED,
-) = range(WARP_COLUMNS, WARP_COLUMNS + 6)
+SECTION, FIXED = range(RUN_COLUMNS, RUN_COLUMNS + 2)
 
-# Servers behind the units: the path of the SM, the memory.
-PATH, MEMORY = range(2)
-STAGES = 2
+# What goes on behind the units of the one SM (ptxwcet.simulator.parts.Behind).
+MEMORY = 1
+STAGES = MEMORY + 2
 
 
 class Layout(NamedTuple):
@@ -107,33 +108,28 @@ class Layout(NamedTuple):
     included) and how often a loop at this depth was entered, for each register its ready cycle and
     how long its producer queued, for each section the cycles by cause and the executions. The
     shared row holds the warp issued last by each sub-core (-1: none), the end of the last
-    initiation on each server of each queue, and the arrivals at each partial barrier. (A queue of a
+    initiation on each server of each queue, and what each barrier has counted. (A queue of a
     unit dispatches in order by itself: neither issues nor the earliest free server go back in
     time.)
 
-    ``served``: some instructions go on to servers behind their units. Then each register also has
-    how many producers of it have no known end yet, the number of its last unconditional producer,
-    and the number of that which is ready last so far.
+    ``served``: something goes on behind the units: instructions go to servers, or count at
+    mbarriers. Then there are the other columns of registers.
     """
 
     depths: int
     registers: int
     counters: int
     entries: int
-    ready: int
-    queued: int
+    at: RegisterColumns
     stalls: int
     executions: int
     width: int
     cores: int
     servers: int
     free: int
-    arrivals: int
+    barriers: int
     shared_width: int
     served: bool
-    open: int
-    since: int
-    by: int
 
 
 class Program(NamedTuple):
@@ -150,17 +146,12 @@ class Program(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes during a run; with one more axis in front, saved states by depth.
-
-    A server behind the units has a ring of what waits, in the order of AT; the last ring only holds
-    what is put into another.
-    """
+    """Everything that changes during a run; with one more axis in front, saved states by depth."""
 
     next_cycle: Integers  # [warp] its next instruction is eligible; NEVER if waiting or ended
     warps: Integers  # [warp, column]
     shared: Integers  # [column]
-    behind: Integers  # [server behind the units, column]
-    waiting: Integers  # [server behind the units, place, column]
+    behind: Behind
 
 
 class Options(NamedTuple):
@@ -211,26 +202,18 @@ def _advance(
 
 
 @compiled
-def _expect(program: Program, state: State, layout: Layout, warp: int, earliest: int) -> None:
+def _expect(program: Program, state: State, warp: int, earliest: int) -> None:
     """Sets the cycle in which the next instruction is eligible, and books the wait until then."""
-    warps = state.warps
-    pc = warps[warp, ROW]
+    warps, layout = state.warps, program.layout
+    code, registers, at = program.code, program.registers, layout.at
     warps[warp, PHASE] = RUNNING
-    if layout.served and awaits_server(
-        program.code, program.registers, warps, warp, pc, layout.open
-    ):
-        warps[warp, EARLIEST] = earliest
-        state.next_cycle[warp] = NEVER
-        return
-    eligible, register = awaited(
-        program.code, program.registers, warps, warp, layout.ready, earliest
-    )
-    if eligible > earliest:
+    eligible, register = expected(code, registers, warps, warp, at, earliest, layout.served)
+    state.next_cycle[warp] = eligible
+    if earliest < eligible < NEVER:
         stalls = layout.stalls + warps[warp, SECTION] * STALLS
-        busy = min(warps[warp, layout.queued + register], eligible - earliest)
+        busy = min(warps[warp, at.queued + register], eligible - earliest)
         warps[warp, stalls + UNIT_BUSY] += busy
         warps[warp, stalls + DEPENDENCY] += eligible - earliest - busy
-    state.next_cycle[warp] = eligible
 
 
 @compiled
@@ -240,23 +223,33 @@ def _finish(state: State, warp: int) -> None:
 
 
 @compiled
-def _release(program: Program, state: State, barrier: int, cycle: int) -> None:
-    """Opens a barrier: its warps may issue from ``cycle`` on."""
+def _go_on(program: Program, state: State, warp: int, cycle: int) -> None:
+    """What a warp waited for is over: it may issue from ``cycle`` on, or has ended."""
     warps = state.warps
     layout = program.layout
-    for warp in range(state.next_cycle.shape[0]):
-        if warps[warp, PHASE] != barrier:
-            continue
-        if program.code[warps[warp, ROW], KIND] == END:
-            _finish(state, warp)
-            continue
-        earliest = max(cycle, warps[warp, SINCE])
-        warps[warp, layout.stalls + warps[warp, SECTION] * STALLS + AT_BARRIER] += (
-            earliest - warps[warp, SINCE]
-        )
-        warps[warp, SECTION] = warps[warp, AFTER]
+    if program.code[warps[warp, ROW], KIND] == END:
+        _finish(state, warp)
+        return
+    earliest = max(cycle, warps[warp, SINCE])
+    warps[warp, layout.stalls + warps[warp, SECTION] * STALLS + AT_BARRIER] += (
+        earliest - warps[warp, SINCE]
+    )
+    pc = warps[warp, AFTER]
+    if program.code[pc, KIND] in (BARRIER, PARTIAL):
+        warps[warp, SECTION] = program.code[pc, TARGET]
         warps[warp, layout.executions + warps[warp, SECTION]] += 1
-        _expect(program, state, program.layout, warp, earliest)
+    _expect(program, state, warp, earliest)
+
+
+@compiled
+def _open(program: Program, state: State, barrier: int, cycle: int) -> None:
+    """Opens a barrier: its warps may issue from ``cycle`` on, or when they have their answer."""
+    warps = state.warps
+    for warp in range(len(warps)):
+        if warps[warp, PHASE] == barrier:
+            pc = warps[warp, AFTER]
+            answer = program.code[pc, TARGET] if program.code[pc, KIND] == POLL else 0
+            _go_on(program, state, warp, cycle + answer)
 
 
 @compiled
@@ -265,64 +258,33 @@ def _open_for_all(program: Program, state: State, cycle: int) -> None:
 
     ``cycle`` is that of the last issue.
     """
-    if program.layout.served:  # looked at again when it is known when those end that have ended
-        for warp in range(len(state.warps)):
-            if state.warps[warp, PHASE] == ENDED and state.warps[warp, UNDERWAY] > 0:
-                return
-    barrier, opens = met_by_all(state.warps, 0, len(state.warps), cycle + 1)
-    if barrier >= 0 and program.wide[barrier]:
-        _release(program, state, barrier, opens)
+    warps, wide, served = state.warps, program.wide, program.layout.served
+    barrier, opens = met_by_all(warps, 0, len(warps), wide, cycle + 1, served)
+    if barrier >= 0:
+        _open(program, state, barrier, opens)
 
 
 @compiled
 def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> None:
     """Follows up an issue in ``cycle``: the row at ``pc`` is a barrier or the last instruction."""
-    warps = state.warps
-    kind = program.code[pc, KIND]
-    following = cycle + 1 + program.code[pc, BUBBLE]
-    if kind in (BARRIER, PARTIAL):
-        warps[warp, PHASE] = program.code[pc, ARGUMENT]
-        state.next_cycle[warp] = NEVER
-        warps[warp, SINCE] = following
-        warps[warp, AFTER] = program.code[pc, TARGET]
-    elif kind == JOIN:
-        warps[warp, PHASE] = program.code[pc, ARGUMENT]
+    warps, code = state.warps, program.code
+    following = cycle + 1 + code[pc, BUBBLE]
+    waits, opens = come(code, pc, state.shared, program.layout.barriers)
+    if waits:
+        warps[warp, PHASE] = code[pc, ARGUMENT]
         state.next_cycle[warp] = NEVER
         warps[warp, SINCE] = following
         warps[warp, AFTER] = pc
-        return
-    elif program.code[warps[warp, ROW], KIND] == END:
+    elif code[warps[warp, ROW], KIND] == END:
         _finish(state, warp)
     else:
-        _expect(program, state, program.layout, warp, following)
-    if kind in (PARTIAL, ARRIVE):
-        barrier = program.code[pc, ARGUMENT]
-        column = program.layout.arrivals + barrier
-        if arrive(state.shared, column, program.code[pc, COUNT]):
-            _release(program, state, barrier, cycle + 1)
+        _expect(program, state, warp, following)
+    if opens:
+        _open(program, state, code[pc, ARGUMENT], cycle + 1)
     _open_for_all(program, state, cycle)
 
 
-# --- servers behind the units ---------------------------------------------------------------------
-
-
-@compiled
-def _produce(
-    program: Program, state: State, warp: int, pc: int, number: int, end: int, sent: bool
-) -> None:
-    """Books what the instruction at ``pc`` writes as its own; ``end`` is known unless ``sent``."""
-    warps, layout = state.warps, program.layout
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if program.code[pc, CONDITIONAL] == 0:
-            warps[warp, layout.since + register] = number
-            warps[warp, layout.open + register] = 0
-            warps[warp, layout.ready + register] = 0
-        if not sent and end > warps[warp, layout.ready + register]:
-            warps[warp, layout.by + register] = number
-    if sent:
-        for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-            warps[warp, layout.open + program.registers[k]] += 1
+# --- behind the units -----------------------------------------------------------------------------
 
 
 @compiled
@@ -348,129 +310,55 @@ def _enter_together(
             return
     for one in range(first, first + WARPGROUP):
         pc, number = warps[one, AFTER], warps[one, DONE] - 1
-        initiation, latency = code[pc, INITIATION], code[pc, LATENCY]
-        if options.jitter_percent > 0:
-            initiation, latency = shortened(
-                options.jitter_percent, options.jitter_seed, one, number, initiation, latency
-            )
+        percent, seed = options.jitter_percent, options.jitter_seed
+        initiation, latency = times(code, pc, percent, seed, one, number)
         queue = program.queue_of[one % layout.cores, code[pc, UNIT]]
         alike = program.servers[queue] if layout.servers > 1 else 1
         at = layout.free + queue * layout.servers
         begin = dispatch(state.shared, at, alike, cycle, initiation)
         end = begin + initiation + latency
         if layout.served:
-            _produce(program, state, one, pc, number, end, False)
+            produce(code, program.registers, warps, one, layout.at, pc, number, end)
         warps[one, LAST_END] = max(warps[one, LAST_END], end)
         for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
             register = program.registers[k]
-            if code[pc, CONDITIONAL] == 0 or end > warps[one, layout.ready + register]:
-                warps[one, layout.ready + register] = end
-                warps[one, layout.queued + register] = begin - cycle
+            if code[pc, CONDITIONAL] == 0 or end > warps[one, layout.at.ready + register]:
+                warps[one, layout.at.ready + register] = end
+                warps[one, layout.at.queued + register] = begin - cycle
         for event in range(recorded - 1, -1, -1):
             if events[event, 0] == one:
                 if events[event, 3] < 0:
                     events[event, 3], events[event, 4] = begin, begin + initiation
                     events[event, 5] = end
                 break
-        if code[warps[one, ROW], KIND] == END:
-            _finish(state, one)
-        else:
-            earliest = max(cycle + 1, warps[one, SINCE])
-            booked = layout.stalls + warps[one, SECTION] * STALLS + AT_BARRIER
-            warps[one, booked] += earliest - warps[one, SINCE]
-            _expect(program, state, layout, one, earliest)
+        _go_on(program, state, one, cycle + 1)
     _open_for_all(program, state, cycle)
 
 
 @compiled
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
-    """All that gets to a server behind the units in ``cycle``; False if there is no room.
-
-    An instruction gets there after its issue, so that by then all earlier ones are known.
-    """
-    code = program.code
-    for stage in range(STAGES):
-        server, ring = state.behind[stage], state.waiting[stage]
-        while server[COUNT_OF] > 0:
-            item = ring[server[FIRST]]
-            if item[AT] > cycle:
-                break
-            server[FIRST] = (server[FIRST] + 1) % len(ring)
-            server[COUNT_OF] -= 1
-            done = occupy(server, cycle, code[item[OF_ROW], PATH_PARTS + stage])
-            if stage == PATH and code[item[OF_ROW], MEMORY_PARTS] > 0:
-                item[AT] = done
-                if not join(state.behind[MEMORY], state.waiting[MEMORY], item):
-                    return False
-            else:
-                _conclude(program, state, item, done + item[LATENCY_LEFT], events, cycle)
+    """All that happens behind the units in ``cycle``; False if there is no room."""
+    code, warps, layout = program.code, state.warps, program.layout
+    behind, item = state.behind, state.behind.items[STAGES, 0]
+    while True:
+        end = serve(code, behind, cycle)
+        if end < 0:
+            return False
+        if end == NEVER:
+            break
+        conclude(code, program.registers, warps, layout.at, behind, end)
+        warp = item[OF_WARP]
+        if item[EVENT] >= 0:
+            events[item[EVENT], 5] = end
+        if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
+            _expect(program, state, warp, warps[warp, EARLIEST])
+        elif warps[warp, PHASE] == ENDED and warps[warp, UNDERWAY] == 0:
+            _open_for_all(program, state, cycle)
+    while next_count(code, behind, 0, cycle):
+        if tally(state.shared, layout.barriers, code[item[OF_ROW]]):
+            _open(program, state, code[item[OF_ROW], ARGUMENT], cycle)
+            _open_for_all(program, state, cycle - 1)
     return True
-
-
-@compiled
-def _conclude(
-    program: Program, state: State, item: Integers, end: int, events: Integers, cycle: int
-) -> None:
-    """The end of an instruction is known: its last server has been found free."""
-    warps, layout = state.warps, program.layout
-    warp, number, pc = item[OF_WARP], item[NUMBER], item[OF_ROW]
-    if item[EVENT] >= 0:
-        events[item[EVENT], 5] = end
-    warps[warp, LAST_END] = max(warps[warp, LAST_END], end)
-    warps[warp, UNDERWAY] -= 1
-    for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        register = program.registers[k]
-        if number < warps[warp, layout.since + register]:
-            continue  # another one writes it by now
-        warps[warp, layout.open + register] -= 1
-        ready = warps[warp, layout.ready + register]
-        if end > ready or (end == ready and number < warps[warp, layout.by + register]):
-            warps[warp, layout.ready + register] = end
-            warps[warp, layout.queued + register] = end - item[ALONE]
-            warps[warp, layout.by + register] = number
-    if warps[warp, PHASE] == RUNNING and state.next_cycle[warp] == NEVER:
-        _expect(program, state, layout, warp, warps[warp, EARLIEST])
-    elif warps[warp, PHASE] == ENDED and warps[warp, UNDERWAY] == 0:
-        _open_for_all(program, state, cycle)
-
-
-@compiled
-def _send(
-    program: Program,
-    state: State,
-    warp: int,
-    pc: int,
-    freed: int,
-    queued: int,
-    latency: int,
-    event: int,
-) -> bool:
-    """An instruction goes to the servers behind its unit at ``freed``; False if there is no room.
-
-    ``queued``: how long it waited for the unit. ``event``: where its end is to be recorded.
-    """
-    path, memory = program.code[pc, PATH_PARTS], program.code[pc, MEMORY_PARTS]
-    rounded = (1 << PART_BITS) - 1
-    item = state.waiting[STAGES, 0]
-    item[AT], item[OF_WARP], item[OF_ROW] = freed, warp, pc
-    item[NUMBER] = state.warps[warp, DONE]
-    served = (path >> PART_BITS) + ((memory + rounded) >> PART_BITS)
-    item[ALONE] = freed - queued + served + latency
-    item[LATENCY_LEFT], item[EVENT] = latency, event
-    state.warps[warp, UNDERWAY] += 1
-    _produce(program, state, warp, pc, item[NUMBER], 0, True)
-    stage = PATH if path > 0 else MEMORY
-    return join(state.behind[stage], state.waiting[stage], item)
-
-
-@compiled
-def _next_arrival(state: State) -> int:
-    """The first cycle in which something gets to a server behind the units; NEVER if none does."""
-    earliest = NEVER
-    for stage in range(STAGES):
-        if state.behind[stage, COUNT_OF] > 0:
-            earliest = min(earliest, state.waiting[stage, state.behind[stage, FIRST], AT])
-    return earliest
 
 
 # --- repetition of the joint state ----------------------------------------------------------------
@@ -514,7 +402,7 @@ def _same_warps(layout: Layout, now: State, cycle: int, then: State, since: int)
         if max(own[LAST_END], cycle) - passed != max(old[LAST_END], since):
             return False
         for register in range(layout.registers):
-            ready, queued = layout.ready + register, layout.queued + register
+            ready, queued = layout.at.ready + register, layout.at.queued + register
             if max(own[ready], cycle) - passed != max(old[ready], since):
                 return False
             if own[ready] > cycle and own[queued] != old[queued]:
@@ -523,12 +411,18 @@ def _same_warps(layout: Layout, now: State, cycle: int, then: State, since: int)
 
 
 @compiled
+def _passed(at: int, cycles: int) -> int:
+    """How far off a cycle was so many cycles ago."""
+    return at - cycles if at < NEVER else NEVER
+
+
+@compiled
 def _same_servers(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
     """Whether the servers behind the units are free at the same time, and the same is under way."""
     layout, passed = program.layout, cycle - since
-    room = now.waiting.shape[1]
+    room = now.behind.items.shape[1]
     for stage in range(STAGES):
-        own, old = now.behind[stage], then.behind[stage]
+        own, old = now.behind.servers[stage], then.behind.servers[stage]
         if own[COUNT_OF] != old[COUNT_OF]:
             return False
         if max(own[FREE], cycle - 1) - passed != max(old[FREE], since - 1):
@@ -536,9 +430,11 @@ def _same_servers(program: Program, now: State, cycle: int, then: State, since: 
         if own[FREE] >= cycle and own[FREE_PART] != old[FREE_PART]:
             return False
         for k in range(own[COUNT_OF]):
-            item = now.waiting[stage, (own[FIRST] + k) % room]
-            before = then.waiting[stage, (old[FIRST] + k) % room]
-            if item[AT] - passed != before[AT] or item[ALONE] - passed != before[ALONE]:
+            item = now.behind.items[stage, (own[FIRST] + k) % room]
+            before = then.behind.items[stage, (old[FIRST] + k) % room]
+            if _passed(item[AT], passed) != before[AT]:
+                return False
+            if stage <= MEMORY and item[ALONE] - passed != before[ALONE]:
                 return False
             if item[OF_WARP] != before[OF_WARP] or item[OF_ROW] != before[OF_ROW]:
                 return False
@@ -546,7 +442,7 @@ def _same_servers(program: Program, now: State, cycle: int, then: State, since: 
                 return False
     for warp in range(len(now.warps)):
         for register in range(layout.registers):
-            column, by = layout.open + register, layout.by + register
+            column, by = layout.at.open + register, layout.at.by + register
             if now.warps[warp, column] != then.warps[warp, column]:
                 return False
             if now.warps[warp, column] > 0:
@@ -566,7 +462,7 @@ def _same_order(
     if own[DONE] - item[NUMBER] != old[DONE] - before[NUMBER]:
         return False
     for k in range(program.code[pc, WRITES_BEGIN], program.code[pc, WRITES_END]):
-        since = program.layout.since + program.registers[k]
+        since = program.layout.at.since + program.registers[k]
         if (item[NUMBER] < own[since]) != (before[NUMBER] < old[since]):
             return False
     return True
@@ -582,7 +478,7 @@ def _same(program: Program, now: State, cycle: int, then: State, since: int) -> 
             return False
     for column in range(layout.shared_width):
         ours, theirs = now.shared[column], then.shared[column]
-        if layout.free <= column < layout.arrivals:  # servers in order: misses some repeats
+        if layout.free <= column < layout.barriers:  # servers in order: misses some repeats
             ours, theirs = max(ours, cycle) - cycle, max(theirs, since) - since
         if ours != theirs:
             return False
@@ -612,11 +508,11 @@ def _periods_left(program: Program, now: State, then: State) -> int:
 def _renumber(state: State, warp: int, shift: int, issued: int) -> None:
     """Puts off by ``shift`` what a warp has under way, and makes it later instructions of it."""
     for stage in range(STAGES):
-        server = state.behind[stage]
+        server = state.behind.servers[stage]
         for k in range(server[COUNT_OF]):
-            item = state.waiting[stage, (server[FIRST] + k) % state.waiting.shape[1]]
+            item = state.behind.items[stage, (server[FIRST] + k) % state.behind.items.shape[1]]
             if item[OF_WARP] == warp:
-                item[AT] += shift
+                item[AT] = _passed(item[AT], -shift)
                 item[ALONE] += shift
                 item[NUMBER] += issued
 
@@ -636,24 +532,24 @@ def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times
         issued = times * (own[DONE] - old[DONE])
         own[DONE] += issued
         if layout.served:  # numbers of instructions
-            for column in range(layout.since, layout.by + layout.registers):
+            for column in range(layout.at.since, layout.at.by + layout.registers):
                 own[column] += issued
             _renumber(now, warp, shift, issued)
         for level in range(layout.depths):
             column = layout.counters + level
             if own[layout.entries + level] == old[layout.entries + level]:
                 own[column] -= times * (old[column] - own[column])
-        for column in range(layout.ready, layout.ready + layout.registers):
+        for column in range(layout.at.ready, layout.at.ready + layout.registers):
             if own[column] > cycle:
                 own[column] += shift
-        for column in range(layout.stalls, layout.open):  # and executions
+        for column in range(layout.stalls, layout.at.open):  # and executions
             own[column] += times * (own[column] - old[column])
-    for column in range(layout.free, layout.arrivals):
+    for column in range(layout.free, layout.barriers):
         if now.shared[column] > cycle:
             now.shared[column] += shift
     for stage in range(STAGES):
-        if now.behind[stage, FREE] >= cycle:
-            now.behind[stage, FREE] += shift
+        if now.behind.servers[stage, FREE] >= cycle:
+            now.behind.servers[stage, FREE] += shift
     return shift
 
 
@@ -661,7 +557,7 @@ def _skip(layout: Layout, now: State, cycle: int, then: State, since: int, times
 def _save(now: State, then: State) -> None:
     """Copies the state, in loops: the compiler needs a third of the time that slices take.
 
-    Of the queues to the servers behind the units only the occupied places are copied.
+    Of what goes on behind the units only the occupied places are copied.
     """
     for warp in range(len(now.warps)):
         then.next_cycle[warp] = now.next_cycle[warp]
@@ -671,10 +567,10 @@ def _save(now: State, then: State) -> None:
         then.shared[column] = now.shared[column]
     for stage in range(STAGES):
         for column in range(STAGE_COLUMNS):
-            then.behind[stage, column] = now.behind[stage, column]
-        for k in range(now.behind[stage, COUNT_OF]):
-            place = (now.behind[stage, FIRST] + k) % now.waiting.shape[1]
-            copy_item(then.waiting[stage, place], now.waiting[stage, place])
+            then.behind.servers[stage, column] = now.behind.servers[stage, column]
+        for k in range(now.behind.servers[stage, COUNT_OF]):
+            place = (now.behind.servers[stage, FIRST] + k) % now.behind.items.shape[1]
+            copy_item(then.behind.items[stage, place], now.behind.items[stage, place])
 
 
 @compiled
@@ -693,8 +589,7 @@ def _checkpoint(
         saved.next_cycle[depth],
         saved.warps[depth],
         saved.shared[depth],
-        saved.behind[depth],
-        saved.waiting[depth],
+        Behind(saved.behind.servers[depth], saved.behind.items[depth], MEMORY),
     )
     since = brent[depth, 0]
     skipped = 0
@@ -744,7 +639,7 @@ def _begin(program: Program, state: State) -> None:
         if program.code[state.warps[warp, ROW], KIND] == END:
             _finish(state, warp)
         else:
-            _expect(program, state, layout, warp, 0)
+            _expect(program, state, warp, 0)
 
 
 @compiled
@@ -770,23 +665,26 @@ def run(
     next_cycle, warps, shared = state.next_cycle, state.warps, state.shared
     layout = program.layout
     counters, entries = layout.counters, layout.entries
-    ready, queued, stalls = layout.ready, layout.queued, layout.stalls
+    ready, queued, stalls = layout.at.ready, layout.at.queued, layout.stalls
     free, servers, cores = layout.free, layout.servers, layout.cores
-    served = layout.served
-    policy = options.policy
+    served, item = layout.served, state.behind.items[STAGES, 0]
+    policy, percent, seed = options.policy, options.jitter_percent, options.jitter_seed
     count, ages = len(next_cycle), program.ages
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
     recorded = 0
     decisions = 0
     stepped = 0
     cycle = 0
+    happens = NEVER  # before this cycle nothing happens behind the units
     status = COMPLETE
     _begin(program, state)
     while True:
         issued = 0
         begun = NEVER
-        if served and not _serve(program, state, events, cycle):
-            return Outcome(FULL, 0, 0, 0, 0, 0)
+        if happens <= cycle:
+            if not _serve(program, state, events, cycle):
+                return Outcome(FULL, 0, 0, 0, 0, 0)
+            happens = next_arrival(state.behind, cycle)
         for core in range(min(cores, count)):
             draw = options.seed
             if policy == SCRIPTED:  # past its end: the oldest, which is index 0
@@ -804,34 +702,25 @@ def run(
             booked = stalls + warps[warp, SECTION] * STALLS
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
-            initiation = code[pc, INITIATION]
-            latency = code[pc, LATENCY]
-            if options.jitter_percent > 0:
-                initiation, latency = shortened(
-                    options.jitter_percent,
-                    options.jitter_seed,
-                    warp,
-                    warps[warp, DONE],
-                    initiation,
-                    latency,
-                )
-            begin = freed = end = -1
+            initiation, latency = times(code, pc, percent, seed, warp, warps[warp, DONE])
+            begin = freed = end = -1  # of a product: it enters its unit with those of other warps
             if code[pc, KIND] != JOIN:
                 queue = queue_of[core, code[pc, UNIT]]
                 alike = program.servers[queue] if servers > 1 else 1
                 begin = dispatch(shared, free + queue * servers, alike, cycle, initiation)
                 freed = begin + initiation
                 end = freed + latency
-            if code[pc, KIND] == JOIN:
-                pass  # it comes to its unit with those of the other warps
-            elif served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0:
-                event = recorded if recorded < events.shape[0] else -1
-                wait = begin - cycle
-                if not _send(program, state, warp, pc, freed, wait, latency, event):
+            sent = served and code[pc, PATH_PARTS] + code[pc, MEMORY_PARTS] > 0
+            if served and begin >= 0:
+                known, number = NEVER if sent else end, warps[warp, DONE]
+                produce(code, registers, warps, warp, layout.at, pc, number, known)
+            if sent or code[pc, KIND] == COUNTS:
+                item[OF_WARP] = item[OF_SLOT] = warp
+                item[EVENT] = recorded if sent and recorded < events.shape[0] else -1
+                if not leave(code, warps, state.behind, pc, freed, begin - cycle, latency):
                     return Outcome(FULL, 0, 0, 0, 0, 0)
-            else:
-                if served:
-                    _produce(program, state, warp, pc, warps[warp, DONE], end, False)
+                happens = min(happens, freed)
+            if begin >= 0 and not sent:
                 if end > warps[warp, LAST_END]:
                     warps[warp, LAST_END] = end
                 for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
@@ -854,8 +743,11 @@ def run(
             warps[warp, ROW] = following
             if code[following, KIND] != END:
                 warps[warp, booked + BRANCH] += code[pc, BUBBLE]
-                if code[pc, KIND] == INSTRUCTION and not served:
+                if code[pc, KIND] == INSTRUCTION:
                     earliest = cycle + 1 + code[pc, BUBBLE]
+                    if served:
+                        _expect(program, state, warp, earliest)
+                        continue
                     eligible, register = awaited(code, registers, warps, warp, ready, earliest)
                     wait = warps[warp, queued + register] if register >= 0 else 0
                     next_cycle[warp] = eligible
@@ -867,16 +759,16 @@ def run(
             if code[pc, KIND] == JOIN:
                 _enter_together(program, state, options, events, recorded, warp, cycle)
         if issued == 0:
-            cycle = first_eligible(next_cycle)
-            if served:
-                cycle = min(cycle, _next_arrival(state))
+            cycle = min(first_eligible(next_cycle), happens)
             if cycle == NEVER:
                 break
             continue
         stepped += issued
         cycle += 1
         if options.skip and begun < NEVER:
-            cycle += _checkpoint(program, state, saved, cycle, begun, brent)
+            skipped = _checkpoint(program, state, saved, cycle, begun, brent)
+            cycle += skipped
+            happens += skipped if happens < NEVER else 0
         if stepped >= options.limit and first_eligible(next_cycle) < NEVER:
             status = OVER_LIMIT
             break

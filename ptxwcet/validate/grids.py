@@ -31,7 +31,7 @@ from ptxwcet.validate.cases import Case, Run, deal
 from ptxwcet.validate.checks import Bounds
 from ptxwcet.validate.generator import WITHOUT_MEMORY, Draws, mixed_case
 from ptxwcet.validate.witness import descend, describe
-from ptxwcet.warp.program import Barrier, BlockWorkload, Node, Repeat, TimedInstruction
+from ptxwcet.warp.program import BlockWorkload, Node, Repeat, Step, TimedInstruction
 
 _MOST_KINDS, _MOST_BLOCKS, _MOST_SMS, _MOST_RESIDENT, _MOST_GAP = 3, 12, 4, 4, 5
 _MOST_TRIES = 1_000
@@ -129,7 +129,7 @@ def attack_grids(seed: int, indices: Iterable[int], bounds: Bounds | None = None
     for index in indices:
         grid = random_grid(seed, index)
         said = _bound(grid, bounds or Bounds())
-        workload = _workload(grid)
+        workload = grid_workload(grid)
         tally.grids += 1
         longest = 0
         for run in _runs(index):
@@ -154,7 +154,7 @@ def shrunk(violation: GridViolation, bounds: Bounds | None = None) -> GridViolat
     def again(grid: GridCase) -> GridViolation | None:
         try:
             bound = bound_case(grid, bounds or Bounds())
-            cycles = _length(grid, _workload(grid), violation.run)
+            cycles = _length(grid, grid_workload(grid), violation.run)
         except (PtxwcetError, ValueError):
             return None
         return GridViolation(grid, violation.run, cycles, bound) if cycles > bound else None
@@ -232,7 +232,7 @@ def _by_warp(workload: BlockWorkload) -> list[tuple[Node, ...]]:
     return [found[warp] for warp in sorted(found)]
 
 
-def _workload(grid: GridCase) -> GridWorkload:
+def grid_workload(grid: GridCase) -> GridWorkload:
     """What each warp of each block executes, as the grid simulator takes it."""
     numbers: dict[tuple[Node, ...], int] = {}
     kinds = [
@@ -251,6 +251,6 @@ def _traced(body: Sequence[Node]) -> TracedProgram:
         if isinstance(node, Repeat):
             nodes.append(TracedLoop(node.count, _traced(node.body)))
         else:
-            assert isinstance(node, TimedInstruction | Barrier), "random cases have one path"
+            assert isinstance(node, Step), "cases have one path"
             nodes.append(TracedVisit(0, (node,)))
     return tuple(nodes)

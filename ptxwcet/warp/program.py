@@ -135,6 +135,15 @@ class PartialBarrier:
         return f"barrier {self.name} of {self.warps} warps"
 
 
+Step = TimedInstruction | Barrier | PartialBarrier
+"""What is issued."""
+
+
+def instruction_of(step: Step) -> TimedInstruction:
+    """What is issued, as an instruction."""
+    return step if isinstance(step, TimedInstruction) else step.instruction
+
+
 @dataclass(frozen=True)
 class Repeat:
     """``body`` executed ``count`` times in a row; at least ``least`` times when inexact.
@@ -213,17 +222,7 @@ class Tally:
     most: int
 
 
-Node = (
-    TimedInstruction
-    | Barrier
-    | PartialBarrier
-    | Repeat
-    | BlockRepeat
-    | Unordered
-    | Choice
-    | BlockChoice
-    | Tally
-)
+Node = Step | Repeat | BlockRepeat | Unordered | Choice | BlockChoice | Tally
 
 
 @dataclass(frozen=True)
@@ -276,7 +275,7 @@ class BlockWorkload:
         return sum(len(warp_class.warps) for warp_class in self.classes)
 
 
-def unroll(body: tuple[Node, ...]) -> Iterator[TimedInstruction | Barrier | PartialBarrier]:
+def unroll(body: tuple[Node, ...]) -> Iterator[Step]:
     """The instructions of a single-path body one by one. For tests and oracles only.
 
     Raises ValueError on nodes without a single order. Cost: linear in the executed length.

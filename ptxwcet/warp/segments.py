@@ -232,6 +232,12 @@ def as_joins(body: Body, warps: int, names: Collection[str] | None = None) -> Bo
     )
 
 
+def has_mbarrier(body: Sequence[Node]) -> bool:
+    """Whether a body counts at an mbarrier, or polls one."""
+    joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
+    return any(one.mbarrier is not None for one in joins)
+
+
 def require_decided(body: Sequence[Node]) -> None:
     """Raises PW501 if barriers of a part of the block lie in what is not decided.
 

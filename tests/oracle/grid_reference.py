@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ptxwcet.simulator.grid import GridShape, GridWorkload, TracedProgram, TracedVisit
 from ptxwcet.simulator.policies import Jitter, Policy, mix
 from ptxwcet.simulator.reference import pick
-from ptxwcet.warp.program import Barrier, Scoreboard, TimedInstruction
+from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, Step, TimedInstruction
 
 Event = tuple[int, int, int, int]
 """Cycle, SM, warp, point."""
@@ -60,13 +60,13 @@ class Server:
 class Warp:
     identity: int
     slot: int  # warp slot on its SM
-    steps: Iterator[tuple[int | None, TimedInstruction | Barrier | None]]
+    steps: Iterator[tuple[int | None, Step | None]]
     start: int
-    next: tuple[int | None, TimedInstruction | Barrier] | None = None
+    next: tuple[int | None, Step] | None = None
     flights: list[Flight] = field(default_factory=list)
     writers: dict[str, list[Flight]] = field(default_factory=dict)
     earliest: int = 0
-    barrier: str | None = None
+    barrier: Step | None = None  # at which it waits
     reported: bool = False
 
     def end(self) -> int | None:
@@ -77,11 +77,23 @@ class Warp:
         return None if None in ends else max([self.start, *(e for e in ends if e is not None)])
 
 
+@dataclass
+class Phase:
+    """Of a barrier: who has arrived; of an mbarrier also how many must, the bytes that are owed."""
+
+    arrived: int = 0
+    expected: int = 0
+    owed: int = 0
+    parity: int = 0
+
+
 @dataclass(eq=False)
 class Block:
     index: int
     slot: int
     warps: list[Warp]
+    phases: dict[str, Phase] = field(default_factory=dict)
+    counting: list[tuple[Flight, Warp, PartialBarrier]] = field(default_factory=list)
 
     def is_over(self, cycle: int) -> bool:
         return all((end := warp.end()) is not None and end <= cycle for warp in self.warps)
@@ -100,7 +112,7 @@ class Sm:
 
 def unfold(
     program: TracedProgram,
-) -> Iterator[tuple[int | None, TimedInstruction | Barrier | None]]:
+) -> Iterator[tuple[int | None, Step | None]]:
     for node in program:
         if not isinstance(node, TracedVisit):
             for _ in range(node.count):
@@ -134,6 +146,7 @@ class ReferenceGrid:
         while self.next_block < self.workload.block_count or any(sm.blocks for sm in self.sms):
             for sm in self.sms:
                 for block in sm.blocks:
+                    self.count(block)
                     self.open_barrier(block)
             self.leave()
             self.start_blocks()
@@ -248,12 +261,57 @@ class ReferenceGrid:
         for warp in block.warps:
             end = warp.end()
             if end is None or end > self.cycle:
-                names.add(warp.barrier)
+                names.add(warp.barrier.name if isinstance(warp.barrier, Barrier) else None)
         if len(names) == 1 and None not in names:
             for warp in block.warps:
                 if warp.barrier is not None:
                     warp.barrier = None
                     warp.earliest = max(warp.earliest, self.cycle)
+
+    def come(self, block: Block, warp: Warp, one: Flight, step: Barrier | PartialBarrier) -> None:
+        """A warp issues a barrier."""
+        if isinstance(step, Barrier):
+            warp.barrier = step
+        elif step.mbarrier is None:
+            warp.barrier = step if step.waits else None
+            phase = block.phases.setdefault(step.shown, Phase())
+            phase.arrived += 1
+            if phase.arrived == step.warps:
+                phase.arrived = 0
+                self.let_go(block, step.shown, self.cycle + 1)
+        elif step.mbarrier.expects:
+            block.phases[step.shown] = Phase(expected=step.mbarrier.expects)
+        elif not step.waits:
+            block.counting.append((one, warp, step))
+        elif block.phases[step.shown].parity == step.mbarrier.parity:
+            warp.barrier = step
+
+    def count(self, block: Block) -> None:
+        """What has ended counts, that of a warp at one mbarrier in its order, but for copies."""
+        held: list[tuple[Flight, Warp, PartialBarrier]] = []
+        for one, warp, step in block.counting:
+            what = step.mbarrier
+            assert what is not None
+            before = any(w is warp and s.name == step.name and not s.mbarrier.brings  # type: ignore[union-attr]
+                         for _, w, s in held)  # fmt: skip
+            if one.end is None or one.end > self.cycle or (before and not what.brings):
+                held.append((one, warp, step))
+                continue
+            phase = block.phases[step.shown]
+            phase.arrived += what.arrivals
+            phase.owed += what.owes - what.brings
+            if phase.arrived == phase.expected and not phase.owed:
+                phase.arrived, phase.parity = 0, 1 - phase.parity
+                self.let_go(block, step.shown, self.cycle)
+        block.counting = held
+
+    def let_go(self, block: Block, shown: str, cycle: int) -> None:
+        for warp in block.warps:
+            at = warp.barrier
+            if isinstance(at, PartialBarrier) and at.shown == shown:
+                asked = at.instruction.initiation_cycles + at.instruction.latency_cycles
+                warp.barrier = None
+                warp.earliest = max(warp.earliest, cycle + (asked if at.mbarrier else 0))
 
     def is_eligible(self, warp: Warp) -> bool:
         if warp.next is None or warp.barrier is not None or self.cycle < warp.earliest:
@@ -280,15 +338,16 @@ class ReferenceGrid:
         instruction = plain(step)
         key = warp.identity, len(warp.flights)
         memory = self.shape.sm.memory_cycles * instruction.sectors
-        one = Flight(*self.shortened(warp, instruction), instruction.path_cycles, memory, key)
+        one = Flight(*self.shortened(warp, step), instruction.path_cycles, memory, key)
         sm.queues[self.queue_of[core, instruction.unit].index].append(one)
         warp.flights.append(one)
         for name in instruction.writes:
             before = warp.writers.get(name, []) if instruction.conditional else []
             warp.writers[name] = [*before, one]
         warp.earliest = self.cycle + 1 + instruction.bubble_cycles
-        if isinstance(step, Barrier):
-            warp.barrier = step.name
+        if not isinstance(step, TimedInstruction):
+            (block,) = (block for block in sm.blocks if warp in block.warps)
+            self.come(block, warp, one, step)
         self.fetch(sm, warp, self.cycle + 1)
         self.move_queues(sm)
 
@@ -299,9 +358,12 @@ class ReferenceGrid:
         slots = [warp.slot for warp in by_age]
         return by_age[slots.index(pick(self.policy, slots, turn, stays, number))]
 
-    def shortened(self, warp: Warp, one: TimedInstruction) -> tuple[int, int]:
+    def shortened(self, warp: Warp, step: Step) -> tuple[int, int]:
+        one = plain(step)
         taken = one.path_cycles + -(-self.shape.sm.memory_cycles * one.sectors // 1024)
         initiation, latency = one.initiation_cycles, one.latency_cycles - taken
+        if isinstance(step, PartialBarrier) and step.mbarrier is not None:
+            latency += step.mbarrier.after_cycles
         percent, n = self.jitter.percent, len(warp.flights)
         if percent:
             cut = min(initiation - 1, initiation * percent // 100)
@@ -311,9 +373,9 @@ class ReferenceGrid:
         return initiation, latency
 
 
-def plain(step: TimedInstruction | Barrier) -> TimedInstruction:
-    return step.instruction if isinstance(step, Barrier) else step
+def plain(step: Step) -> TimedInstruction:
+    return step if isinstance(step, TimedInstruction) else step.instruction
 
 
-def step_unit(step: TimedInstruction | Barrier) -> str:
+def step_unit(step: Step) -> str:
     return plain(step).unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mbarrier_machine import (
@@ -14,6 +14,8 @@ from mbarrier_machine import (
     DeadlockError,
     Give,
     Graph,
+    Machine,
+    Meet,
     NotStaticError,
     Op,
     Product,
@@ -22,18 +24,28 @@ from mbarrier_machine import (
     Wait,
     claim,
     graph_of,
-    run,
+    launch_claim,
+    run_blocks,
 )
 
 CONTROLS = ("own", "others", "round", "after", "copies", "registers", "slack", "work", "polls")
 """What is left out of the claim, one at a time."""
+LAUNCH_CONTROLS = ("known", "sections", "share", "residents", "tail", "pile")
+"""What is left out of it, or put in its place, where there are barriers of the block or others.
+
+A phase of a section before counts as known to be over; each section has a share of its own; of all
+time nothing is for polls; or what one block of an SM takes; no work when the last block has
+started; no polls that have queued up until then.
+"""
 CONDITIONS = ("order", "seen", "asked", "sealed", "early")
 """What is left out of what static means."""
 
 
-def random_block(seed: int, *, tiny: bool = False) -> Block:
-    """A block along a list of phases: some order of events completes them all."""
-    rng = random.Random(f"mbarriers {seed} {tiny}")
+def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block:
+    """A block along a list of phases: some order of events completes them all. ``meets``: with
+    barriers of the whole block among them.
+    """
+    rng = random.Random(f"mbarriers {seed} {tiny}" + meets * " meets")
     count = rng.randint(2, 3 if tiny else 4)
     objects = rng.randint(1, 2 if tiny else 3)
     expects = tuple(rng.randint(1, 2 if tiny else 3) for _ in range(objects))
@@ -109,6 +121,10 @@ def random_block(seed: int, *, tiny: bool = False) -> Block:
         if rng.random() < 0.15:  # a wait that passes at once, or for what is to come
             wait(rng.randrange(count), o, (p + 1) % 2)
         phases[o] += 1
+        if meets and rng.random() < 0.5:
+            for w in range(count):
+                some(w)
+                warps[w].append(Op(0, 1, 0, (), Meet()))
     for w in range(count):
         some(w)
     again = rng.choice((12, 30, 100)) if tiny else rng.choice((20, 60, 200))
@@ -209,6 +225,41 @@ def broken(left_out: str, seed: int) -> Block:
             return Block(((*works, one), *[asking(0, 0)] * count), (1,), 3 * count + 3)
 
 
+def lacking(left_out: str, seed: int) -> Launch:
+    """A launch whose runs need what is left out, but for the work of the tail, which many need."""
+    rng = random.Random(f"{left_out} {seed}")
+    met = Op(0, 1, 0, (), Meet())
+    match left_out:
+        case "known":  # the phase is over while the answer to the last poll is on its way
+            poll = Op(0, 1, rng.randint(10, 30), (), Wait(0, 0, bubble=rng.randint(5, 15)))
+            copy = Op(ENGINE, rng.randint(1, 9), 0, (), Count(0, brings=64, after=200))
+            first = (Op(0, 1, 0, (), Count(0, 1, 64)), copy, met, poll, Op(0, 1, 0, (3,)))
+            block = Block((first, (met, poll, Op(0, 1, 0, (1,)))), (1,), rng.randint(90, 120))
+            return Launch((block,), Machine())
+        case "sections" | "pile":  # branches queue up behind work of others
+            count = rng.randint(50, 100)
+            burst = tuple(Op(1, 10, 0) for _ in range(count))
+            poll = Op(2, 1, 0, (), Wait(0, 0, branch_unit=1, branch_init=rng.randint(3, 5)))
+            again = rng.randint(15, 30)
+            if left_out == "sections":
+                late = Op(1, 1, 0, (count,)), Op(0, 1, 0, (count + 2,), Count(0, 1))
+                works = (*burst, Op(3, 1, 9 * count + 2), met, *late)
+                block = Block(((met, poll, Op(0, 1, 0, (1,))), works), (1,), again)
+                return Launch((block,), Machine())
+            waits = Op(3, 1, 12 * count), Op(0, 1, 0, (0,), Count(0, 1))
+            polls = Block(((poll, Op(0, 1, 0, (0,))), waits), (1,), again)
+            others = (Block((burst,), (), 1), Block(((Op(1, 1, 0),),), (), 1))
+            return Launch((polls, *others), Machine(slots=2))
+        case _:  # polls of all blocks delay one that computes
+            slots = rng.randint(2, 3)
+            works = tuple(Op(0, 1, 0, (n - 1,) if n else ()) for n in range(rng.randint(60, 150)))
+            polls = Op(0, 1, rng.randint(0, 3), (), Wait(0, 0)), Op(0, 1, 0)
+            count = rng.randint(1, 2)
+            rows = ((*works, Op(0, 1, 0, (), Count(0, 1))), *[polls] * count)
+            block = Block(rows, (1,), slots * (3 * count + 2))
+            return Launch((block,) * slots, Machine(slots=slots))
+
+
 def with_products(seed: int) -> Block:
     """A ring whose consumers are one or two warpgroups that multiply together, on four cores."""
     rng = random.Random(f"products {seed}")
@@ -256,6 +307,37 @@ def with_products(seed: int) -> Block:
     return Block((*warps, tuple(producer), *beside), expects, rng.choice((200, 400)), free)
 
 
+@dataclass(frozen=True)
+class Launch:
+    """Blocks, and the machine that they run on."""
+
+    blocks: tuple[Block, ...]
+    machine: Machine
+
+
+def launch(seed: int, *, products: bool = False, tiny: bool = False) -> Launch:
+    """A few blocks of one or two kinds, on one to three SMs."""
+    rng = random.Random(f"launch {seed} {products} {tiny}")
+    kinds = []
+    while len(kinds) < rng.randint(1, 2):
+        drawn = rng.randrange(10**6)
+        if products:
+            kinds.append(with_products(drawn))
+            continue
+        one = ring(drawn) if drawn % 3 == 0 and not tiny else random_block(
+            drawn, tiny=tiny, meets=drawn % 3 == 1
+        )  # fmt: skip
+        if judged(one) is not None:
+            kinds.append(one)
+    machine = Machine(
+        4 if products else rng.randint(1, 2 if tiny else 3),
+        rng.randint(1, 2 if tiny or products else 3),
+        rng.randint(1, 2 if tiny or products else 3),
+    )
+    count = rng.randint(1, 3 if tiny else 4 if products else 7)
+    return Launch(tuple(rng.choice(kinds) for _ in range(count)), machine)
+
+
 @dataclass
 class Tally:
     """What came of an attack."""
@@ -265,10 +347,20 @@ class Tally:
     runs: int = 0
     exceeded: int = 0
     clocks: int = 0
+    tails: int = 0
     parted: int = 0
     equal: int = 0
     tightest: float = 0.0
     witnesses: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Judged:
+    """What is said of the blocks of a launch, and of the launch."""
+
+    graphs: Sequence[Graph]
+    said: Sequence[Claim]
+    bound: int
 
 
 def judged(block: Block, *, without: str = "") -> tuple[Graph, Claim] | None:
@@ -280,63 +372,85 @@ def judged(block: Block, *, without: str = "") -> tuple[Graph, Claim] | None:
         return None
 
 
-def wrong(block: Block, graph: Graph, found: Run | None, said: Claim) -> str:
+def judged_launch(case: Launch, *, without: str = "") -> Judged | None:
+    """What is said of a launch, or of a block alone; None if nothing is."""
+    known = {block: judged(block, without=without) for block in set(case.blocks)}
+    found = [known[block] for block in case.blocks]
+    pairs = [one for one in found if one is not None]
+    if len(pairs) < len(found):
+        return None
+    said = [one for _, one in pairs]
+    try:
+        bound = launch_claim(said, case.machine, without=without)
+    except NotStaticError:
+        return None
+    if len(said) == 1:
+        bound = min(bound, said[0].bound)
+    return Judged([one for one, _ in pairs], said, bound)
+
+
+def wrong(found: Run | None, judgement: Judged) -> str:
     """What a run (None: a deadlock) contradicts."""
-    phase_of = {node: p for (_, p), nodes in graph.phases.items() for node in nodes}
+    phase_of = {
+        (number, *node): p
+        for number, graph in enumerate(judgement.graphs)
+        for (_, p), nodes in graph.phases.items()
+        for node in nodes
+    }
     if found is None or found.phases != phase_of:
         return "phases"
-    if any(found.told[node] <= target for node, target in graph.target.items()):
-        return "phases"
-    if found.cycles > said.bound:
+    for number, graph in enumerate(judgement.graphs):
+        if any(found.told[number, *node] <= target for node, target in graph.target.items()):
+            return "phases"
+    if found.cycles > judgement.bound:
         return "bound"
+    if found.tail_exceeded > 0 >= found.exceeded:
+        return "tail"
     return "clock" if found.exceeded > 0 else ""
 
 
-def _one(block: Block, cores: int, choose: Callable[[int], int], said: Claim, *,
+def _one(case: Launch, choose: Callable[[int], int], said: Sequence[Claim], *, without: str = "",
          shorter: Callable[[int], int] | None = None) -> Run | None:  # fmt: skip
     try:
-        return run(block, cores, choose, said, shorter=shorter)
+        return run_blocks(case.blocks, case.machine, choose, said, shorter=shorter, without=without)
     except DeadlockError:
         return None
 
 
-def attack(
-    blocks: Iterable[tuple[int, Block]], *, runs: int = 10, without: str = "", cores: int = 0
-) -> Tally:
-    """Random runs of blocks against bound, clock and phases."""
+def attack(cases: Iterable[tuple[int, Launch]], *, runs: int = 16, without: str = "") -> Tally:
+    """Random runs of launches against bound, clocks and phases."""
     tally = Tally()
-    for seed, block in blocks:
-        found = judged(block, without=without)
+    for seed, case in cases:
+        found = judged_launch(case, without=without)
         if found is None:
             tally.refused += 1
             continue
         tally.cases += 1
-        graph, said = found
         rng, best = random.Random(seed), 0
         for number in range(runs):
-            many = cores or rng.randint(1, 3)
             choose: Callable[[int], int] = rng.randrange
             if number < 2:
                 choose = (lambda _: 0) if number else (lambda n: n - 1)
             shorter = None
             if number % 3 == 2:
                 shorter = lambda n: 0 if rng.random() < 0.5 else rng.randrange(n)  # noqa: B023, E731
-            one = _one(block, many, choose, said, shorter=shorter)
+            one = _one(case, choose, found.said, shorter=shorter, without=without)
             tally.runs += 1
-            what = wrong(block, graph, one, said)
+            what = wrong(one, found)
             if what:
                 tally.witnesses.append(seed)
             tally.exceeded += what == "bound"
             tally.clocks += what == "clock"
+            tally.tails += what == "tail"
             tally.parted += what == "phases"
             best = max(best, 0 if one is None else one.cycles)
-        tally.equal += best == said.bound
-        tally.tightest = max(tally.tightest, best / max(1, said.bound))
+        tally.equal += best == found.bound
+        tally.tightest = max(tally.tightest, best / max(1, found.bound))
     return tally
 
 
-def all_runs(block: Block, cores: int, said: Claim, most: int) -> Iterator[Run | None]:
-    """The runs of all schedules of a block, up to ``most``."""
+def all_runs(case: Launch, said: Sequence[Claim], most: int) -> Iterator[Run | None]:
+    """The runs of all schedules, up to ``most``."""
     script: list[int] = []
     for _ in range(most):
         asked: list[int] = []
@@ -347,7 +461,7 @@ def all_runs(block: Block, cores: int, said: Claim, most: int) -> Iterator[Run |
                 script.append(0)
             return script[len(asked) - 1]  # noqa: B023
 
-        yield _one(block, cores, choose, said)
+        yield _one(case, choose, said)
         del script[len(asked) :]
         while script and script[-1] + 1 == asked[len(script) - 1]:
             script.pop()
@@ -356,20 +470,18 @@ def all_runs(block: Block, cores: int, said: Claim, most: int) -> Iterator[Run |
         script[-1] += 1
 
 
-def search_all(seeds: Iterable[int], *, most: int = 1500, without: str = "") -> Tally:
-    """All schedules of tiny blocks."""
+def search_all(cases: Iterable[tuple[int, Launch]], *, most: int = 1500) -> Tally:
+    """All schedules of tiny launches."""
     tally = Tally()
-    for seed in seeds:
-        block = random_block(seed, tiny=True)
-        found = judged(block, without=without)
+    for seed, case in cases:
+        found = judged_launch(case)
         if found is None:
             tally.refused += 1
             continue
-        graph, said = found
         runs = 0
-        for one in all_runs(block, 1 + seed % 2, said, most):
+        for one in all_runs(case, found.said, most):
             runs += 1
-            if wrong(block, graph, one, said):
+            if wrong(one, found):
                 tally.exceeded += 1
                 tally.witnesses.append(seed)
                 break
@@ -378,7 +490,33 @@ def search_all(seeds: Iterable[int], *, most: int = 1500, without: str = "") -> 
     return tally
 
 
-def blocks(first: int, last: int) -> Iterator[tuple[int, Block]]:
-    """Blocks of both kinds."""
-    for seed in range(first, last):
-        yield seed, ring(seed) if seed % 3 == 0 else random_block(seed)
+def alone(seed: int, block: Block, *, cores: int = 0) -> Launch:
+    """A block that has an SM to itself."""
+    return Launch((block,), Machine(cores or random.Random(seed).randint(1, 3)))
+
+
+Kind = Callable[[int], Launch]
+
+KINDS: dict[str, Kind] = {
+    "blocks": lambda n: alone(n, ring(n) if n % 3 == 0 else random_block(n)),
+    "sections": lambda n: alone(n, random_block(n, meets=True)),
+    "products": lambda n: alone(n, with_products(n), cores=4),
+    "launches": launch,
+    "launches with products": lambda n: launch(n, products=True),
+}
+"""A case of each kind, by its seed."""
+TINY: dict[str, Kind] = {
+    "schedules": lambda n: alone(n, random_block(n, tiny=True, meets=n % 4 == 3), cores=1 + n % 2),
+    "schedules of launches": lambda n: launch(n, tiny=True),
+}
+
+
+def drawn(kind: str, seeds: Iterable[int], left_out: str = "") -> Iterator[tuple[int, Launch]]:
+    """Cases of a kind; of a condition, or of what random ones seldom need: those that lack it."""
+    for seed in seeds:
+        if left_out in ("polls", "registers", *CONDITIONS):
+            yield seed, alone(seed, broken(left_out, seed))
+        elif left_out in LAUNCH_CONTROLS and left_out != "tail":
+            yield seed, lacking(left_out, seed)
+        else:
+            yield seed, {**KINDS, **TINY}[kind](seed)

@@ -1,18 +1,19 @@
 """Blocks whose warps count at mbarriers and ask for their phases: docs/methods/joins.md alone.
 
-A warp is a tuple of operations. ``run`` is the machine in plain Python, cycle by cycle, with warps
-that really poll; whoever issues, when a count takes effect and how long things take is asked of
-``choose``. ``graph_of`` finds the phases of a block by searching its graph for ways, or says why
-they are not static; ``claim`` is what J1 says of it. Nothing of the product is in here.
+A warp is a tuple of operations. ``run_blocks`` is the machine in plain Python, cycle by cycle, with
+warps that really poll, of one block or of several in slots of SMs; who issues, and which slot the
+next block comes to, is asked of ``choose``. ``graph_of`` finds the phases of a block by searching
+its graph for ways, or says why they are not static; ``claim`` is what J1 says of it, and
+``launch_claim`` what is said of a launch. Nothing of the product is in here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil
+from math import ceil, floor
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Take:
 
 
 @dataclass(frozen=True)
+class Meet:
+    """All warps of the block wait here for one another."""
+
+
+@dataclass(frozen=True)
 class Op:
     """Unit, initiation, latency; which operations of its warp it waits for; what it does."""
 
@@ -68,7 +74,7 @@ class Op:
     init: int
     lat: int
     reads: tuple[int, ...] = ()
-    does: Count | Wait | Product | Give | Take | None = None
+    does: Count | Wait | Product | Meet | Give | Take | None = None
 
 
 Warp = tuple[Op, ...]
@@ -95,10 +101,13 @@ Node = tuple[int, int]
 
 @dataclass
 class Graph:
-    """Of each wait its target; of each phase of an mbarrier, from 0 on, who counts there."""
+    """Of each wait its target, and whether all know that to be over when its section begins; of
+    each phase of an mbarrier, from 0 on, who counts there.
+    """
 
     target: dict[Node, int] = field(default_factory=dict)
     phases: dict[tuple[int, int], list[Node]] = field(default_factory=dict)
+    known: set[Node] = field(default_factory=set)
 
 
 def _counting_order(block: Block) -> Graph:
@@ -131,8 +140,13 @@ def _counting_order(block: Block) -> Graph:
                     if pending[o] == owed[o] == 0:
                         pending[o] = block.expects[o]
                         phase[o] += 1
+                if isinstance(does, Meet):
+                    break
                 at[w] += 1
                 moved = True
+        if not moved and all(at[w] < len(ops) and isinstance(ops[at[w]].does, Meet)
+                             for w, ops in enumerate(block.warps)):  # fmt: skip
+            at, moved = [one + 1 for one in at], True
         if not moved:
             break
     if any(at[w] < len(ops) for w, ops in enumerate(block.warps)):
@@ -142,13 +156,22 @@ def _counting_order(block: Block) -> Graph:
     return graph
 
 
+def _meetings(ops: Warp) -> list[int]:
+    return [n for n, op in enumerate(ops) if isinstance(op.does, Meet)]
+
+
 def graph_of(block: Block, *, without: str = "") -> Graph:
     """The phases. Raises NotStaticError; ``without`` leaves out one of the conditions."""
     graph = _counting_order(block)
     followers: dict[object, list[object]] = {}
+    opened: dict[Node, object] = {}  # what opens a barrier of the block, by its node
     for w, ops in enumerate(block.warps):
         for n in range(len(ops) - 1):
             followers.setdefault((w, n), []).append((w, n + 1))
+        for number, n in enumerate(_meetings(ops)):
+            opened[w, n] = ("met", number)
+            followers.setdefault((w, n), []).append(("met", number))
+            followers.setdefault(("met", number), []).append((w, n + 1))
     for (o, p), nodes in graph.phases.items():
         for node in nodes:
             followers.setdefault(node, []).append(("over", o, p))
@@ -188,23 +211,50 @@ def graph_of(block: Block, *, without: str = "") -> Graph:
     for (w, n), target in graph.target.items():
         does = block.warps[w][n].does
         assert isinstance(does, Wait)
-        before = ("over", does.name, target - 1)
-        known = target < 1 or (n > 0 and (w, n - 1) in behind[before])
-        if not known and without != "asked":
+
+        def is_over(phase: int, w: int = w, n: int = n, name: int = does.name) -> bool:
+            """Whether there is a way from the end of a phase to what the warp did before."""
+            found = behind.get(("over", name, phase), set())
+            return n > 0 and ((w, n - 1) in found or opened.get((w, n - 1)) in found)
+
+        if target >= 1 and not is_over(target - 1) and without != "asked":
             raise NotStaticError("asks for a phase while one of two before may be open")
         after = ("over", does.name, target + 1)
         is_seen = (does.name, target + 1) not in graph.phases or after in reach((w, n))
         if not is_seen and without != "seen":
             raise NotStaticError("the phase after may be over before this one was seen")
+        told = behind.get(("over", does.name, target), set())
+        is_known = ("met", _section(block, (w, n)) - 1) in told or without == "known"
+        if target < 0 or (_between(block, graph, (w, n)) and is_known):
+            graph.known.add((w, n))
     return graph
+
+
+def _section(block: Block, node: Node) -> int:
+    return sum(n < node[1] for n in _meetings(block.warps[node[0]]))
+
+
+def _between(block: Block, graph: Graph, wait: Node) -> bool:
+    """Whether a barrier of the block lies between the phase that a wait is for and the wait."""
+    does = block.warps[wait[0]][wait[1]].does
+    assert isinstance(does, Wait)
+    counted = graph.phases.get((does.name, graph.target[wait]), [])
+    return all(_section(block, one) < _section(block, wait) for one in counted)
 
 
 @dataclass
 class Claim:
-    """P and lambda of each stretch; the bound; what is in it of polls."""
+    """P and lambda of each stretch; the bound of a block alone, and what a launch needs to know:
+    lambda of the block, its work with one more round a wait, and what share of all cycles its polls
+    may take. ``sections`` has all three for each section.
+    """
 
     stretches: list[list[tuple[int, int]]]
     bound: int
+    slack: int
+    work: Fraction
+    share: Fraction
+    sections: list[tuple[int, Fraction, Fraction | None]]
 
 
 def _alone(ops: Warp, first: int, last: int) -> tuple[int, int]:
@@ -231,14 +281,17 @@ def _without_copies(ops: Warp) -> Warp:
     return tuple(replace(op, lat=0) if n in awaited else op for n, op in enumerate(ops))
 
 
+def cuts_of(ops: Warp) -> list[int]:
+    """Where the stretches of a warp begin, and its end."""
+    ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait | Meet | Take)]
+    return [0, *ends, len(ops)]
+
+
 def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
     """What J1 says; ``without`` leaves out a part of it."""
     if without == "copies":
         block = replace(block, warps=tuple(map(_without_copies, block.warps)))
-    cuts = []
-    for ops in block.warps:
-        ends = [n + 1 for n, op in enumerate(ops) if isinstance(op.does, Wait | Take)]
-        cuts.append([0, *ends, len(ops)])
+    cuts = [cuts_of(ops) for ops in block.warps]
     rows = [
         [_alone(ops, a, b) for a, b in pairwise(cut)]
         for ops, cut in zip(block.warps, cuts, strict=True)
@@ -250,12 +303,33 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
         return sum(cut <= n for cut in cuts[w][1:-1])
 
     known: dict[tuple[int, int], int] = {}
+    begins: dict[int, int] = {0: 0}
     gives = [
         (w, n)
         for w, ops in enumerate(block.warps)
         for n, op in enumerate(ops)
         if isinstance(op.does, Give)
     ]
+
+    def counted(v: int, n: int) -> int:
+        """When a count has had its effect, at most."""
+        tau, done = stretch_of(v, n), block.warps[v][n].does
+        assert isinstance(done, Count)
+        return start(v, tau) + rows[v][tau][0] + (0 if without == "after" else done.after)
+
+    def begin(section: int) -> int:
+        """P behind so many barriers of the block: all before is over."""
+        if section not in begins:
+            over = [begin(section - 1)]
+            for w, cut in enumerate(cuts):
+                for n, first in enumerate(cut[:-1]):
+                    if _section(block, (w, first)) == section - 1:
+                        over.append(start(w, n) + rows[w][n][0])
+                for n, op in enumerate(block.warps[w]):
+                    if isinstance(op.does, Count) and _section(block, (w, n)) == section - 1:
+                        over.append(counted(w, n))
+            begins[section] = max(over)
+        return begins[section]
 
     def start(w: int, number: int) -> int:
         if number == 0:
@@ -264,53 +338,111 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
             known[w, number] = 0
             waiting = cuts[w][number] - 1
             op = block.warps[w][waiting]
-            begun = [0]
+            does = op.does
+            if isinstance(does, Meet):
+                known[w, number] = begin(_section(block, (w, waiting)) + 1)
+                return known[w, number]
+            begun = [begin(_section(block, (w, waiting)))]
             if without != "own":
                 begun.append(start(w, number - 1) + rows[w][number - 1][0])
-            if isinstance(op.does, Take):
+            if isinstance(does, Take):
                 for v, n in () if without == "registers" else gives:
                     tau = stretch_of(v, n)
-                    begun.append(start(v, tau) + rows[v][tau][0] + op.init + op.lat)
+                    over = start(v, tau) + rows[v][tau][0]
+                    if _section(block, (v, n)) < _section(block, (w, waiting)):
+                        over = begun[0]
+                    begun.append(over + op.init + op.lat)
                 known[w, number] = max(begun)
                 return known[w, number]
-            assert isinstance(op.does, Wait)
-            does = op.does
+            assert isinstance(does, Wait)
             again = 2 * (op.init + op.lat) + does.branch_init + does.branch_lat + does.bubble
+            if without == "round":
+                again = 0
             for v, n in graph.phases.get((does.name, graph.target[w, waiting]), ()):
-                if without == "others":
+                if without == "others" or (w, waiting) in graph.known:
                     continue
-                tau, done = stretch_of(v, n), block.warps[v][n].does
-                assert isinstance(done, Count)
-                after = 0 if without == "after" else done.after
-                over = start(v, tau) + rows[v][tau][0] + after
-                begun.append(over + (0 if without == "round" else again))
+                over = counted(v, n)
+                if _section(block, (v, n)) < _section(block, (w, waiting)):
+                    over = begun[0]
+                begun.append(over + again)
             known[w, number] = max(begun)
         return known[w, number]
 
     stretches = [
         [(start(w, n), slack) for n, (slack, _) in enumerate(row)] for w, row in enumerate(rows)
     ]
-    most = max((p + slack for row in stretches for p, slack in row), default=0)
-    for w, ops in enumerate(block.warps):
-        for n, op in enumerate(ops):
-            if isinstance(op.does, Count):
-                p, slack = stretches[w][stretch_of(w, n)]
-                most = max(most, p + slack + (0 if without == "after" else op.does.after))
-    work = sum(own for row in rows for _, own in row)
-    for ops in block.warps:  # of a product 4 + init for its warpgroup: for each warp a quarter
-        for op in ops:
-            if isinstance(op.does, Product):
-                work += 1 + Fraction(op.init, 4) - op.init
-    total = most + (0 if without == "work" else work)
-    share = Fraction(0)
-    for ops in block.warps:
-        asked = [(op.init + op.does.branch_init) for op in ops if isinstance(op.does, Wait)]
-        if asked and without != "polls":
-            total += (len(asked) + 1) * max(asked)
-            share += Fraction(max(asked), block.again)
+    sections: list[tuple[int, Fraction, Fraction | None]] = []
+    for section in range(1 + len(_meetings(block.warps[0])) if block.warps else 1):
+        work, share = Fraction(0), None
+        for ops in block.warps:
+            met = _meetings(ops)
+            own = [op for n, op in enumerate(ops) if sum(one < n for one in met) == section]
+            if without != "work":
+                work += sum(op.init for op in own)
+                for op in own:  # of a product 4 + init for its warpgroup: for each warp a quarter
+                    if isinstance(op.does, Product):
+                        work += 1 + Fraction(op.init, 4) - op.init
+            asked = [op.init + op.does.branch_init for op in own if isinstance(op.does, Wait)]
+            if any(isinstance(op.does, Wait | Count | Give | Take) for op in own):
+                share = share or Fraction(0)
+            if asked and without != "polls":
+                work += (len(asked) + 1) * max(asked)
+                share = (share or Fraction(0)) + Fraction(max(asked), block.again)
+        sections.append((begin(section + 1) - begin(section), work, share))
+    share = max((one for _, _, one in sections if one is not None), default=Fraction(0))
     if share >= 1:
         raise NotStaticError("polls could take every cycle")
-    return Claim(stretches, ceil(total / (1 - share)))
+    slack = sum(one for one, _, _ in sections)
+    work = sum((one for _, one, _ in sections), Fraction(0))
+    bound = ceil((slack + work) / (1 - share))
+    if without == "sections":
+        bound = sum(ceil((waits + more) / (1 - (own or 0))) for waits, more, own in sections)
+    return Claim(stretches, bound, slack, work, share, sections)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """SMs with slots and sub-cores, which have units of their own but for the engine."""
+
+    cores: int = 1
+    slots: int = 1
+    sms: int = 1
+
+
+def launch_claim(blocks: Sequence[Claim], machine: Machine, *, without: str = "") -> int:
+    """G2 and G3 with polls: the least form, form by form. Raises NotStaticError."""
+    count, slots, sms = len(blocks), machine.slots, machine.sms
+    together = min(slots, count)
+    slack = sorted((one.slack for one in blocks), reverse=True)
+    work = sorted((one.work for one in blocks), reverse=True)
+    shares = sorted((one.share for one in blocks), reverse=True)
+    share = sum(shares[: 1 if without == "residents" else together], Fraction(0))
+    if without == "share":
+        share = Fraction(0)
+    if share >= 1:
+        raise NotStaticError("polls could take every cycle")
+
+    def end(n: int) -> Fraction:
+        passed = (n - 1) // slots
+        waits = min(sum(slack[:passed]), (sum(slack[:n]) - slack[0]) // slots)
+        return sum(work[:n], Fraction(waits + slack[0]))
+
+    def start(n: int) -> Fraction:
+        passed = n // slots
+        if not passed:
+            return Fraction(0)
+        return sum(work[:n], Fraction(min(sum(slack[:passed]), sum(slack[:n]) // slots)))
+
+    if sms == 1:
+        return ceil(end(count) / (1 - share))
+    tail = Fraction(slack[0])
+    if without != "tail":
+        tail += ceil(sum(work[:together]) / (1 - share))
+    split = max(min(end(n + 1), start((count - 1 - n) // (sms - 1)) + tail) for n in range(count))
+    mean = sum(work, Fraction(0)) + (sms - 1) * tail + slack[0]
+    mean += Fraction(sum(slack) - slack[0], slots)
+    least = min(start((count - 1) // sms) + tail, split, floor(mean / sms))
+    return ceil(least / (1 - share))
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -325,20 +457,22 @@ class DeadlockError(Exception):
 
 @dataclass
 class Run:
-    """The end; by how much J1's clock was exceeded at most; who counted in which phase, and which
-    phase was counted when a wait was told yes.
+    """The end; by how much J1's clock was exceeded at most, and that of the tail; who counted in
+    which phase, and which phase was counted when a wait was told yes, by block, warp, operation.
     """
 
     cycles: int = 0
     exceeded: int = -(10**9)
-    phases: dict[Node, int] = field(default_factory=dict)
-    told: dict[Node, int] = field(default_factory=dict)
+    tail_exceeded: int = -(10**9)
+    phases: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    told: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
 
 @dataclass
 class _State:
     """A warp: its next operation; from when it may issue; whether it polls, and what comes next."""
 
+    core: int
     next: int = 0
     earliest: int = 0
     stretch: int = 0
@@ -347,149 +481,285 @@ class _State:
     held: int = 0
     last: int = 0
     joins: bool = False
+    meets: bool = False
     takes: int = 0
     ready: dict[int, int] = field(default_factory=dict)
 
 
-def run(
-    block: Block,
-    cores: int,
+@dataclass
+class _Resident:
+    """A block in a slot: its warps and mbarriers; what it was charged, in rounds and else."""
+
+    index: int
+    block: Block
+    warps: list[_State]
+    phase: list[int]
+    pending: list[int]
+    owed: list[int]
+    effects: list[tuple[int, int, int, Count]] = field(default_factory=list)  # when, warp, op
+    end: int = 0
+    worked: int = 0
+    rounds: int = 0
+    given_up: list[tuple[int, int]] = field(default_factory=list)  # when, how many registers
+    registers: int = 0
+
+    def is_over(self, cycle: int) -> bool:
+        ended = all(s.next == len(ops) for s, ops in zip(self.warps, self.block.warps, strict=True))
+        ended &= not any(s.takes for s in self.warps)
+        return ended and not self.effects and self.end <= cycle
+
+    def hand_over(self, cycle: int, choose: Choose) -> None:
+        """Registers that are there by now are for whoever waits for them, in any order."""
+        self.registers += sum(many for at, many in self.given_up if at <= cycle)
+        self.given_up = [one for one in self.given_up if one[0] > cycle]
+        asking = [s for s in self.warps if s.takes]
+        while asking:
+            s = asking.pop(choose(len(asking)) if len(asking) > 1 else 0)
+            if s.takes <= self.registers:
+                self.registers, s.takes = self.registers - s.takes, 0
+                s.earliest = max(s.earliest, cycle + s.held)
+
+    def count(self, cycle: int, out: Run) -> None:
+        """What takes effect by now."""
+        self.effects.sort(key=lambda one: one[:3])
+        while self.effects and self.effects[0][0] <= cycle:
+            _, w, n, does = self.effects.pop(0)
+            o = does.name
+            out.phases[self.index, w, n] = self.phase[o]
+            self.pending[o] -= does.arrivals
+            self.owed[o] += does.owes - does.brings
+            if self.pending[o] < 0:
+                raise DeadlockError
+            if self.pending[o] == self.owed[o] == 0:
+                self.pending[o] = self.block.expects[o]
+                self.phase[o] += 1
+
+    def may_issue(self, w: int, cycle: int) -> bool:
+        s, ops = self.warps[w], self.block.warps[w]
+        if s.next == len(ops) or s.earliest > cycle or s.joins or s.meets or s.takes:
+            return False
+        asks = ops[s.next].does
+        if s.polls and not s.told and isinstance(asks, Wait):  # held, while the phase is not over
+            return cycle >= s.held or self.phase[asks.name] % 2 != asks.parity
+        return s.polls or all(s.ready[r] <= cycle for r in ops[s.next].reads)
+
+
+class _Clocks:
+    """The claims in each cycle, of each block in its slot, and behind the last start."""
+
+    def __init__(self, said: Sequence[Claim], machine: Machine, out: Run, without: str) -> None:
+        self.said, self.out, self.without = said, out, without
+        self.passed = [0] * machine.slots * machine.sms  # lambda of the blocks ended in a slot
+        self.last_start = -1
+        self.before: dict[int, int] = {}  # rounds of a block before the last start
+        self.piles: dict[int, int] = {}  # of each SM
+        self.ended: dict[int, int] = {}  # what blocks were charged that ended behind that
+
+    def start_tail(self, cycle: int, slots: _Slots, queues: _Queues) -> None:
+        """The last block starts. A pile: rounds that are in one queue then."""
+        self.last_start = cycle
+        for sm, held in slots:
+            self.piles.setdefault(sm, 0)
+            self.before.update({one.index: one.rounds for one in held})
+        for (sm, _, _), items in queues.items():
+            pile = sum(init for end, init, is_round in items if is_round and end > cycle)
+            self.piles[sm] = max(self.piles[sm], pile)
+
+    def look(self, cycle: int, slots: _Slots, spent: Sequence[int]) -> None:
+        """All claims at the begin of a cycle, of all that is not over."""
+        tails = self._tails(slots) if self.last_start >= 0 else {}
+        for number, (sm, held) in enumerate(slots):
+            for one in held:
+                for slack in self._open(cycle, one):
+                    over = cycle - self.passed[number] - slack - spent[sm]
+                    self.out.exceeded = max(self.out.exceeded, over)
+                    if tails:
+                        over = cycle - self.last_start - slack - tails[sm]
+                        self.out.tail_exceeded = max(self.out.tail_exceeded, over)
+
+    def _open(self, cycle: int, one: _Resident) -> Iterator[int]:
+        """P + lambda, and what a copy takes behind that, of all that is not over."""
+        stretches = self.said[one.index].stretches
+        for s, ops, row in zip(one.warps, one.block.warps, stretches, strict=True):
+            if s.polls:
+                asks = ops[s.next].does
+                if isinstance(asks, Wait) and one.phase[asks.name] % 2 != asks.parity:
+                    yield sum(row[s.stretch + 1])
+            elif not s.meets and (s.next < len(ops) or any(at > cycle for at in s.ready.values())):
+                yield sum(row[s.stretch])
+        for _, w, n, does in one.effects:
+            tau = sum(cut <= n for cut in cuts_of(one.block.warps[w])[1:-1])
+            yield sum(stretches[w][tau]) + (0 if self.without == "after" else does.after)
+
+    def _tails(self, slots: _Slots) -> dict[int, int]:
+        """Of each SM, what it has been charged of the blocks that are there at the last start."""
+        tails = {sm: self.ended.get(sm, 0) for sm in self.piles}
+        for sm, held in slots:
+            tails[sm] += sum(one.worked + one.rounds - self.before[one.index] for one in held)
+        if self.without != "pile":
+            tails = {sm: charged + self.piles[sm] for sm, charged in tails.items()}
+        return tails
+
+    def end(self, number: int, sm: int, one: _Resident) -> None:
+        """A block ends; in the tail its work still counts."""
+        self.passed[number] += self.said[one.index].slack
+        if self.last_start >= 0:
+            more = one.worked + one.rounds - self.before[one.index]
+            self.ended[sm] = self.ended.get(sm, 0) + more
+
+
+_Slots = list[tuple[int, list[_Resident]]]
+_Queues = dict[tuple[int, int, int], list[tuple[int, int, bool]]]
+
+
+def run_blocks(
+    blocks: Sequence[Block],
+    machine: Machine,
     choose: Choose,
-    said: Claim | None = None,
+    said: Sequence[Claim] = (),
     *,
     shorter: Choose | None = None,
+    without: str = "",
 ) -> Run:
-    """Runs a block. ``shorter`` draws what times are less, below the numbers of the model.
+    """Runs blocks, which start in their order as slots are free. ``shorter`` draws what times are
+    less, below the numbers of the model.
 
     A wait that fails has its warp wait for the answer, issue a branch, and poll again.
     """
     out = Run()
-    warps = [_State() for _ in block.warps]
-    phase = [0] * len(block.expects)
-    pending, owed = list(block.expects), [0] * len(block.expects)
-    free: dict[tuple[int, int], int] = {}
-    effects: list[tuple[int, int, int, Count]] = []  # when, warp, operation
-    ends: list[int] = [0]
-    spent = cycle = quiet = 0
-    free_registers, given_up = block.free, list[tuple[int, int]]()  # when, how many
+    clocks = _Clocks(said, machine, out, without) if said else None
+    slots: _Slots = [(sm, []) for sm in range(machine.sms) for _ in range(machine.slots)]
+    queues: _Queues = {}  # of what has been issued there: when it ends, its charge
+    spent = [0] * machine.sms
+    started = cycle = quiet = 0
 
     def times(init: int, lat: int) -> tuple[int, int]:
         if shorter is None:
             return init, lat
         return init - shorter(init), lat - shorter(lat + 1)
 
-    def enter(core: int, unit: int, init: int, lat: int) -> int:
-        nonlocal spent
-        spent += init
-        init, lat = times(init, lat)
-        place = (0 if unit == ENGINE else core, unit)
-        free[place] = max(cycle, free.get(place, 0)) + init
-        ends.append(free[place] + lat)
-        return ends[-1]
+    def enter(sm: int, one: _Resident, core: int, op: tuple[int, int, int], is_round: bool) -> int:
+        unit, charge, lat = op
+        init, lat = times(charge, lat)
+        queue = queues.setdefault((sm, 0 if unit == ENGINE else core, unit), [])
+        freed = max([cycle, *(end for end, _, _ in queue[-1:])]) + init
+        queue.append((freed, charge, is_round))
+        one.end = max(one.end, freed + lat)
+        return freed + lat
+
+    def charge(sm: int, one: _Resident, cycles: int, is_round: bool) -> None:
+        spent[sm] += cycles
+        one.worked += 0 if is_round else cycles
+        one.rounds += cycles if is_round else 0
 
     while True:
-        effects.sort(key=lambda one: (one[0], one[1], one[2]))
-        while effects and effects[0][0] <= cycle:
-            _, w, n, does = effects.pop(0)
-            o = does.name
-            out.phases[w, n] = phase[o]
-            pending[o] -= does.arrivals
-            owed[o] += does.owes - does.brings
-            if pending[o] < 0:
-                raise DeadlockError
-            if pending[o] == owed[o] == 0:
-                pending[o] = block.expects[o]
-                phase[o] += 1
-        free_registers += sum(many for at, many in given_up if at <= cycle)
-        given_up = [one for one in given_up if one[0] > cycle]
-        asking = [s for s in warps if s.takes]
-        while asking:  # whoever comes first
-            s = asking.pop(choose(len(asking)) if len(asking) > 1 else 0)
-            if s.takes <= free_registers:
-                free_registers, s.takes = free_registers - s.takes, 0
-                s.earliest = max(s.earliest, cycle + s.held)
-        over = all(s.next == len(ops) for s, ops in zip(warps, block.warps, strict=True))
-        over &= not any(s.takes for s in warps)
-        if over and not effects and max(ends) <= cycle:
-            out.cycles = max(ends)
+        for number, (sm, held) in enumerate(slots):
+            for one in held:
+                one.count(cycle, out)
+                one.hand_over(cycle, choose)
+            if held and held[0].is_over(cycle):
+                out.cycles = max(out.cycles, cycle)
+                if clocks is not None:
+                    clocks.end(number, sm, held[0])
+                held.clear()
+        while started < len(blocks):
+            free = [number for number, (_, held) in enumerate(slots) if not held]
+            if not free:
+                break
+            number = free[choose(len(free)) if len(free) > 1 else 0]
+            block = blocks[started]
+            warps = [
+                _State((n + number * len(block.warps)) % machine.cores, earliest=cycle)
+                for n in range(len(block.warps))
+            ]
+            new = _Resident(started, block, warps, [0] * len(block.expects), list(block.expects),
+                            [0] * len(block.expects), end=cycle, registers=block.free)  # fmt: skip
+            slots[number][1].append(new)
+            started += 1
+            if started == len(blocks) and clocks is not None:
+                clocks.start_tail(cycle, slots, queues)
+        if started == len(blocks) and not any(held for _, held in slots):
             return out
-        if said is not None:
-            for s, ops, row in zip(warps, block.warps, said.stretches, strict=True):
-                done = s.next == len(ops) and all(s.ready[k] <= cycle for k in s.ready)
-                if not s.polls and not done:
-                    p, slack = row[s.stretch]
-                    out.exceeded = max(out.exceeded, cycle - p - slack - spent)
-        issued = False
-        for core in range(cores):
-            eligible = []
-            for w, (s, ops) in enumerate(zip(warps, block.warps, strict=True)):
-                if w % cores != core or s.next == len(ops) or s.earliest > cycle or s.joins:
+        if clocks is not None:
+            clocks.look(cycle, slots, spent)
+        issued = going = False
+        for sm in range(machine.sms):
+            resident = [held[0] for at, held in slots if at == sm and held]
+            for core in range(machine.cores):
+                eligible = [
+                    (one, w)
+                    for one in resident
+                    for w, s in enumerate(one.warps)
+                    if s.core == core and one.may_issue(w, cycle)
+                ]
+                if not eligible:
                     continue
-                if s.takes:
+                issued = True
+                one, w = eligible[choose(len(eligible)) if len(eligible) > 1 else 0]
+                s, ops = one.warps[w], one.block.warps[w]
+                op = ops[s.next]
+                does = op.does
+                if s.polls and s.told:  # the branch back
+                    assert isinstance(does, Wait)
+                    branch = does.branch_unit, does.branch_init, does.branch_lat
+                    charge(sm, one, does.branch_init, True)
+                    enter(sm, one, core, branch, True)
+                    s.earliest = cycle + 1 + does.bubble
+                    s.told = False
                     continue
-                asks = ops[s.next].does
-                if s.polls and not s.told and isinstance(asks, Wait):
-                    # held, as long as the phase is not over
-                    if cycle < s.held and phase[asks.name] % 2 == asks.parity:
+                if isinstance(does, Product):
+                    charge(sm, one, 1, False)
+                    s.joins, first = True, w - w % 4
+                    four = one.warps[first : first + 4]
+                    if all(each.joins for each in four):
+                        charge(sm, one, op.init, False)  # of each a quarter, and it counts once
+                        for each in four:
+                            of = op.unit, op.init, op.lat
+                            each.ready[each.next] = enter(sm, one, each.core, of, False)
+                            each.next, each.earliest, each.joins = each.next + 1, cycle + 1, False
+                    continue
+                charge(sm, one, op.init, s.polls)
+                end = enter(sm, one, core, (op.unit, op.init, op.lat), s.polls)
+                s.earliest = cycle + 1
+                if isinstance(does, Wait):
+                    if one.phase[does.name] % 2 == does.parity:  # not yet: the answer, a branch
+                        s.polls = s.told = True
+                        s.held, s.earliest = cycle + one.block.again, end
                         continue
-                    eligible.append(w)
-                elif s.polls or all(s.ready[r] <= cycle for r in ops[s.next].reads):
-                    eligible.append(w)
-            if not eligible:
-                continue
-            issued = True
-            w = eligible[choose(len(eligible)) if len(eligible) > 1 else 0]
-            s, ops = warps[w], block.warps[w]
-            op = ops[s.next]
-            does = op.does
-            if s.polls and s.told:  # the branch back
-                assert isinstance(does, Wait)
-                enter(core, does.branch_unit, does.branch_init, does.branch_lat)
-                s.earliest = cycle + 1 + does.bubble
-                s.told = False
-                continue
-            if isinstance(does, Product):
-                spent += 1
-                s.joins, first = True, w - w % 4
-                four = warps[first : first + 4]
-                if all(one.joins for one in four):
-                    spent -= 3 * op.init  # each quarter adds it, and it counts once
-                    for number, one in enumerate(four):
-                        one.ready[one.next] = enter(number, op.unit, op.init, op.lat)
-                        one.next, one.earliest, one.joins = one.next + 1, cycle + 1, False
-                continue
-            end = enter(core, op.unit, op.init, op.lat)
-            s.earliest = cycle + 1
-            if isinstance(does, Wait):
-                if phase[does.name] % 2 == does.parity:  # not yet: the answer, then a branch
-                    s.polls = s.told = True
-                    s.held, s.earliest = cycle + block.again, end
-                    continue
-                out.told[w, s.next] = phase[does.name]
-                s.polls, s.stretch = False, s.stretch + 1
-            if isinstance(does, Give):
-                given_up.append((end, does.registers))
-            if isinstance(does, Take):
-                s.earliest, s.stretch = end, s.stretch + 1
-                if does.registers <= free_registers:
-                    free_registers -= does.registers
-                else:
-                    s.takes, s.held = does.registers, sum(times(op.init, op.lat))
-            if isinstance(does, Count):
-                if does.after or does.behind:
-                    last = max([end, *(s.ready[k] for k in does.behind)])
-                    at = last + times(1, does.after)[1]
-                else:
-                    at = s.last = max(s.last, end)
-                effects.append((at, w, s.next, does))
-                ends.append(at)
-            s.ready[s.next] = end
-            s.next += 1
-        going = issued and any(
-            not s.polls and s.next < len(ops) for s, ops in zip(warps, block.warps, strict=True)
-        )
-        quiet = 0 if going else quiet + 1
-        if quiet > 400 + 3 * block.again and not effects:
+                    out.told[one.index, w, s.next] = one.phase[does.name]
+                    s.polls, s.stretch = False, s.stretch + 1
+                if isinstance(does, Give):
+                    one.given_up.append((end, does.registers))
+                if isinstance(does, Take):
+                    s.earliest, s.stretch = end, s.stretch + 1
+                    if does.registers <= one.registers:
+                        one.registers -= does.registers
+                    else:
+                        s.takes, s.held = does.registers, sum(times(op.init, op.lat))
+                if isinstance(does, Count):
+                    if does.after or does.behind:
+                        last = max([end, *(s.ready[k] for k in does.behind)])
+                        at = last + times(1, does.after)[1]
+                    else:
+                        at = s.last = max(s.last, end)
+                    one.effects.append((at, w, s.next, does))
+                    one.end = max(one.end, at)
+                s.ready[s.next] = end
+                s.next += 1
+                if isinstance(does, Meet):
+                    s.meets, s.stretch = True, s.stretch + 1
+                    if all(each.meets for each in one.warps):
+                        for each in one.warps:
+                            each.meets, each.earliest = False, cycle + 1
+            going |= any(
+                not s.polls and not s.meets and s.next < len(ops)
+                for one in resident
+                for s, ops in zip(one.warps, one.block.warps, strict=True)
+            )
+        quiet = 0 if issued and going else quiet + 1
+        if quiet > 400 + 3 * max(one.again for one in blocks) and not any(
+            one.effects or one.end > cycle for _, held in slots for one in held
+        ):
             raise DeadlockError
         cycle += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -30,9 +31,12 @@ from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
+    Mbarrier,
     Node,
+    PartialBarrier,
     Repeat,
     Scoreboard,
+    Step,
     TimedInstruction,
     WarpClass,
     WarpProgram,
@@ -273,7 +277,57 @@ def test_one_block_on_one_sm_is_the_run_of_a_block(
     assert found_ends == {warp.warp: warp.end_cycle for warp in alone.warps}
 
 
-def line(*steps: TimedInstruction | Barrier, point: int = 0) -> TracedVisit:
+def joined_grid(rng: random.Random) -> GridWorkload:
+    """Blocks whose warps meet at an mbarrier, with copies or without, and at named barriers, where
+    some only arrive; all of them as often.
+    """
+    warps, times, rounds = rng.randint(1, 4), rng.randint(1, 3), rng.randint(0, 2)
+    brings, memory = rng.choice((0, 16)), rng.random() < 0.5
+
+    def one() -> TimedInstruction:
+        path, sectors = rng.choice(((0, 0), (3, 0), (2, 4), (0, 9))) if memory else (0, 0)
+        latency = rng.choice((0, 1, 3, 7, 20)) + path + 3 * sectors
+        return TimedInstruction(
+            rng.choice("ABC"), rng.randint(1, 4), latency, (rng.choice("ab"),), (rng.choice("ab"),),
+            rng.random() < 0.2, rng.choice((0, 0, 2)), path_cycles=path, sectors=sectors,
+        )  # fmt: skip
+
+    def some(*steps: Step) -> TracedVisit:
+        return line(*(one() for _ in range(rng.randint(0, 2))), *steps, point=rng.randint(0, 8))
+
+    def at(name: str, what: Mbarrier | None = None, *, waits: bool = True) -> TracedVisit:
+        return some(PartialBarrier(one(), name, 0 if what else warps, waits, what))
+
+    def asked(parity: int) -> tuple[TracedVisit, ...]:
+        copy = Mbarrier(brings=brings, after_cycles=rng.choice((0, 0, 5, 30)))
+        copies = (at("m", copy, waits=False),) if brings else ()
+        arrives = at("m", Mbarrier(arrivals=1, owes=brings), waits=False)
+        return arrives, *copies, at("m", Mbarrier(parity=parity))
+
+    def program(number: int) -> tuple[TracedNode, ...]:
+        begun = at("m", Mbarrier(expects=warps), waits=False), some(Barrier(one()))
+        meet = at("n"), at("n2", waits=number > 0), at("n")
+        return (*begun, TracedLoop(times, (*asked(0), *asked(1), some())), TracedLoop(rounds, meet))
+
+    programs = tuple(program(number) for number in range(rng.randint(1, 3)))
+    of = [[rng.randrange(len(programs)) for _ in range(warps)] for _ in range(rng.randint(1, 7))]
+    return GridWorkload(programs, np.array(of, np.int64), END_POINT, rng.choice([*Scoreboard]))
+
+
+@pytest.mark.parametrize("seed", [*range(10), 25])
+def test_blocks_whose_warps_meet_in_parts(seed: int) -> None:
+    rng = random.Random(seed)
+    workload = joined_grid(rng)
+    sm = replace(rng.choice(CONFIGURATIONS), memory_cycles=rng.choice((300, 3_000)))
+    policy, jitter = rng.choice([*Policy]), Jitter(rng.choice((0, 50, 100)), seed)
+    compare(workload, GridShape(rng.randint(1, 3), rng.randint(1, 3), sm), policy, seed, jitter)
+    single = replace(workload, chosen=workload.chosen[:1])
+    found = compiled(single, GridShape(1, 1, sm), policy, seed, jitter)
+    alone = Simulator(as_block(single), sm).run(policy, seed=seed, jitter=jitter)
+    assert found.cycles == alone.cycles
+
+
+def line(*steps: Step, point: int = 0) -> TracedVisit:
     return TracedVisit(point, steps)
 
 
@@ -303,7 +357,7 @@ def test_a_deadlock_is_refused() -> None:
         compiled(workload, GridShape(2, 1, SmConfiguration()), Policy.LRR, 0, NO_JITTER)
     (problem,) = caught.value.diagnostics
     assert problem.code == "PW532"
-    assert problem.notes == ("block 0 on SM 0 at barriers first, second",)
+    assert problem.notes == ("block 0 on SM 0 at barrier first, barrier second",)
 
 
 def test_too_many_events_are_refused_before_anything_runs() -> None:

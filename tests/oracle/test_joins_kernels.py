@@ -94,15 +94,18 @@ def test_what_is_not_static_is_refused_where_it_is() -> None:
     assert said("told_by_parameter", block=64).startswith("PW223")
 
 
-def test_launches_are_validated_block_by_block(tmp_path: Path) -> None:
-    """No grid is simulated, and it is said why."""
+def test_no_run_of_a_launch_exceeds_its_bound(tmp_path: Path) -> None:
+    """Some warps wait for all of the block where others only arrive."""
     launch = tmp_path / "l.toml"
     launch.write_text(
-        'kernel = "two_stages"\ngrid = 2\nblock = 128\n[arguments]\n'
+        'kernel = "two_stages"\ngrid = 5\nblock = 128\n[arguments]\n'
         'in = { shape = 512, dtype = "float32", init = "zeros" }\n'
-        'out = { shape = 128, dtype = "float32", init = "zeros" }\ntiles = 4\n'
+        'out = { shape = 640, dtype = "float32", init = "zeros" }\ntiles = 4\n'
     )
-    said = ["--launch", str(launch), "--inputs", "1", "--machine", "titan-v"]
+    said = ["--launch", str(launch), "--inputs", "1", "--machine", "titan-v", "--sms", "2"]
     code, out, _ = run_program("validate", str(FILE), *said)
     assert code == 0
-    assert "no grid is simulated with barriers of a part of the block" in out
+    (row,) = [line for line in out.splitlines() if line.startswith("grids")]
+    assert "10 runs on 2 SMs with 2, 3 resident blocks" in row
+    share = float(row.split("the longest ")[1].split()[0])
+    assert 0.5 < share <= 1

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from join_attack import FAMILIES, TINY, Family, random_case
-from join_machine import Block, NoGraphError, Op, event_graph, say
+from join_machine import Block, Machine, NoGraphError, Op, event_graph, say
 
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.lower import bound_lower
@@ -19,10 +19,14 @@ from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
+from ptxwcet.simulator.grid import GridOptions, GridShape
+from ptxwcet.simulator.grid_engine import simulate_grid
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.validate.cases import Case
+from ptxwcet.validate.checks import Bounds
+from ptxwcet.validate.grids import GridCase, bound_case, grid_workload
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
@@ -66,17 +70,17 @@ def as_workload(block: Block) -> BlockWorkload:
     )
 
 
+def as_case(block: Block, machine: Machine) -> Case:
+    units = sorted({op.unit for warp in block for op in warp})
+    each = machine.servers * (1 if machine.shared else machine.cores)
+    named = () if each == machine.cores else tuple((f"U{unit}", each) for unit in units)
+    return Case("", as_workload(block), schedulers=machine.cores, servers=named)
+
+
 def cases(family: Family, seeds: range) -> Iterator[tuple[int, Block, Case]]:
     for seed in seeds:
         drawn = random_case(family, seed)
-        units = sorted({op.unit for block in drawn.blocks for warp in block for op in warp})
-        cores = drawn.machine.cores
-        each = drawn.machine.servers * (1 if drawn.machine.shared else cores)
-        servers = dict.fromkeys(units, each)
-        alike = all(count == cores for count in servers.values())
-        named = () if alike else tuple((f"U{unit}", count) for unit, count in servers.items())
-        block = drawn.blocks[0]
-        yield seed, block, Case("", as_workload(block), schedulers=cores, servers=named)
+        yield seed, drawn.blocks[0], as_case(drawn.blocks[0], drawn.machine)
 
 
 @pytest.mark.parametrize("family", [*BLOCKS, TINY], ids=lambda one: one.name)
@@ -160,6 +164,36 @@ def test_no_schedule_of_tiny_blocks_exceeds_the_bound() -> None:
         assert worst <= bound
         reached += worst == bound
     assert reached > 3
+
+
+LAUNCHES = [family for family in FAMILIES if family.blocks != (1, 1)]
+
+
+@pytest.mark.parametrize("family", LAUNCHES, ids=lambda one: one.name)
+def test_no_simulated_launch_exceeds_its_bound(family: Family) -> None:
+    known, tightest = 0, 0.0
+    for seed in range(40):
+        drawn = random_case(family, seed)
+        blocks = [*dict.fromkeys(drawn.blocks)]
+        if len({len(block) for block in blocks}) > 1:
+            continue
+        kinds = tuple(as_case(block, drawn.machine) for block in blocks)
+        of = tuple(blocks.index(block) for block in drawn.blocks)
+        grid = GridCase("", kinds, of, drawn.machine.sms, drawn.machine.slots, 0)
+        try:
+            bound = bound_case(grid, Bounds())
+        except PtxwcetError:
+            continue
+        known += 1
+        workload = grid_workload(grid)
+        shape = GridShape(grid.sms, grid.resident_blocks, kinds[0].configuration)
+        for policy in Policy:
+            for jitter in (Jitter(0, 0), Jitter(100, seed)):
+                run = simulate_grid(workload, shape, GridOptions(policy, seed, jitter))
+                assert run.cycles <= bound
+                tightest = max(tightest, run.cycles / bound)
+    assert known > 8
+    assert tightest > 0.7
 
 
 # --- loops ----------------------------------------------------------------------------------------

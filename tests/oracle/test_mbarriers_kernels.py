@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
+from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
+from programs import run_program
 
+import ptxwcet
+from ptxwcet.bounds.explanation import explain_launch
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.launch_bound import LaunchBound, LaunchRules, kinds_of_blocks
+from ptxwcet.bounds.memory_servers import memory_alone
 from ptxwcet.bounds.safe import bound_safe
+from ptxwcet.commands.bound.formula import OpenParameter, analyse_symbolic_blocks
 from ptxwcet.emulator.execute import execute
 from ptxwcet.emulator.executed_paths import executed_blocks
 from ptxwcet.emulator.launch import EmulatedLaunch, EmulatorOptions
@@ -29,8 +40,8 @@ from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
 from ptxwcet.simulator.configuration import SmConfiguration
+from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
-from ptxwcet.simulator.reference import reference_run
 from ptxwcet.support.diagnostics import PtxwcetError
 
 FILE = Path(__file__).parents[1] / "data" / "mbarriers" / "mbarriers.ptx"
@@ -88,11 +99,9 @@ def test_no_simulated_run_exceeds_the_bound(name: str, number: int | None, on: s
     facts = launched(name, *numbers, block=block)
     analysis = analyse_kernel(kernel(name), facts, machine(on)).worst.analysis
     bound = bound_safe(analysis).cycles
-    configuration = SmConfiguration.of(machine(on))
-    policies = (Policy.YOUNGEST,) if on != "orin-ecrts2025" else (Policy.LRR, Policy.YOUNGEST)
-    for policy in policies:
-        run = reference_run(analysis.workload, configuration, policy)
-        assert bound / 3 < run.cycles <= bound
+    simulator = Simulator(analysis.workload, SmConfiguration.of(machine(on)))
+    for policy in Policy:
+        assert bound / 3 < simulator.cycles(policy) <= bound
 
 
 def test_rings_cost_the_same_whatever_the_number_of_tiles() -> None:
@@ -108,6 +117,38 @@ def test_the_bound_of_a_product_with_a_ring_of_bulk_copies() -> None:
     assert third - second == pytest.approx(second - first, rel=0.05)
     copied, multiplied = 2 * 8192 // 32, 4 * 2 * 64 * 64 * 16 // 4096
     assert (second - first) / 16 > copied + multiplied
+
+
+@pytest.mark.parametrize("resident", [pytest.param(1, marks=pytest.mark.thorough), 3])
+def test_a_launch_of_that_product(resident: int) -> None:
+    """Its parts add up, also line by line; of one block it is the bound of a block, or nearly."""
+    grid = (16, 16, 1)
+    facts = replace(launched("gemm", 16, block=160), grid=grid)
+    analysis = analyse_kernel(kernel("gemm"), facts, machine("h100"))
+    pieces = [(piece.analysis, piece.count) for piece in analysis.pieces]
+    kinds = kinds_of_blocks(pieces, grid)
+    (kind,) = kinds
+    assert (kind.count, kind.polling) == (256, Fraction(1, 80))
+    dispatch = Dispatch(114, resident, memory=memory_alone(machine("h100")))
+    bound = bound_grid(kinds, dispatch)
+    left = 1 - resident * kind.polling
+    whole = bound.cycles - bound.polling_cycles
+    assert bound.cycles == ceil(whole / left)
+    passed = -(-256 // 114) * (kind.slack_cycles + kind.work_cycles)
+    assert (
+        kind.work_cycles * 256 // 114
+        < whole
+        < passed + resident * kind.work_cycles / left + (bound.memory_cycles)
+    )
+    said = cast("LaunchBound", SimpleNamespace(blocks=256, bound=bound))
+    paid = explain_launch(said, pieces)
+    assert sum(one.total for one in paid.values()) == bound.cycles
+    alone = bound_grid([replace(kind, count=1)], dispatch).cycles
+    assert alone == pytest.approx(bound_safe(analysis.worst.analysis).cycles, rel=0.01)
+    with pytest.raises(PtxwcetError, match="poll mbarriers"):
+        analyse_symbolic_blocks(
+            analysis, OpenParameter("blocks", "blocks", 1, 9), cast("LaunchRules", None)
+        )
 
 
 # --- executed -------------------------------------------------------------------------------------
@@ -197,3 +238,30 @@ def test_machines_of_the_tool_refuse_by_name() -> None:
     named = {one.message.split()[0].partition(".shared")[0] for one in refused.value.diagnostics}
     assert codes == {"PW402"}
     assert {"mbarrier.init", "mbarrier.arrive.expect_tx", "cp.async.bulk"} <= named
+
+
+ROWS = """[ops]
+mbarrier = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, evidence = "assumed", source = "silicon: as a shared access" }
+mbarrier_wait = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, rates = { try_wait = 4000, test_wait = 2000 }, evidence = "assumed", source = "silicon: as a shared access" }
+async_bulk = { unit = "TMA", initiation_cycles = 4, latency_cycles = { memory_latency = true }, rates = { bytes = 32 }, evidence = "assumed", source = "silicon: as a global access" }
+"""  # noqa: E501
+
+
+def test_blocks_and_launches_are_simulated_through_every_door(tmp_path: Path) -> None:
+    model = Path(ptxwcet.__file__).parent / "machine" / "models" / "titan-v.toml"
+    text = model.read_text(encoding="utf-8").replace("[ops]\n", ROWS)
+    own = tmp_path / "own.toml"
+    own.write_text(text.replace("[units]\n", "[units]\nTMA = 1\n"), encoding="utf-8")
+    params = {"bulk_ring_param_2": 6}
+    given = {"kernel": "bulk_ring", "block": 128, "params": params, "machine": str(own)}
+    bound = ptxwcet.bound(str(FILE), **given)
+    for policy in Policy:
+        run = ptxwcet.simulate(str(FILE), policy=policy.value, **given)
+        assert bound.cycles / 3 < run.cycles <= bound.cycles
+    said = ["-k", "bulk_ring", "--block", "128", "--param", "bulk_ring_param_2=6"]
+    how = ["--machine", str(own), "--policy", "lrr", "--sms", "2", "--resident-blocks", "2"]
+    trace = str(tmp_path / "trace.csv")
+    launched = ["--grid", "5", "-o", trace]
+    code, out, _ = run_program("simulate", "launch", str(FILE), *said, *how, *launched)
+    assert code == 0
+    assert "known without execution" in out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from answers import only_answer, only_refusal
-from places import SAMPLES
+from places import DATA, SAMPLES
 from programs import run_program
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
@@ -373,3 +373,34 @@ def test_blocks_that_nobody_counts_have_the_largest_of_each_figure(tmp_path: Pat
     assert [kind.count for kind in counted] == [5, 4]
     (short,) = kinds_of_blocks([(pieces[0], 5), (pieces[1], None)], (9, 1, 1))
     assert short.count == 9
+
+
+WITH_MBARRIERS = """schema = 1
+name = "orin-with-mbarriers"
+description = "mbarriers as shared accesses"
+extends = "orin-ecrts2025"
+[sources]
+bench = "of a test"
+[ops]
+mbarrier = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, evidence = "assumed", source = "bench" }
+mbarrier_wait = { unit = "MEM", initiation_cycles = 4, latency_cycles = 25, rates = { try_wait = P, test_wait = P }, evidence = "assumed", source = "bench" }
+"""  # noqa: E501
+
+
+def test_a_launch_whose_warps_poll_mbarriers(tmp_path: Path) -> None:
+    """Polls are a part of its bound; where they could take every cycle it has none."""
+    machine = tmp_path / "machine.toml"
+    asked = ("--kernel", "plain_ring", "--machine", str(machine), "--block", "128", "--grid", "12")
+    kernel = ("bound", str(DATA / "mbarriers/mbarriers.ptx"), *asked, "--param", "tiles=5")
+    machine.write_text(WITH_MBARRIERS.replace("P", "1000"))
+    (row,) = json.loads(run_program(*kernel, "--format", "json").out)["kernels"]
+    launch = row["launch"]
+    assert launch["guarantee"] == "safe-bound"
+    parts = ("work", "slack", "tail", "launcher", "memory", "overhead", "polling")
+    assert launch["cycles"] == sum(launch[f"{part}_cycles"] for part in parts)
+    assert 0 < launch["polling_cycles"] < launch["work_cycles"]
+    shown = run_program(*kernel).out
+    assert f"latency {launch['slack_cycles']:,} + polls {launch['polling_cycles']:,};" in shown
+    machine.write_text(WITH_MBARRIERS.replace("P", "60"))
+    refused = run_program(*kernel).out
+    assert "not bounded as a whole: warps that ask mbarriers whether a phase is over" in refused

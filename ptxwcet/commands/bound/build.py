@@ -147,6 +147,7 @@ def _launch_row(
         tail_cycles=bound.tail_cycles,
         launcher_cycles=bound.launcher_cycles,
         memory_cycles=bound.memory_cycles,
+        polling_cycles=bound.polling_cycles,
         overhead_cycles=launched.overhead_cycles,
         assumptions=assumption_rows(claim),
         lines=None if sources is None else launch_line_rows(analysis, launched, sources),

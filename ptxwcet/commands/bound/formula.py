@@ -63,6 +63,7 @@ from ptxwcet.timing.programs import build_workload
 # Single values whose bound is compared with a formula on inexact paths, the largest: each costs a
 # path extraction. The formula is safe without.
 _MOST_COMPARED = 16
+_POLLS = "of a launch whose warps poll mbarriers the bound has a part in proportion to its length"
 # Figures of a block that the bound of a launch takes.
 _FIGURES = ("slack_cycles", "work_cycles", "busiest_cycles", "sectors", "outside_sectors")
 
@@ -150,6 +151,8 @@ def analyse_symbolic_blocks(
     if isinstance(rules, Refusal):
         raise _no_formula(bound.kernel, blocks, rules.reason)
     (kind,) = kinds_of_blocks([(piece.analysis, None) for piece in bound.pieces], (1, 1, 1))
+    if kind.polling:
+        raise _no_formula(bound.kernel, blocks, _POLLS)
     numbers = Range(blocks.low, 1, blocks.high - blocks.low + 1)
     divisor = rules.dispatch.memory.divisor
     values: list[Progression] = []
@@ -244,7 +247,8 @@ class _Job:
 
                 def parts(s: int, lines: Sequence[tuple[int, int]] = lines) -> int:
                     slack, work, busiest, *served = (base + slope * s for base, slope in lines)
-                    kind = BlockKind(blocks, slack, work, busiest, (), *served)
+                    sectors, outside = served
+                    kind = BlockKind(blocks, slack, work, busiest, (), sectors, outside)
                     return rules.of_blocks_alike(kind)
 
                 values += carried(solve(parts, numbers.count), numbers)
@@ -272,6 +276,8 @@ class _Job:
     def _figure(self, name: str, paths: BlockPaths, s: int) -> int:
         """A figure of a block that executes the paths, for a value of their symbol; 0 for None."""
         kind = block_kind(self._analysis(paths, s), 1)
+        if kind.polling:
+            raise Unsettled(_POLLS)
         self._shares_units |= kind.busiest_cycles is None
         figure: int | None = getattr(kind, name)
         return figure or 0

@@ -285,12 +285,13 @@ class OccupancyRow:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRow:
-    """How long the whole launch takes at most: ``cycles``, the sum of six parts.
+    """How long the whole launch takes at most: ``cycles``, the sum of seven parts.
 
     ``work_cycles`` are issued and initiated before the last block starts, ``slack_cycles`` latency
     of the blocks that pass through one slot, ``tail_cycles`` work that may be left when the last
     block starts, ``launcher_cycles`` gaps between starts, ``memory_cycles`` waiting at the memory
-    of the GPU; ``overhead_cycles`` is that of a launch.
+    of the GPU, ``polling_cycles`` what warps that wait for mbarriers may take of all that time, 0
+    in reports of older versions; ``overhead_cycles`` is that of a launch.
     ``form`` is the form of the theorem that gave it (docs/methods/grid.md), for
     ``resident_blocks`` on an SM, the worst of ``least_resident`` to ``most_resident``.
     ``limited_by`` are the resources that allow no more, ``open`` what would tell how many there
@@ -320,10 +321,12 @@ class LaunchRow:
     lines: tuple[PaidByLaunchRow, ...] | None
     citations: tuple[str, ...] = ()
     occupancy: OccupancyRow | None = None
+    polling_cycles: int = 0
 
     @property
     def parts(self) -> dict[str, int]:
-        """The six parts by the names that people see."""
+        """The seven parts by the names that people see; polls only where there are any."""
+        polls = {"polls": self.polling_cycles} if self.polling_cycles else {}
         return {
             "work": self.work_cycles,
             "latency": self.slack_cycles,
@@ -331,6 +334,7 @@ class LaunchRow:
             "launcher": self.launcher_cycles,
             "memory": self.memory_cycles,
             "overhead": self.overhead_cycles,
+            **polls,
         }
 
 

@@ -9,16 +9,28 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from mbarrier_attack import random_block, ring
-from mbarrier_machine import Block, Count, Give, Op, Take, Wait
-from test_mbarriers import as_case
+from mbarrier_attack import launch, random_block, ring
+from mbarrier_machine import (
+    Block,
+    Count,
+    Give,
+    Machine,
+    Meet,
+    Op,
+    Take,
+    Wait,
+    run_blocks,
+)
+from test_mbarriers import as_case, begun
 from test_tensor_copies import with_engine
 
 from ptxwcet.bounds.analysis import BlockAnalysis
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.flow.launch import Launch, TensorBox
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.model import Machine
+from ptxwcet.machine.model import Machine as MachineFile
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -106,7 +118,7 @@ def crossed(seeds: range) -> Iterator[tuple[int, Case, int]]:
 @pytest.mark.parametrize("part", range(8))
 def test_no_run_exceeds_the_bound_where_phases_cross_barriers(part: int) -> None:
     cases, tightest = 0, 0.0
-    for seed, case, bound in crossed(range(60 * part, 60 * part + 60)):
+    for seed, case, bound in crossed(range(40 * part, 40 * part + 40)):
         cases += 1
         for policy in (Policy.LRR, Policy.GTO, Policy.YOUNGEST):
             for jitter in (Jitter(0, 0), Jitter(80, seed)):
@@ -115,8 +127,57 @@ def test_no_run_exceeds_the_bound_where_phases_cross_barriers(part: int) -> None
                 )
                 assert found.cycles <= bound, seed
                 tightest = max(tightest, found.cycles / bound)
-    assert cases > 10
+    assert cases > 8
     assert tightest > 0.6
+
+
+def met(block: Block, rng: random.Random) -> Block | None:
+    """The same for the machine of the page, whose warps really poll."""
+    order = some_order(block, rng)
+    if order is None:
+        return None
+    cuts = sorted(rng.sample(range(1, len(order)), min(len(order) - 1, rng.randint(1, 3))))
+    warps = []
+    for number, ops in enumerate(block.warps):
+        before = [order[:cut].count(number) for cut in cuts]
+        row: list[Op] = []
+        places: list[int] = []
+        for place, op in enumerate(ops):
+            row += [Op(0, 1, 0, (), Meet())] * before.count(place)
+            places.append(len(row))
+            row.append(replace(op, reads=tuple(places[read] for read in op.reads)))
+        row += [Op(0, 1, 0, (), Meet())] * before.count(len(ops))
+        warps.append(tuple(row))
+    return replace(block, warps=tuple(warps))
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("part", range(8))
+def test_no_run_of_the_machine_of_the_page_does_either(part: int) -> None:
+    """Neither of a block, nor of a launch of three."""
+    cases = 0
+    for seed in range(25 * part, 25 * part + 25):
+        rng = random.Random(f"met {seed}")
+        block = met(ring(seed) if seed % 3 else random_block(seed), rng)
+        try:
+            analysis = as_case(block).analyse() if block is not None else None
+            kind = None if analysis is None else block_kind(analysis, 1)
+        except PtxwcetError:
+            continue
+        if block is None or analysis is None or kind is None or len(analysis.sections) != 2:
+            continue
+        cases += 1
+        bound, machine = bound_safe(as_case(block, cores=1).analyse()).cycles, launch(seed).machine
+        whole = begun(block)
+        for choose in (lambda _: 0, lambda n: n - 1, rng.randrange):
+            assert run_blocks((whole,), Machine(), choose).cycles <= bound, seed
+        try:
+            bound = bound_grid([kind] * 3, Dispatch(machine.sms, machine.slots)).cycles
+        except PtxwcetError:
+            continue  # polls of three could take every cycle
+        for choose in (lambda _: 0, lambda n: n - 1, rng.randrange):
+            assert run_blocks((whole,) * 3, machine, choose).cycles <= bound, seed
+    assert cases > 3
 
 
 # --- mbarriers that are invalidated ---------------------------------------------------------------
@@ -231,7 +292,7 @@ def triton_product(k: int) -> BlockAnalysis:
 
 
 @cache
-def like_h100() -> Machine:
+def like_h100() -> MachineFile:
     found = with_engine("h100")
     return replace(
         found, timings={**found.timings, OpClass.VOTE: found.timings[OpClass.LOAD_SHARED]}
@@ -242,7 +303,7 @@ def test_the_bound_of_a_product_of_triton_with_tensor_descriptors() -> None:
     """What docs/experiments/triton.md says of it; each tile costs as much as any other."""
     bounds = [bound_safe(triton_product(k)).cycles for k in (512, 640, 768, 64 * 1002)]
     assert bounds[0] == 47_995
-    assert bounds[2] - bounds[1] == bounds[1] - bounds[0]
+    assert bounds[2] - bounds[1] == pytest.approx(bounds[1] - bounds[0], abs=1)
     assert bounds[3] - bounds[0] == pytest.approx((bounds[1] - bounds[0]) / 2 * 994, rel=0.001)
     keys = {one.key for one in triton_product(512).assumptions}
     assert {"elected-lane-is-lowest", "mbarriers-count", "stated-tensor-maps"} <= keys

@@ -1,8 +1,8 @@
 """Kernels like those of Triton's tutorials, compiled without a GPU: ``python kernels.py``.
 
 Vector addition, softmax of rows, a product of matrices whose programs are grouped for the cache,
-layer normalisation, and the forward pass of attention, causal or not; written anew, for sm_80 and
-sm_90 (and sm_100, which is bounded nowhere yet and not kept). Needs triton 3.9.
+another of boxes, layer normalisation, the forward pass of attention, causal or not; written anew,
+for sm_80 and sm_90 (sm_100 is bounded nowhere yet, and not kept). Needs triton 3.9.
 """
 
 import re
@@ -128,9 +128,20 @@ def attention(
     tl.store(out + own, (total / weights[:, None]).to(tl.float16))
 
 
+@triton.jit
+def matmul_of_boxes(a, b, c, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """``c = a b`` by copies of boxes, of tensor maps that the host makes (tensor descriptors)."""
+    row, column = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), tl.float32)
+    for at in range(0, k, K):
+        total = tl.dot(a.load([row, at]), b.load([at, column]), total)
+    c.store([row, column], total.to(tl.float16))
+
+
 F, H, I = "*fp32", "*fp16", "i32"  # noqa: E741
 _MATMUL = {**dict.fromkeys("abc", H), **dict.fromkeys("mnk", I)}
 _MATMUL |= dict.fromkeys(("a_stride", "b_stride", "c_stride"), I)
+_BOXES = [32, 64], [64, 64], [32, 64]
 _SOFTMAX = {"x": F, "out": F, "x_stride": I, "out_stride": I, "rows": I, "columns": I}
 _NORM = {"x": H, "out": H, "weight": H, "bias": H, "means": F, "deviations": F}
 _NORM |= {"stride": I, "n": I, "eps": "fp32"}
@@ -144,6 +155,11 @@ KERNELS = {
     "attention": (attention, _ATTENTION, {"WIDTH": 64, "M": 64, "N": 64, "CAUSAL": False}, 4),
     "attention_causal": (attention, _ATTENTION, {"WIDTH": 64, "M": 64, "N": 64, "CAUSAL": True}, 4),
 }
+BOXES = {key: f"tensordesc<fp16{box}>" for key, box in zip("abc", _BOXES, strict=True)}
+OF_BOXES = {
+    "matmul_of_boxes_90": (matmul_of_boxes, {**BOXES, "k": I}, {"M": 32, "N": 64, "K": 64}, 4),
+}
+"""Files of kernels with tensor descriptors, which sm_80 has not; the lines as of ``KERNELS``."""
 WIDE = {64: {"WIDTH": 64, "M": 128, "N": 128}, 128: {"WIDTH": 128, "M": 128, "N": 64}}
 """The tiles of attention whose times on an H100 were published, by the width of a head."""
 PUBLISHED = {
@@ -163,7 +179,7 @@ def compile_to_ptx(name: str, arch: int) -> str:
         width, is_causal, warps = PUBLISHED[name]
         kernel, types, constants = attention, _ATTENTION, {**WIDE[width], "CAUSAL": is_causal}
     else:
-        kernel, types, constants, warps = KERNELS[name]
+        kernel, types, constants, warps = (KERNELS | OF_BOXES)[name]
     names = kernel.arg_names
     source = ASTSource(
         kernel,
@@ -172,7 +188,7 @@ def compile_to_ptx(name: str, arch: int) -> str:
         attrs={
             (names.index(key),): [["tt.divisibility", 16]]
             for key, kind in types.items()
-            if kind != "fp32"
+            if kind in (F, H, I)
         },
     )
     options = {"num_warps": warps, "num_stages": 3, "ptx_version": 87}
@@ -186,7 +202,7 @@ def main() -> None:
     for arch in map(int, sys.argv[1:] or ("80", "90")):
         for name in KERNELS:
             (HERE / f"{name}_{arch}.ptx").write_text(compile_to_ptx(name, arch))
-    for name in PUBLISHED:
+    for name in (*PUBLISHED, *OF_BOXES):
         (HERE / f"{name}.ptx").write_text(compile_to_ptx(name, int(name[-2:])))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ptxwcet.claims import Assumption
 from ptxwcet.machine.model import Machine, TimingMeaning
+from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.attribution import (
     WarpAttribution,
@@ -45,8 +46,9 @@ from ptxwcet.warp.program import (
     PartialBarrier,
     Scoreboard,
     TimedInstruction,
+    WarpProgram,
 )
-from ptxwcet.warp.segments import Section, cut_at_barriers, has_join
+from ptxwcet.warp.segments import NotStaticError, Section, cut_at_barriers, has_join
 from ptxwcet.warp.structure import Structures, joining
 
 if TYPE_CHECKING:
@@ -405,7 +407,6 @@ def analyse_block(
     counts = {unit.name: unit.count for unit in machine.units if unit.name in used}
     sub_cores = _deal_warps(workload, machine.schedulers_per_sm, counts)
     has_private_units = all(count == machine.schedulers_per_sm for count in counts.values())
-    aligned = align_sections([cut_at_barriers(c.program) for c in workload.classes])
     structures = Structures()
     prepared_sections: dict[tuple[object, ...], WarpSection] = {}
     of_section: dict[int, WarpSection] = {}
@@ -429,7 +430,7 @@ def analyse_block(
         own = known(body, ends)
         return own.slack_cycles, own.interference(own.units)
 
-    standing: Standing = {}
+    standing: Standing
 
     def joined(warps: Sequence[WarpSection | None], *, repeats: bool) -> JoinedSection | None:
         if not any(own is not None and has_join(own.body) for own in warps):
@@ -465,10 +466,30 @@ def analyse_block(
         )
         return SectionAlternatives(entry.multiplicity, sides)
 
+    def sections_of(programs: Sequence[WarpProgram]) -> tuple[BlockStep, ...]:
+        nonlocal standing
+        standing = {}
+        of_section.clear()  # those of other programs are gone
+        return tuple(map(step, align_sections([cut_at_barriers(one) for one in programs])))
+
+    programs = [one.program for one in workload.classes]
+    try:
+        steps = sections_of(programs)
+    except NotStaticError as apart:
+        # here: few kernels have such barriers
+        from ptxwcet.bounds.joins import with_barriers_joined
+
+        together = with_barriers_joined(programs, workload.warp_count)
+        if together is None:
+            raise
+        try:  # phases may cross barriers of the block
+            steps = sections_of(together)
+        except PtxwcetError:
+            raise apart from None
     return BlockAnalysis(
         workload,
         machine,
-        tuple(step(entry) for entry in aligned),
+        steps,
         sub_cores,
         has_private_units,
         is_nominal and machine.timing_meaning is TimingMeaning.EXACT,

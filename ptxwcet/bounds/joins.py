@@ -15,23 +15,32 @@ times: the graph has n times the slack of both, one after the other, as have the
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from ptxwcet.ir.mbarriers import MOST_COUNT
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
-from ptxwcet.warp.program import REGISTERS, Barrier, Node, PartialBarrier, Repeat
+from ptxwcet.warp.program import (
+    REGISTERS,
+    Barrier,
+    BlockChoice,
+    Node,
+    PartialBarrier,
+    Repeat,
+    WarpProgram,
+)
 from ptxwcet.warp.segments import (
     NotStaticError,
     Section,
     SectionNode,
     SectionRepeat,
+    as_joins,
     cut_at_waits,
     has_named_join,
 )
-from ptxwcet.warp.structure import bodies, entered
+from ptxwcet.warp.structure import bodies, entered, joining
 
 # Stretches that are run before the differences of times are left out, and then before the section
 # is refused: a second or so.
@@ -134,6 +143,53 @@ def joined_section(
         slack = run.slack
     serial, apart = (run.serial, run.apart) if private_units else (None, None)
     return JoinedSection(slack, work, serial, apart)
+
+
+def with_barriers_joined(programs: Sequence[WarpProgram], warps: int) -> list[WarpProgram] | None:
+    """The programs in which all barriers of the block, but for those up to the one behind the last
+    initialisation of an mbarrier, are joins of all its warps: phases of mbarriers may cross them.
+
+    None where nothing is initialised, where that is in a loop with barriers of the block or behind
+    one, and where products join warps, too. Cost: linear in the trees.
+    """
+    kept = 0
+    for one in programs:
+        barriers = 0
+        for node in one.body:
+            inits = any(map(_initialises, entered((node,))))
+            barriers += isinstance(node, Barrier)
+            kept = barriers + 1 if inits else kept
+    if not kept or any(joining(one.body) for one in programs):
+        return None
+    found = []
+    for one in programs:
+        at = _behind(one.body, kept)
+        if at is None:
+            return None
+        body = (*one.body[:at], *as_joins(one.body[at:], warps))
+        found.append(replace(one, body=body))
+    return found
+
+
+def _initialises(node: Node) -> bool:
+    return (
+        isinstance(node, PartialBarrier) and node.mbarrier is not None and node.mbarrier.expects > 0
+    )
+
+
+def _behind(body: tuple[Node, ...], barriers: int) -> int | None:
+    """Where what is behind so many barriers of the block begins, if they are in no loop or branch
+    and all that initialises mbarriers is before them.
+    """
+    for place, node in enumerate(body):
+        inner = [one for each in bodies(node) for one in entered(each)]
+        if any(isinstance(one, Barrier | BlockChoice) or _initialises(one) for one in inner):
+            return None
+        barriers -= isinstance(node, Barrier)
+        if not barriers:
+            rest = body[place + 1 :]
+            return None if any(map(_initialises, entered(rest))) else place + 1
+    return None
 
 
 def _arrivals(body: Sequence[Node]) -> Iterator[PartialBarrier]:
@@ -494,6 +550,8 @@ class _Run:
         if join.name not in warps.knows:
             raise NotStaticError(join, "a warp may count before the phase before is over")
         at.last = join
+        if what.ends:
+            return self._end(join, at, warps)
         at.gathered |= warps.knows
         at.done = max(at.done, done + what.after_cycles)
         self._most[number] = max(self._most[number], done + what.after_cycles)
@@ -510,6 +568,15 @@ class _Run:
             more = at.expects - at.pending
             raise NotStaticError(join, f"{more} may arrive in a phase of {at.expects} arrivals")
         return at.pending == 0 and at.owed == 0 and self._complete(join, at)
+
+    def _end(self, join: PartialBarrier, at: _Counter, warps: _Warps) -> bool:
+        """An mbarrier is invalidated: all that was done to it must be known to be over."""
+        if warps.count > 1:
+            raise NotStaticError(join, "several warps invalidate it")
+        if at.waiting or at.gathered or not at.must_know <= warps.knows:
+            raise NotStaticError(join, "it is invalidated while warps may still count or ask there")
+        del self._counters[join.name]
+        return False
 
     def _complete(self, join: PartialBarrier, at: _Counter) -> bool:
         """A phase of an mbarrier is over."""
@@ -708,6 +775,14 @@ def _counting_section(
     if not run.is_over():
         raise PtxwcetError(_too_complex())
     after = run.standing
+    ends = {
+        one.name: one for each in counting for one in each if one.mbarrier and one.mbarrier.ends
+    }
+    if repeats and ends:
+        used = next(iter(ends.values()))
+        raise NotStaticError(used, "it is invalidated in a loop with barriers of the block")
+    for name in ends:
+        del standing[name]
     if repeats:
         for name, found in after.items():
             before, used = standing[name], next(one for each in counting for one in each)

@@ -23,6 +23,7 @@ class Use(Enum):
     """What an instruction does, and what its number is."""
 
     INIT = "init"  # arrivals that each phase expects
+    INVAL = "inval"  # 0: its place is memory as any other from then on
     ARRIVE = "arrive"  # arrivals of each thread
     ARRIVE_BEHIND = "arrive behind copies"  # of each thread, once its small copies have ended
     ARRIVE_EXPECT = "arrive.expect_tx"  # bytes that it adds, before it arrives once
@@ -160,6 +161,8 @@ def _of_object(
     match what:
         case "init":
             return MbarrierUse(Use.INIT, operands[0], operands[1])
+        case "inval":
+            return MbarrierUse(Use.INVAL, operands[0], Immediate(0, "0"))
         case "expect_tx":
             return MbarrierUse(Use.EXPECT, operands[0], operands[1])
         case "complete_tx":

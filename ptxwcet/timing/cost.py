@@ -105,6 +105,14 @@ WARPGROUPS_HOLD = Assumption(
 )
 """What bounds of programs with products rest on."""
 
+LOWEST_IS_ELECTED = Assumption(
+    "elected-lane-is-lowest",
+    "elect.sync elects the lowest lane of its member mask, which names all lanes of the warp",
+    AssumptionState.ASSUMED,
+    "elections in a warp (elect.sync)",
+)
+"""What paths rest on that an elected lane takes by itself."""
+
 _ROWS = 64
 _KINDS = {
     **dict.fromkeys(("f16", "bf16"), ("f16", 2)),

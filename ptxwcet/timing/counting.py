@@ -121,6 +121,8 @@ def _counting_on(
     match used.use:
         case Use.INIT:
             found = Mbarrier(expects=number)
+        case Use.INVAL:
+            found = Mbarrier(ends=True)
         case Use.ARRIVE:
             found = Mbarrier(arrivals=lanes * number)
         case Use.ARRIVE_EXPECT:

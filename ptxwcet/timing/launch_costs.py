@@ -15,6 +15,7 @@ from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
 from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.reductions import is_election
 from ptxwcet.ir.kernel import (
     Immediate,
     Instruction,
@@ -30,6 +31,7 @@ from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import (
+    LOWEST_IS_ELECTED,
     UNKNOWN_OPCODES,
     WARPGROUPS_HOLD,
     InstructionCosts,
@@ -277,6 +279,13 @@ class LaunchCosts(InstructionCosts):
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
         found += [WARPGROUPS_HOLD] if self.joins else []
+        elected = {
+            name for one in self._kernel.instructions if is_election(one) for name in one.writes
+        }
+        if elected and not elected.isdisjoint(
+            graph_of(self._kernel, self._launch).control_registers
+        ):
+            found.append(LOWEST_IS_ELECTED)
         if self.counts:
             # here: few kernels count at mbarriers
             from ptxwcet.timing.counting import MBARRIERS_COUNT, REGISTERS_SUFFICE

@@ -63,13 +63,14 @@ from ptxwcet.warp.program import (
     WarpProgram,
 )
 from ptxwcet.warp.segments import (
+    as_joins,
     conditional,
     has_barrier,
     split_at_barrier,
     with_before_barriers,
     with_late_side,
 )
-from ptxwcet.warp.structure import Body, entered, with_bodies
+from ptxwcet.warp.structure import Body, entered
 
 # Shares into which the iterations around a growing loop are cut: the bound's excess is about one
 # part in so many, the warp program grows by as much.
@@ -141,16 +142,7 @@ def _joined(
                 raise PtxwcetError(_may_not_arrive(where))
     warps = sum(len(path.warps) for path in paths)
     names = {one.name for one in joins if one.warps == warps}
-
-    def changed(body: Body) -> Body:
-        return tuple(
-            PartialBarrier(node.instruction, node.name, warps)
-            if isinstance(node, Barrier) and node.name in names
-            else with_bodies(node, changed)
-            for node in body
-        )
-
-    return [changed(body) for body in bodies] if names else list(bodies)
+    return [as_joins(body, warps, names) for body in bodies] if names else list(bodies)
 
 
 def _counting_warps(bodies: Sequence[Body]) -> list[Barrier | PartialBarrier]:

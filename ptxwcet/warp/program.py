@@ -85,7 +85,8 @@ class Mbarrier:
     have come and no byte is owed: ``arrivals`` come with the instruction, ``owes`` bytes are added
     to what is owed before that, and ``brings`` taken off ``after_cycles`` behind its latency. Where
     it is ``behind`` copies it comes so long after the last of those of its warp that were issued
-    before and write one of these registers. Of a wait, ``parity`` is that of the phase.
+    before and write one of these registers. Of a wait, ``parity`` is that of the phase. It ``ends``
+    where it is invalidated.
 
     A warp that waits asks again, each time for ``round_cycles`` at most if it is alone, of which
     ``poll_cycles`` are initiations, and not before ``again_cycles`` have passed.
@@ -101,6 +102,7 @@ class Mbarrier:
     poll_cycles: int = 0
     again_cycles: int = 0
     behind: tuple[str, ...] = ()
+    ends: bool = False
 
 
 REGISTERS = "registers"

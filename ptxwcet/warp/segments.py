@@ -17,7 +17,7 @@ been executed since the last barrier begins the next section::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -220,6 +220,16 @@ def has_named_join(body: Sequence[Node]) -> bool:
     """Whether a body has a barrier of a part of the block that is no mbarrier."""
     joins = (node for node in entered(body) if isinstance(node, PartialBarrier))
     return any(one.mbarrier is None for one in joins)
+
+
+def as_joins(body: Body, warps: int, names: Collection[str] | None = None) -> Body:
+    """The body whose barriers of the block, or those of these names, are joins of ``warps``."""
+    return tuple(
+        PartialBarrier(node.instruction, node.name, warps)
+        if isinstance(node, Barrier) and (names is None or node.name in names)
+        else with_bodies(node, lambda inner: as_joins(inner, warps, names))
+        for node in body
+    )
 
 
 def has_mbarrier(body: Sequence[Node]) -> bool:

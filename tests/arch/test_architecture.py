@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_429,
+    "bounds": 5_517,
     "cli": 1_854,
     "commands.annotate": 1_051,
     "commands.bound": 3_031,
@@ -145,10 +145,10 @@ MOST_LINES = {
     "flow.graph": 1_656,
     "flow.paths": 1_950,
     "flow.shapes": 1_064,
-    "flow.values": 4_264,
+    "flow.values": 4_293,
     "flow.variants": 3_035,
     "flow.walk": 4_443,
-    "ir": 4_864,
+    "ir": 4_867,
     "library": 2_130,
     "machine": 2_016,
     "memory": 2_956,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_475,
     "sweeps.results": 1_736,
     "sweeps": 3_839,
-    "timing": 4_046,
+    "timing": 4_057,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 985,
+    "warp": 997,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -1,4 +1,4 @@
-"""Transfer functions of ``redux.sync``: one number from those of all lanes of a warp.
+"""Transfer functions of ``redux.sync`` and ``elect.sync``: what all lanes of a warp find together.
 
 What a lane gets is defined if its member mask names it and all members execute the instruction
 together (PTX ISA, ``redux.sync``). A lane elsewhere may give to it, too, if it executes another
@@ -17,6 +17,7 @@ Masks of lanes are integers here: bit ``i`` is lane ``i``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -62,6 +63,34 @@ def _is_activemask(instruction: Instruction) -> bool:
 
 _MASK_BITS = 32
 _Rule = Callable[[Interval, Interval], Interval]
+
+
+def is_election(instruction: Instruction) -> bool:
+    """Whether it elects one lane of a warp."""
+    return operation_of(instruction.form).name == "elect"
+
+
+def election_transfer(instruction: Instruction, cause: Cause) -> Transfer:
+    """The transfer function of an ``elect.sync`` for lanes of which none is or may be elsewhere:
+    the lowest one is elected, on the assumption ``elected-lane-is-lowest``, where all lanes of each
+    warp execute it with a mask that names them. ``cause`` names the instruction. Cost of a call:
+    linear in the lanes.
+    """
+    members, results = instruction.operands[1], len(instruction.writes)
+    ways = (" of some lanes of a warp", " with a mask that is not one of all lanes")
+    parted, unnamed = (replace(cause, name=cause.name + way) for way in ways)
+
+    def transfer(state: LaneState) -> tuple[Value, ...]:
+        mask = read_operand(state, members, _MASK_BITS, cause.instruction)
+        rows = state.active.reshape(-1, WARP_SIZE)
+        if (state.active != state.alive).any() or not rows[:, 0].all():
+            return (Unknown(frozenset({parted})),) * results
+        if not _names_all(mask, state.active):
+            return (Unknown(frozenset({unnamed})),) * results
+        chosen = np.arange(state.active.size) % WARP_SIZE == 0
+        return (Known(0), Known(chosen.astype(np.int64)))[-results:]
+
+    return transfer
 
 
 def is_reduction(instruction: Instruction) -> bool:

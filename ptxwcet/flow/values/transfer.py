@@ -22,7 +22,7 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.operands import Transfer, integer_of, read_operand
 from ptxwcet.flow.values.operands import register_width as register_width
-from ptxwcet.flow.values.reductions import is_reduction
+from ptxwcet.flow.values.reductions import is_election, is_reduction
 from ptxwcet.flow.values.term_intervals import Numbers, numbers_of
 from ptxwcet.flow.values.term_lanes import canonical, in_lanes
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask, Unknown, Value
@@ -204,7 +204,7 @@ def reads_matter(instruction: Instruction, registers: Mapping[str, str]) -> bool
     False for most loads and other opaque operations: their operands need not be tracked.
     ``registers`` are the types of the kernel's registers.
     """
-    if loads.is_followed(instruction) or is_reduction(instruction):
+    if loads.is_followed(instruction) or is_reduction(instruction) or is_election(instruction):
         return True
     return meaning_of(instruction, registers) is not None
 

@@ -70,8 +70,9 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     many = int(lanes.reshape(-1, WARP_SIZE)[0].sum())
     if number not in _NUMBERS.get(used.use, range(MOST_COUNT + 1)):
         raise Refused("PW223", index, f"{name}: {number} is no number to count", _GIVE)
-    if used.use is Use.INIT and many > 1:
-        reason = f"{name}: {many} lanes initialise one mbarrier, which is defined for one thread"
+    if used.use in (Use.INIT, Use.INVAL) and many > 1:
+        does = "initialise" if used.use is Use.INIT else "invalidate"
+        reason = f"{name}: {many} lanes {does} one mbarrier, which is defined for one thread"
         raise Refused("PW223", index, reason, "let one thread do it")
     if used.use in (Use.GIVE, Use.TAKE) and not lanes.all():
         reason = f"{name}: not all lanes of the warp come here, and all threads must"

@@ -36,6 +36,9 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     if step.is_slow and any(_differs(state.register(name)) for name in step.instruction.reads):
         walk.spend(int(lanes.sum()) // _LANES_IN_A_STEP, step.index)
     values = step.transfer(state)
+    if step.elects and (walk.standing.apart or not walk.standing.are_here):
+        name = f"{step.instruction.mnemonic} of some lanes of a warp"
+        values = (Unknown(frozenset({Cause(CauseKind.OPERATION, name, step.index)})),) * len(values)
     for name, value in zip(step.instruction.writes, values, strict=True):
         if name in walk.graph.control_registers:
             walk.spend(symbols_of(value) // _SYMBOLS_IN_A_STEP, step.index)

@@ -7,7 +7,12 @@ from ptxwcet.flow.values.arrays import array_transfer
 from ptxwcet.flow.values.float_transfer import float_operation
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.operands import Transfer
-from ptxwcet.flow.values.reductions import is_reduction, reduction_transfer
+from ptxwcet.flow.values.reductions import (
+    election_transfer,
+    is_election,
+    is_reduction,
+    reduction_transfer,
+)
 from ptxwcet.flow.values.transfer import compile_transfer
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Value
 from ptxwcet.flow.walk.path import Path, visited_blocks
@@ -22,7 +27,8 @@ class Step:
 
     ``transfer`` gives what it writes, None if no such register decides anything. ``is_checked``: it
     is a control instruction, which may write registers too, as ``bar.red`` does. ``is_slow``: what
-    it writes is computed lane by lane where lanes differ.
+    it writes is computed lane by lane where lanes differ. ``elects``: what it writes is only known
+    if no lane is or may be elsewhere.
     """
 
     index: int
@@ -31,6 +37,7 @@ class Step:
     transfer: Transfer | None
     is_checked: bool
     is_slow: bool
+    elects: bool
 
 
 _CHECKED = COUNTING | {OpClass.BARRIER}
@@ -88,7 +95,8 @@ class Steps:
         if transfer is None and not is_checked:
             return None
         is_slow = float_operation(instruction) is not None
-        return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow)
+        elects = is_election(instruction)
+        return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow, elects)
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
         if instruction.op_class is OpClass.MBARRIER_WAIT:
@@ -101,6 +109,9 @@ class Steps:
         if is_reduction(instruction) and self._are_whole(instruction.mnemonic):
             cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
             return reduction_transfer(instruction, cause)
+        if is_election(instruction):
+            cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
+            return election_transfer(instruction, cause)
         known = self._graph.loaded.get(index)
         if known is not None:
             return array_transfer(instruction, index, known, self._graph.kernel.registers)

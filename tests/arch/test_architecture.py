@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_517,
+    "bounds": 5_525,
     "cli": 1_854,
     "commands.annotate": 1_051,
     "commands.bound": 3_031,
@@ -147,7 +147,7 @@ MOST_LINES = {
     "flow.shapes": 1_064,
     "flow.values": 4_293,
     "flow.variants": 3_035,
-    "flow.walk": 4_443,
+    "flow.walk": 4_458,
     "ir": 4_867,
     "library": 2_130,
     "machine": 2_016,

@@ -30,10 +30,6 @@ _MOST_IN_VAIN = 4
 _FOUND = (-1, 0)  # of a loop that has had one
 
 
-class _InVain(dict[int, tuple[int, int]]):
-    """Of loops that never had a closed form: their entries, and the most iterations of one."""
-
-
 def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
     """Walks one entry of a loop; ``claimed`` bounds the executions of its body.
 
@@ -77,7 +73,7 @@ class _Search:
         self._standing, self._endings = walk.standing, walk.endings
         self._together = False  # all lanes have executed the same, up to where they left
         self._tried = False  # some closed form was looked for, none was found
-        self._in_vain = walk.graph.work.of_launch[_InVain]
+        self._in_vain = walk.in_vain
 
     def start(self) -> None:
         """Begins an iteration."""

@@ -212,6 +212,8 @@ class WalkState(ABC):
         self.standing = Standing()
         self.endings = 0
         self.scattered: list[Scattered] = []
+        # of loops without a closed form so far: their entries, the most iterations of one
+        self.in_vain: dict[int, tuple[int, int]] = {}
         self.parameters: list[Symbol] = [*state.parameter_symbols]
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
         self._proofs = 0  # proofs of closed forms around

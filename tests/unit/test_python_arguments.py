@@ -20,7 +20,7 @@ from ptxwcet.library.hints import KEYWORDS, in_python
 
 FUNCTIONS = (
     *("analyse", "annotate", "bound", "cfg", "check", "compare", "explain", "facts", "formula"),
-    *("memory", "report", "run", "simulate", "sweep", "what_if"),
+    *("memory", "ports", "report", "run", "simulate", "sweep", "what_if"),
 )
 FIRST: dict[str, dict[str, Any]] = {
     **{name: {"source": SAMPLES / "vector_add.ptx"} for name in FUNCTIONS},

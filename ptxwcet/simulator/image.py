@@ -246,7 +246,8 @@ class Rows:
 
 
 def _not_compiled(step: PartialBarrier) -> PtxwcetError:
-    what = "registers that warps hand over" if step.name == REGISTERS else "arrivals behind small copies"
+    handed = step.name == REGISTERS
+    what = "registers that warps hand over" if handed else "arrivals behind small copies"
     message = f"{step.shown}: {what} are not simulated: only bounded"
     return PtxwcetError(Diagnostic("PW548", message, help="ask for the bound of the block"))
 

@@ -452,7 +452,7 @@ class _Run:
                     one.last, f"{one.got} warps arrive for the last time, and nobody completes that"
                 )
         for at in self._counters.values():
-            if at.last is not None and (at.owed or at.pending != at.expects):
+            if at.last is not None and at.gathered:  # something has been counted in it
                 raise NotStaticError(
                     at.last,
                     f"{at.pending} arrivals of {at.expects} and {at.owed} bytes of the last phase "
@@ -823,6 +823,8 @@ def _hand_over(
     some = next((join for own in handed for join in own), None)
     if some is not None and not giving and REGISTERS not in standing:
         raise NotStaticError(some, "registers are taken, and no warp has given any up")
+    if twice := next((own[-1] for own in handed if sum(not one.waits for one in own) > 1), None):
+        raise NotStaticError(twice, "a warp gives up registers twice")
     if giving and REGISTERS in standing:
         assert some is not None
         raise NotStaticError(some, "registers are given up in two places with a barrier between")

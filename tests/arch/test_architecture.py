@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_525,
+    "bounds": 5_527,
     "cli": 1_854,
     "commands.annotate": 1_051,
     "commands.bound": 3_031,
@@ -145,9 +145,9 @@ MOST_LINES = {
     "flow.graph": 1_656,
     "flow.paths": 1_950,
     "flow.shapes": 1_064,
-    "flow.values": 4_293,
+    "flow.values": 4_296,
     "flow.variants": 3_035,
-    "flow.walk": 4_458,
+    "flow.walk": 4_461,
     "ir": 4_867,
     "library": 2_130,
     "machine": 2_016,

@@ -108,6 +108,15 @@ def test_the_assumption_is_printed_where_it_is_used_alone() -> None:
     assert "elected-lane-is-lowest" not in unused
 
 
+@pytest.mark.parametrize("written", ["%r5", "%r5|_", "%r5|%p4"])
+def test_who_is_elected_is_its_number(written: str) -> None:
+    """Lane 0 of the first warp initialises, not lane 1 (whose number is what a predicate holds)."""
+    asked = f"mov.u32 %r4, %tid.x; elect.sync {written}, -1; setp.eq.u32 %p1, %r4, %r5;"
+    used = "@%p1 mbarrier.arrive.shared.b64 _, [bar]; W: mbarrier.try_wait.parity.shared.b64 %p3,"
+    body = f"{asked} {COUNTED[: -len(' ret; }')]} {used} [bar], 0; @!%p3 bra W; ret; }}"
+    assert cycles(body)[0] > 0
+
+
 @pytest.mark.parametrize(
     ("elects", "why"),
     [

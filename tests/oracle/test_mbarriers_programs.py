@@ -249,3 +249,32 @@ def test_what_is_used_well_is_bounded() -> None:
 )
 def test_what_the_isa_does_not_define_is_refused(begun: str, used: str, wait: str) -> None:
     assert refused_with(misused(begun, used, wait), FACTS) == {"PW223"}
+
+
+@pytest.mark.parametrize("nothing", ["expect", "copy", "complete"])
+def test_what_counts_nothing_tells_nobody_anything(nothing: str) -> None:
+    """No phase waits for 0 bytes. The first warp waits for the phase before the first one, counts 0
+    bytes, and would be known to have waited; if the other one's two phases are over before it asks,
+    it asks for one that never comes.
+    """
+    way = {
+        "expect": "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r4], {};",
+        "copy": f"{COPY[5:]} [%r7], [%d1], {{}}, [%r4];",
+        "complete": "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r4], {};",
+    }[nothing]
+    first = f"@!%p1 bra N; V: {ASK[3:]} [%r4], 1; @!%p5 bra V; {way} N:"
+    other = f"setp.ne.u32 %p2, %r1, 32; @%p2 bra M; {COUNT} _, [%r4];"
+    found = misused(f"{INIT} [%r4], 1;", f"{first.format(0)} {other} M:")
+    assert refused_with(found, Launch((64, 1, 1), (1, 1, 1))) == {"PW223"}
+
+
+@pytest.mark.parametrize("then", ["mbarrier.inval.shared::cta.b64 [%r4];", ""])
+def test_a_phase_that_has_begun_is_not_over_though_its_bytes_are(then: str) -> None:
+    """A copy may still be on its way to an mbarrier that is invalidated, and begins anew, behind a
+    barrier of the block: its bytes would be counted there.
+    """
+    copied = "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r4], 16;"
+    copied += f" {COPY} [%r7], [%d1], 16, [%r4]; bar.sync 0;"
+    anew = f"@%p1 {then} bar.sync 0; {INIT} [%r4], 1; bar.sync 0;" if then else ""
+    found = misused(f"{INIT} [%r4], 1;", f"{copied} {anew} @%p1 {COUNT} _, [%r4];")
+    assert refused_with(found, FACTS) == ({"PW504"} if then else set())  # one phase, if none ends

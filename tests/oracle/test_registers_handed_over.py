@@ -93,6 +93,7 @@ def test_who_takes_waits_for_all_who_give() -> None:
         (TAKE, "PW504 what is given up of registers: registers are taken, and no warp has"),
         (f"@%p1 bra T; {GIVE} bar.sync 0; bra.uni E; T: bar.sync 0; {GIVE} {TAKE} E:", "PW504"),
         (f"@%p1 bra T; {GIVE} bra.uni E; T: {GIVE} {TAKE} {GIVE} E:", "PW504"),
+        (f"@%p1 bra T; {GIVE} {GIVE} bra.uni E; T: {TAKE} E:", "PW504 what is given up"),
         (f"setp.ge.u32 %p2, %r1, 112; @%p2 bra T; {GIVE} T: @%p1 bra E; {TAKE} E:", "PW222 setm"),
     ],
 )

@@ -27,7 +27,8 @@ from ptxwcet.flow.values.intervals import Interval, around
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.operands import Transfer, integer_of, read_operand
 from ptxwcet.flow.values.value import Cause, Known, Mask, Unknown, Value
-from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.kernel import Instruction, Kernel, Register
+from ptxwcet.ir.operands import Pair
 from ptxwcet.ir.operation import operation_of
 
 
@@ -76,7 +77,8 @@ def election_transfer(instruction: Instruction, cause: Cause) -> Transfer:
     warp execute it with a mask that names them. ``cause`` names the instruction. Cost of a call:
     linear in the lanes.
     """
-    members, results = instruction.operands[1], len(instruction.writes)
+    (written, members), results = instruction.operands, len(instruction.writes)
+    says_who = isinstance(written, Pair) and isinstance(written.second, Register)
     ways = (" of some lanes of a warp", " with a mask that is not one of all lanes")
     parted, unnamed = (replace(cause, name=cause.name + way) for way in ways)
 
@@ -88,7 +90,8 @@ def election_transfer(instruction: Instruction, cause: Cause) -> Transfer:
         if not _names_all(mask, state.active):
             return (Unknown(frozenset({unnamed})),) * results
         chosen = np.arange(state.active.size) % WARP_SIZE == 0
-        return (Known(0), Known(chosen.astype(np.int64)))[-results:]
+        both = Known(0), Known(chosen.astype(np.int64))
+        return both[-results:] if says_who else both[:1]
 
     return transfer
 

@@ -28,10 +28,13 @@ _NUMBERS = {
     Use.ARRIVE: range(1, MOST_COUNT + 1),
     Use.ARRIVE_BEHIND: range(1, MOST_COUNT + 1),
     Use.WAIT: range(2),
-    Use.COPY: range(0, 1 << 32, 16),
+    Use.EXPECT: range(1, MOST_COUNT + 1),
+    Use.COMPLETE: range(1, MOST_COUNT + 1),
+    Use.COPY: range(16, 1 << 32, 16),
     Use.COPY_OUT: range(0, 1 << 32, 16),
 }
-"""The numbers for which the PTX ISA defines something; of all others 0 to MOST_COUNT."""
+"""The numbers for which the PTX ISA defines something, of all others 0 to MOST_COUNT; and that
+change something: no phase has to wait for 0 bytes, so that nobody knew them to be counted."""
 _GIVE = "give the parameters that decide it, or write the kernel with constant numbers of stages"
 _NAME_IT = "address it by a shared variable of the kernel and an offset that is added"
 

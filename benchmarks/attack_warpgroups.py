@@ -3,7 +3,7 @@
     python benchmarks/attack_warpgroups.py --cases 1500
 
 Random blocks and launches on the machine of ``tests/oracle/warpgroup_machine.py``, against the
-product's bounds, and blocks whose warps do not wait for their warpgroup, which exceed them. The
+product's bounds, and blocks whose warps wait for their warpgroup as well. The
 summary depends on the sources and the numbers given alone. Exit code 1 if a run exceeds a bound.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -20,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 from warpgroup_attack import launch, random_block, random_launch, safe, worst_of
 from warpgroup_machine import Rules
 
-ATTACKS = {"blocks": True, "launches": True, "blocks that do not hold": False}
+ATTACKS = {"blocks": False, "launches": False, "blocks that hold": True}
 
 
 def attack(what: str, cases: int, runs: int) -> dict[str, int]:
@@ -31,7 +32,7 @@ def attack(what: str, cases: int, runs: int) -> dict[str, int]:
         rules = Rules(holds=ATTACKS[what], whole=random.random() < 0.5)
         if what == "launches":
             blocks, slots = random_launch(random, 6)
-            rules = Rules(whole=rules.whole, slots=slots)
+            rules = replace(rules, slots=slots)
             bound = launch(blocks, slots)
         else:
             blocks = (random_block(random),)
@@ -43,7 +44,7 @@ def attack(what: str, cases: int, runs: int) -> dict[str, int]:
 
 
 def main() -> int:
-    """Attacks blocks, launches, and blocks on a machine without one of the rules."""
+    """Attacks blocks, launches, and blocks whose warps wait for their warpgroup."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=1_500, help="of each kind")
     parser.add_argument("--runs", type=int, default=8, help="of each case")
@@ -53,7 +54,7 @@ def main() -> int:
     command = f"--cases {options.cases} --runs {options.runs}"
     options.out.write_text(json.dumps({"command": command, "kinds": rows}, indent=1) + "\n")
     print(rows)
-    return 1 if any(row["exceeded"] for what, row in rows.items() if ATTACKS[what]) else 0
+    return 1 if any(row["exceeded"] for row in rows.values()) else 0
 
 
 if __name__ == "__main__":

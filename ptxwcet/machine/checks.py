@@ -126,8 +126,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 _TIMING_KEYS = ("unit", "initiation_cycles", "latency_cycles", "evidence", "source")
 _SWITCHES = ("upper", "stalls")
 _OPTIONAL_KEYS = (*_SWITCHES, "readers", "rates", "forms")
-_RATES = ("f16", "tf32", "f8", "int8", "shared_bytes")
-"""Of products of a warpgroup: operations a cycle and SM by kind of factor, bytes from shared."""
+_RATES = ("f16", "tf32", "f8", "int8", "shared_bytes", "register_factor")
+"""Of products of a warpgroup: operations a cycle and SM by kind of factor, bytes from shared, and
+the cycles that a factor in registers costs beside."""
 _READERS = tuple(reader.value for reader in Reader)
 _LATENCY_KEYS = ("memory_latency", "plus", "at_least")
 _ASSUMPTION_KEYS = ("state", "source")
@@ -550,8 +551,8 @@ class Checker:
 _OP_NAMES = tuple(op.value for op in OpClass)
 _RATES_OF = {
     OpClass.MMA_ASYNC.value: (_RATES, "shared_bytes"),
-    OpClass.ASYNC_BULK.value: (("bytes", "tensor_bytes"), "bytes"),
-    OpClass.MBARRIER_WAIT.value: (("try_wait", "test_wait"), ""),
+    OpClass.ASYNC_BULK.value: (("bytes", "tensor_bytes", "out_bytes"), "bytes"),
+    OpClass.MBARRIER_WAIT.value: (("try_wait", "test_wait", "whole_try_wait"), ""),
 }
 """The op classes that have rates, with their keys and the one that none is without."""
 

@@ -95,16 +95,6 @@ _LIKE_OTHERS = {
 PENDING = tuple(f"wgmma.{number}" for number in range(COPY_REGISTERS))
 """The pseudo registers that products write."""
 
-WARPGROUPS_HOLD = Assumption(
-    "warpgroups-hold",
-    "once a warp has issued a product of its warpgroup it issues nothing else until the other "
-    "three have issued it, too; in that cycle the product comes to the tensor units of all four "
-    "sub-cores, each of which does its products in this order",
-    AssumptionState.ASSUMED,
-    "products of warpgroups (wgmma)",
-)
-"""What bounds of programs with products rest on."""
-
 LOWEST_IS_ELECTED = Assumption(
     "elected-lane-is-lowest",
     "elect.sync elects the lowest lane of its member mask, which names all lanes of the warp",
@@ -316,8 +306,9 @@ def is_product(instruction: Instruction) -> bool:
 def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
     """The initiation of a product at each of its four tensor units; or what has no figure.
 
-    It is the longest of three: its operations at the rate of its kind, the bytes of its factors
-    that come from shared memory, and the least that the row charges of any shape.
+    It is the longest of three, its operations at the rate of its kind, the bytes of its factors
+    that come from shared memory, and the least that the row charges of any shape; and what a factor
+    in registers costs beside.
     """
     words, rates = instruction.modifiers, dict(row.rates)
     if "sp" in words:
@@ -331,9 +322,10 @@ def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
     in_registers = not isinstance(instruction.operands[1], Register)
     moved = (columns + (0 if in_registers else _ROWS)) * depth * width
     operations = 2 * _ROWS * columns * depth
-    return max(
+    longest = max(
         row.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
     )
+    return longest + (rates.get("register_factor", 0) if in_registers else 0)
 
 
 class Products:
@@ -404,8 +396,6 @@ class InstructionCosts:
         self._refusals: dict[int, Diagnostic] = {}
         self.charged_unknown = False
         """Whether an unknown opcode was charged: the bound needs :data:`UNKNOWN_OPCODES`."""
-        self.joins = False
-        """Whether a product of a warpgroup was charged."""
         self.counts = False
         """Whether something was charged that counts at an mbarrier, or a bulk copy."""
         self.waits_for_launches = False
@@ -503,7 +493,6 @@ class InstructionCosts:
         if isinstance(cost, Barrier | PartialBarrier):
             cost = replace(cost, instruction=self._waiting(cost.instruction, instruction))
         elif cost is not None:
-            self.joins |= cost.joins
             self.is_nominal &= not cost.joins
             cost = self._waiting(cost, instruction)
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.launch import WARP_SIZE
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.mbarriers import MbarrierUse, Use, use_of
 from ptxwcet.ir.op_classes import OpClass
@@ -26,6 +27,7 @@ from ptxwcet.timing.cost import (
     name_of,
     naming_others,
     refused_by,
+    row_of,
     timed_as,
 )
 from ptxwcet.warp.program import REGISTERS, Mbarrier, PartialBarrier, TimedInstruction
@@ -84,7 +86,7 @@ def _counting_on(
 ) -> TimedInstruction | PartialBarrier | Diagnostic:
     op_class, used = instruction.op_class, use_of(instruction)
     assert op_class is not None
-    timing = machine.timings[op_class]
+    timing = row_of(instruction, op_class, machine)
     if isinstance(timing, RefusedOp):
         return refused_by(instruction, op_class, timing.reason, machine)
     if not counted.lanes:
@@ -100,8 +102,11 @@ def _counting_on(
             reason = f"it does not say how fast boxes of tensors are (rates: {_TENSOR_BYTES})"
             return refused_by(instruction, op_class, reason, machine)
         rows, rate = counted.rows or 1, rates[_TENSOR_BYTES if counted.rows else "bytes"]
+        if used.use is Use.COPY_OUT:
+            rate = rates.get("out_bytes", rate)
         copied = lanes * rows * -(-number // rows // rate)  # rows of a box begin in a cycle each
-        initiation = max(lanes * timing.initiation_cycles, copied)
+        initiation = lanes * timing.initiation_cycles
+        initiation = initiation + copied if counted.rows else max(initiation, copied)
         timing = replace(timing, initiation_cycles=initiation)
     after = 0
     if used.use is Use.COPY:  # what servers take of it stays in its latency
@@ -141,7 +146,7 @@ def _counting_on(
             if kind not in rates:
                 reason = f"it does not say how soon a warp asks again (rates: {kind})"
                 return refused_by(instruction, op_class, reason, machine)
-            own = timed.initiation_cycles + timed.latency_cycles
+            own, is_whole = timed.initiation_cycles + timed.latency_cycles, lanes == WARP_SIZE
             spent = sum(map(_whole_cycles, counted.round))
             polling = timed, *counted.round
             charged = sum(one.initiation_cycles + one.path_cycles for one in polling)
@@ -149,7 +154,7 @@ def _counting_on(
                 parity=number & 1,
                 round_cycles=2 * own + spent,
                 poll_cycles=charged,
-                again_cycles=rates[kind],
+                again_cycles=max(rates[kind], rates.get(f"whole_{kind}", 0) if is_whole else 0),
             )
         case _:
             pass

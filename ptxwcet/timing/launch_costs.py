@@ -33,7 +33,6 @@ from ptxwcet.memory.lanes import POINTER_ALIGN
 from ptxwcet.timing.cost import (
     LOWEST_IS_ELECTED,
     UNKNOWN_OPCODES,
-    WARPGROUPS_HOLD,
     InstructionCosts,
     Products,
     cycles_at_path,
@@ -278,7 +277,6 @@ class LaunchCosts(InstructionCosts):
         if self._kernel.code is not None:
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
-        found += [WARPGROUPS_HOLD] if self.joins else []
         elected = {
             name for one in self._kernel.instructions if is_election(one) for name in one.writes
         }

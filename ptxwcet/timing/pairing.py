@@ -60,7 +60,7 @@ from ptxwcet.warp.program import (
     WarpClass,
 )
 from ptxwcet.warp.segments import has_named_join
-from ptxwcet.warp.structure import bodies, joining
+from ptxwcet.warp.structure import bodies, entered, issued, joining
 
 _Skeleton = tuple[object, ...]
 
@@ -159,7 +159,8 @@ def require_warpgroups(
     """Raises PtxwcetError (PW403) for products of which no bound is proved. ``paths``: of classes.
 
     They are executed by whole warpgroups whose warps have one program, wherever the warps of the
-    block go the same way; each of the four warps has a sub-core with units of its own.
+    block go the same way; each of the four warps has a sub-core with units of its own, and issues
+    nothing but products to the unit of these.
     """
     groups = [
         (one, found, path)
@@ -189,6 +190,8 @@ def require_warpgroups(
             reason = "whether or how often warps come to it is not known"
         elif _may_have_ended(path, places):
             reason = "some warps may have ended before they come to it"
+        elif beside := _beside(one.program.body, found):
+            reason = f"its warps use {beside} of their sub-cores otherwise, too"
         if reason:
             raise PtxwcetError(unproved((open_ or found)[0], kernel, reason))
 
@@ -208,6 +211,16 @@ def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
             return True
         ended |= ends
     return False
+
+
+def _beside(body: Sequence[Node], products: Sequence[TimedInstruction]) -> str:
+    """A unit of products that something else of a body is issued to, "" if none is.
+
+    A warp may run ahead of its warpgroup, and what it issues stand before a product in its queue.
+    """
+    own = {one.unit for one in products}
+    others = (found for node in entered(body) if (found := issued(node)) and not found.joins)
+    return next((one.unit for one in others if one.unit in own), "")
 
 
 def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnostic:

@@ -47,8 +47,7 @@ class TimedInstruction:
     may wait there is not (docs/methods/memory-servers.md).
 
     One that ``joins`` is executed by the four warps of a warpgroup together: it enters the queues
-    of its unit when the last of them has issued it, and none of them issues anything in between
-    (docs/methods/warpgroups.md).
+    of its unit when the last of them has issued it (docs/methods/warpgroups.md).
     """
 
     unit: str

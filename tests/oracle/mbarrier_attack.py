@@ -293,7 +293,7 @@ def with_products(seed: int) -> Block:
                 place = len(row)
                 reads = (place - 1,) if rng.random() < 0.5 else ()
                 joint = Product() if rng.random() < 0.6 else None
-                unit = 2 if joint else rng.randint(0, 2)
+                unit = 2 if joint else rng.randint(0, 2) % 2  # products have theirs alone
                 row.append(Op(unit, rng.randint(1, 9), rng.randint(0, 9), reads, joint))
             row.append(Op(1, 1, lat, (len(row) - 1,), Count(stages + stage, 1)))
     beside = [

@@ -44,7 +44,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Product:
-    """Four neighbours execute it together, on four sub-cores (docs/methods/warpgroups.md)."""
+    """Four neighbours execute it together, on four sub-cores, each of which may be ahead of the
+    others (docs/methods/warpgroups.md).
+    """
 
 
 @dataclass(frozen=True)
@@ -480,9 +482,9 @@ class _State:
     told: bool = False
     held: int = 0
     last: int = 0
-    joins: bool = False
     meets: bool = False
     takes: int = 0
+    products: list[int] = field(default_factory=list)
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -536,7 +538,7 @@ class _Resident:
 
     def may_issue(self, w: int, cycle: int) -> bool:
         s, ops = self.warps[w], self.block.warps[w]
-        if s.next == len(ops) or s.earliest > cycle or s.joins or s.meets or s.takes:
+        if s.next == len(ops) or s.earliest > cycle or s.meets or s.takes:
             return False
         asks = ops[s.next].does
         if s.polls and not s.told and isinstance(asks, Wait):  # held, while the phase is not over
@@ -709,14 +711,16 @@ def run_blocks(
                     continue
                 if isinstance(does, Product):
                     charge(sm, one, 1, False)
-                    s.joins, first = True, w - w % 4
+                    number, first = len(s.products), w - w % 4
+                    s.products.append(s.next)
+                    s.ready[s.next], s.next, s.earliest = 10**9, s.next + 1, cycle + 1
                     four = one.warps[first : first + 4]
-                    if all(each.joins for each in four):
+                    if all(len(each.products) > number for each in four):  # the last one comes
                         charge(sm, one, op.init, False)  # of each a quarter, and it counts once
                         for each in four:
                             of = op.unit, op.init, op.lat
-                            each.ready[each.next] = enter(sm, one, each.core, of, False)
-                            each.next, each.earliest, each.joins = each.next + 1, cycle + 1, False
+                            entered = enter(sm, one, each.core, of, False)
+                            each.ready[each.products[number]] = entered
                     continue
                 charge(sm, one, op.init, s.polls)
                 end = enter(sm, one, core, (op.unit, op.init, op.lat), s.polls)

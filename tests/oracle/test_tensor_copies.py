@@ -23,7 +23,7 @@ from ptxwcet.flow.paths.extraction import extract_paths
 from ptxwcet.ir.kernel import Kernel, Module, Register
 from ptxwcet.ir.mbarriers import tensor_map_of
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.model import Machine
+from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.ptx.reading import read_source
@@ -118,10 +118,19 @@ def test_a_box_takes_no_more_of_memory_than_is_charged_and_sometimes_all_of_it()
 
 
 def test_each_row_of_a_box_takes_whole_cycles_of_the_engine() -> None:
+    """Beside what each copy takes."""
     on = with_engine("orin-ecrts2025", 64)
+    row = on.timings[OpClass.ASYNC_BULK]
+    assert isinstance(row, OpTiming)
+    of_copy = row.initiation_cycles
     for dimensions, cycles in (((64, 8), 32), ((8, 8), 8), ((20, 3), 6), ((4,), 1)):
         timed = charged(TensorBox(dimensions, 4), is_out=False, on=on)
-        assert timed.initiation_cycles == cycles
+        assert timed.initiation_cycles == cycles + of_copy
+    rates = (*row.rates, ("out_bytes", 16))
+    slow = replace(on, timings={**on.timings, OpClass.ASYNC_BULK: replace(row, rates=rates)})
+    for is_out, cycles in ((False, 32), (True, 128)):
+        timed = charged(TensorBox((64, 8), 4), is_out=is_out, on=slow)
+        assert timed.initiation_cycles == cycles + of_copy
 
 
 # --- rings ----------------------------------------------------------------------------------------
@@ -150,7 +159,10 @@ def test_a_ring_is_executed_and_bounded_as_one_of_bulk_copies() -> None:
     found = analyse_kernel(kernel(name), facts, on).worst.analysis
     like = analyse_kernel(plain, replace(facts, boxes={}), on).worst.analysis
     further = bound_safe(found).cycles - bound_safe(like).cycles
-    assert 0 <= further <= 1  # the coordinates are read
+    row = on.timings[OpClass.ASYNC_BULK]
+    assert isinstance(row, OpTiming)
+    each = TILES * row.initiation_cycles  # of boxes beside their rows
+    assert each <= further <= each + 1  # the coordinates are read
     data = np.random.default_rng(1).uniform(-1, 1, 256 * TILES).astype("f4")
     launch = EmulatedLaunch((128, 1, 1), (1, 1, 1), (data, np.zeros(96, "f4"), TILES))
     execution = execute(plain, module(), launch, options=EmulatorOptions(record_paths=True))

@@ -43,7 +43,7 @@ def test_no_block_takes_longer(whole: bool) -> None:
         random = Random(seed)
         block = random_block(random)
         bound = safe(block)
-        worst = worst_of((block,), Rules(whole=whole), random, 6)
+        worst = worst_of((block,), Rules(holds=seed % 4 == 3, whole=whole), random, 6)
         assert worst <= bound, (seed, block)
         reached += worst == bound
     assert reached
@@ -108,7 +108,7 @@ def test_a_warpgroup_alone_takes_what_a_warp_takes() -> None:
 
 def test_two_sub_cores_hold_a_warpgroup_up_one_after_the_other() -> None:
     """On the first another warp takes the unit for 9 cycles, on the second one does after that."""
-    own = (Op("A"), product(1, 0, 0), Op("A"), product(1, 0, 2), Op("B", 1, 30, (3,)))
+    own = (Op("A"), product(1, 0, 0), Op("A", reads=(1,)), product(1, 0, 2), Op("B", 1, 30, (3,)))
     first, second = (Op("A", 9),), (Op("B", 1, 9), Op("A", 9, 0, (0,)))
     block = (*[own] * CORES, first, second, (Op("B"),), (Op("B"),))
     assert safe(block[:CORES]) == 4 + 31
@@ -212,12 +212,14 @@ def test_each_piece_is_needed(name: str) -> None:
 
 
 def test_a_warp_that_runs_ahead_of_its_warpgroup_takes_longer() -> None:
-    """What it issues then comes to the tensor unit before the product that stands first."""
+    """What it issues then comes to the tensor unit before the product that stands first: refused
+    (``test_warpgroup_costs.py``).
+    """
     warp = (Op("A", 5), product(4, 1, 0), product(8, 1, 0), Op("T", 5))
     block = (warp,) * CORES
     assert safe(block) == 22
-    assert worst_of((block,), Rules(holds=False), Random(1), 40) > 22
-    assert worst_of((block,), Rules(), Random(1), 40) == 22
+    assert worst_of((block,), Rules(), Random(1), 40) > 22
+    assert worst_of((block,), Rules(holds=True), Random(1), 40) == 22
 
 
 def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:

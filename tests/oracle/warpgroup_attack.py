@@ -83,7 +83,9 @@ def random_op(random: Random, place: int, product_too: bool) -> Op:
     bubble = random.choice((0, 0, 0, 2))
     if product_too and random.random() < 0.45:
         return replace(product(random.choice((1, 2, 4, 8)), lat, *reads), bubble=bubble)
-    return Op(random.choice(UNITS), init, lat, reads, bubble=bubble)
+    # products have their unit alone
+    unit = random.choice(UNITS[:-1] if product_too else UNITS)
+    return Op(unit, init, lat, reads, bubble=bubble)
 
 
 def random_warp(random: Random, sections: int, products: bool) -> Warp:

@@ -43,12 +43,13 @@ Choose = Callable[[str, int], int]
 class Rules:
     """What may be dropped, one rule at a time.
 
-    ``holds``: a warp issues nothing more until its warpgroup has issued the product, too.
+    ``holds``: a warp issues nothing more until its warpgroup has issued the product, too. That is
+    no rule of the page: hardware runs ahead.
     ``whole``: results of a product are there when all four quarters are done, not the own one.
     ``shared``: units that the sub-cores share.
     """
 
-    holds: bool = True
+    holds: bool = False
     whole: bool = False
     shared: frozenset[str] = frozenset()
     slots: int = 1

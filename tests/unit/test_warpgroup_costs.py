@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -12,10 +13,18 @@ from answers import only_refusal
 from parsing import parse_kernel
 
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
-from ptxwcet.timing.cost import PENDING, InstructionCosts, Products, cost_instruction
+from ptxwcet.timing.cost import (
+    PENDING,
+    InstructionCosts,
+    Products,
+    cost_instruction,
+    product_cycles,
+)
 from ptxwcet.warp.program import Barrier, TimedInstruction
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +77,15 @@ def test_a_product_takes_its_operations_or_its_bytes(
     assert (found.unit, found.initiation_cycles, found.latency_cycles) == ("TENSOR", cycles, 66)
     assert found.joins
     assert found.writes == (PENDING[3],)
+
+
+def test_a_factor_in_registers_may_cost_more() -> None:
+    row = H100.timings[OpClass.MMA_ASYNC]
+    assert isinstance(row, OpTiming)
+    rates = (*row.rates, ("register_factor", 6))
+    in_registers = kernel(product(64, factor="{%r190, %r191, %r192, %r193}")).instructions[0]
+    assert product_cycles(in_registers, replace(row, rates=rates)) == 32 + 6
+    assert product_cycles(kernel(product(64)).instructions[0], replace(row, rates=rates)) == 32
 
 
 @pytest.mark.parametrize(
@@ -171,6 +189,13 @@ def refusal(text: str, block: str = "128") -> Diagnostic:
             f"{product()} E: {WAIT}",
             "128",
             "whether or how often",
+        ),
+        (  # a warp that runs ahead puts it before products that the others have not issued
+            f"{product()} mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+            f"{{%f1, %f2, %f3, %f4}}, {{%r90, %r91, %r92, %r93}}, {{%r94, %r95}}, "
+            f"{{%f1, %f2, %f3, %f4}}; {WAIT}",
+            "128",
+            "its warps use TENSOR of their sub-cores otherwise, too",
         ),
     ],
 )

@@ -13,6 +13,7 @@ timed() {
 }
 timed "$tests/mbarriers/mbarriers.ptx" mbarriers
 timed "$tests/engines/engines.ptx" engines_of_tests
+ptxas -arch=sm_90a "$tests/engines/engines.ptx" -o "$to/engines_plain.cubin"
 for name in matmul_90 matmul_8_warps_90 matmul_of_boxes_90; do
   timed "$here/../../triton_kernels/$name.ptx" $name
 done

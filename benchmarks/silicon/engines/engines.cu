@@ -107,6 +107,20 @@ __device__ __forceinline__ void wait_for(int kind, u64 *bar, int parity) {
     wait_try(bar, parity);
 }
 
+__device__ __forceinline__ void copy_in(u32 to, const void *from, int bytes, u64 *bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          to),
+      "l"(from), "r"(bytes), "r"(at(bar))
+      : "memory");
+}
+
+__device__ __forceinline__ void copy_out(void *to, u32 from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+}
+
 // --- single instructions, n in a row ------------------------------------------------------------
 
 enum { ARRIVE, ARRIVE_TX, EXPECT, INIT, INVAL, TEST, TRY, ELECT, FENCE_ASYNC, FENCE_INIT, FENCE_CTA,
@@ -332,6 +346,82 @@ BENCH(polls) {
   }
 }
 
+// How often a warp asks that is told no. Warp 0 lets the phase be over c cycles behind the beginning,
+// and until then, each d cycles (e: 0 does nothing, 1 arrives there, of many arrivals, 2 at another
+// mbarrier whose phase is over each time, 3 copies 1 KB to another one, 4 to this one, 5 stores beside
+// it). a: 0 try_wait, 1 test_wait; b: lanes that ask. slots: w rounds, 32 + w cycles.
+BENCH(rounds) {
+  __shared__ u64 bar, other;
+  __shared__ volatile u32 beside;
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int many = 1 << 19;
+  for (int rep = 0; rep < reps; ++rep) {
+    if (threadIdx.x == 0) {
+      init(&bar, many);
+      init(&other, 1);
+    }
+    ready();
+    u64 base = begin(), t0 = now();
+    u32 n = 0;
+    if (warp == 0) {
+      if (lane == 0) {
+        u64 next = base + d;
+        int count = many, parity = 0;
+        while (now() < base + c) {
+          if (now() < next) continue;
+          next += d;
+          if (e == 1) {
+            arrive(&bar);
+            --count;
+          }
+          if (e == 2) arrive(&other);
+          if (e == 3) {
+            arrive_expecting(&other, 1024);
+            copy_in(at(room), src, 1024, &other);
+            wait_try(&other, parity);
+            parity ^= 1;
+          }
+          if (e == 4) {
+            arrive_expecting(&bar, 1024);
+            copy_in(at(room), src, 1024, &bar);
+            --count;
+          }
+          if (e == 5) beside = n++;
+        }
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(at(&bar)), "r"(count)
+                     : "memory");
+        n = 0;
+      }
+      __syncwarp();
+    } else if (lane < b) {
+      if (a == 0)
+        asm volatile(
+            "{\n.reg .pred P1;\nLAB_WAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 P1, [%1], 0;\n"
+            "@P1 bra DONE;\nadd.u32 %0, %0, 1;\nbra LAB_WAIT;\nDONE:\n}"
+            : "+r"(n)
+            : "r"(at(&bar))
+            : "memory");
+      else
+        asm volatile(
+            "{\n.reg .pred P1;\nLAB_WAIT:\n"
+            "mbarrier.test_wait.parity.shared::cta.b64 P1, [%1], 0;\n"
+            "@P1 bra DONE;\nadd.u32 %0, %0, 1;\nbra LAB_WAIT;\nDONE:\n}"
+            : "+r"(n)
+            : "r"(at(&bar))
+            : "memory");
+    }
+    u64 t1 = now();
+    __syncthreads();
+    NOTE(warp, n);
+    NOTE(32 + warp, t1 - t0);
+    if (threadIdx.x == 0) {
+      inval(&bar);
+      inval(&other);
+    }
+  }
+}
+
 // What polls take of others: warp 0 does 64 loads of shared memory in a chain while the others poll
 // an mbarrier (a: 0 try_wait, 1 test_wait, 2 nothing), which warp 0 opens in the end. slot 0.
 BENCH(beside_polls) {
@@ -390,20 +480,6 @@ BENCH(opens) {
 
 // --- bulk copies --------------------------------------------------------------------------------
 
-__device__ __forceinline__ void copy_in(u32 to, const void *from, int bytes, u64 *bar) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          to),
-      "l"(from), "r"(bytes), "r"(at(bar))
-      : "memory");
-}
-
-__device__ __forceinline__ void copy_out(void *to, u32 from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes)
-               : "memory");
-}
-
 __device__ __forceinline__ void copy_box(u32 to, const void *map, int x, int y, u64 *bar) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
@@ -419,8 +495,9 @@ __device__ __forceinline__ void copy_box_out(const void *map, int x, int y, u32 
                : "memory");
 }
 
-// b copies of a bytes, one behind the other, d bytes apart in memory and e in shared memory; c: 0 the
-// same each time, 1 others each time. slots: 0 all are issued, 1 all have come.
+// b copies of a bytes, one behind the other, d bytes apart in memory and e in shared memory, where the
+// first begins at f; c: 0 the same each time, 1 others each time. slots: 0 all are issued, 1 all have
+// come.
 BENCH(bulk_in) {
   __shared__ u64 bar;
   for (int rep = 0; rep < reps; ++rep) {
@@ -430,7 +507,7 @@ BENCH(bulk_in) {
     if (threadIdx.x == 0) {
       u64 first = ((u64)(c ? rep * gridDim.x : 0) + blockIdx.x) * b;
       const unsigned char *from = src + first * d % span;
-      u32 to = at(room);
+      u32 to = at(room) + f;
       u64 t0 = now();
       arrive_expecting(&bar, a * b);
       for (int i = 0; i < b; ++i) copy_in(to + i * e, from + (u64)i * d, a, &bar);
@@ -469,7 +546,8 @@ BENCH(bulk_in_lanes) {
   }
 }
 
-// A ring of b stages of a bytes, f copies in all; c as above; d bytes apart. slot 0: all.
+// A ring of b stages of a bytes, f copies in all; c as above; d bytes apart; span is a power of 2.
+// slot 0: all.
 BENCH(bulk_stream) {
   __shared__ u64 bar[16];
   for (int rep = 0; rep < reps; ++rep) {
@@ -487,7 +565,7 @@ BENCH(bulk_stream) {
         }
         if (i < f) {
           arrive_expecting(&bar[s], a);
-          copy_in(at(room) + s * a, src + (first + i) * d % span, a, &bar[s]);
+          copy_in(at(room) + s * a, src + ((first + i) * d & (span - 1)), a, &bar[s]);
         }
         if (++s == b) s = 0, parity ^= 1;
       }
@@ -505,7 +583,7 @@ BENCH(bulk_out) {
     if (threadIdx.x == 0) {
       u64 first = ((u64)(c ? rep * gridDim.x : 0) + blockIdx.x) * b;
       unsigned char *to = dst + first * d % span;
-      u32 from = at(room);
+      u32 from = at(room) + f;
       u64 t0 = now();
       for (int i = 0; i < b; ++i) copy_out(to + (u64)i * d, from + i * e, a);
       u64 t1 = now();
@@ -525,7 +603,8 @@ BENCH(bulk_out) {
 
 // b boxes of a bytes and c rows, at column f, down a tensor; d rows in all before it begins anew
 // (0: the same each time); e: the map is in memory (at dst). slots: 0 issued, 1 come.
-BENCH(tensor_in) {
+__device__ __forceinline__ void boxes_in(u64 *out, int reps, int a, int b, int c, int d, int e, int f,
+                                         const CUtensorMap &map, unsigned char *dst) {
   __shared__ u64 bar;
   const void *from = e ? (const void *)dst : (const void *)&map;
   for (int rep = 0; rep < reps; ++rep) {
@@ -548,6 +627,14 @@ BENCH(tensor_in) {
     }
   }
 }
+
+// A box that is not defined stops a process: under a name of its own.
+BENCH(tensor_in) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
+BENCH(tensor_in_at) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
+BENCH(tensor_in_halves) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
+BENCH(tensor_in_words) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
+BENCH(tensor_in_swizzled) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
+BENCH(tensor_in_memory) { boxes_in(out, reps, a, b, c, d, e, f, map, dst); }
 
 // slots as bulk_out.
 BENCH(tensor_out) {
@@ -640,6 +727,37 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   }
   NOTE(warp, t0 - base);
   NOTE(32 + warp, t1 - base);
+}
+
+// What takes that wait for registers take of others: the first warpgroup does a * 64 additions of f32,
+// of eight independent chains, then gives up registers. b: 1 the others take some meanwhile, 0 they
+// wait at a barrier first. slot w: cycles of the additions. Once a launch.
+extern "C" __global__ void __launch_bounds__(384, 1)
+    beside_takes(u64 *out, int reps, int a, int b, int c, int d, int e, int f,
+                 const unsigned char *src, unsigned char *dst, u64 span,
+                 const __grid_constant__ CUtensorMap map) {
+  int warp = threadIdx.x / 32, rep = 0;
+  u64 base = begin(), t0 = 0, t1 = 0;
+  if (threadIdx.x < 128) {
+    float x[8], y = c;
+    for (int i = 0; i < 8; ++i) x[i] = c + i;
+    spin_until(base + 1000);
+    __syncwarp();
+    t0 = now();
+#pragma unroll 1
+    for (int i = 0; i < a; ++i)
+#pragma unroll
+      for (int j = 0; j < 64; ++j) asm volatile("add.f32 %0, %0, %1;" : "+f"(x[j % 8]) : "f"(y));
+    t1 = now();
+    for (int i = 0; i < 8; ++i)
+      if (x[i] == 12345.f) dst[i] = 1;
+    if (!b) asm volatile("bar.sync 1, 384;" ::: "memory");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  } else {
+    if (!b) asm volatile("bar.sync 1, 384;" ::: "memory");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  }
+  NOTE(warp, t1 - t0);
 }
 
 // --- mma.sync -----------------------------------------------------------------------------------

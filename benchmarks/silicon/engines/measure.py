@@ -21,7 +21,9 @@ from whole import whole
 
 SLOTS = 64
 SOURCE, TARGET = 1 << 30, 1 << 29
-SECONDS = {"mbarriers": 20, "whole": 18, "products": 12, "bulk": 12, "tensor": 10, "rest": 8}
+SECONDS = {
+    "mbarriers": 20, "asking": 15, "whole": 18, "products": 12, "bulk": 12, "tensor": 10, "rest": 8,
+}  # fmt: skip
 """The groups, the most valuable first, and how long each may take."""
 ONE = 9.0
 """How long one process may take: it is killed if a kernel of it never ends."""
@@ -165,6 +167,25 @@ def mbarriers(bench: Bench) -> None:
         run("opens", block=block, numbers=(2, 0, 500, 200, count))
 
 
+def asking(bench: Bench) -> None:
+    """How often warps ask that are told no, alone and while something else happens."""
+    run, room = bench.run, 65536
+    for kind in (0, 1):
+        for lanes in (32, 1, 2, 16, 31):
+            for block in (64, 160, 256, 512, 1024):
+                cycles = 100_000 if lanes == 32 and kind == 0 else 20_000
+                run("rounds", block=block, shared=room, reps=8, numbers=(kind, lanes, cycles, 0, 0))
+    for lanes in (32, 1):
+        for what in (1, 2, 3, 4, 5):
+            for apart in (200, 1500):
+                for block in (64, 160, 512):
+                    numbers = (0, lanes, 50_000, apart, what)
+                    run("rounds", block=block, shared=room, reps=8, numbers=numbers)
+    for times in (20, 100):
+        for beside in (0, 1):
+            run("beside_takes", block=384, reps=1, launches=40, numbers=(times, beside))
+
+
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 
 
@@ -203,6 +224,22 @@ def bulk(bench: Bench) -> None:
                 bench.run(
                     kernel, shared=room, slots=4, offset=16, numbers=(size, count, 0, size, size)
                 )
+    # others that begin elsewhere, in memory and in shared memory, and of other sizes
+    for size in (4096, 16384, 16384 - 16, 16384 + 48):
+        for offset in (16, 32, 48, 64, 112):
+            for to in (0, 16, 64, offset):
+                for kernel in ("bulk_in", "bulk_out"):
+                    for count in (1, 8):
+                        bench.run(
+                            kernel, shared=room, slots=4, offset=offset, reps=16,
+                            numbers=(size, count, 0, 16384, 16640, to),
+                        )  # fmt: skip
+    for offset in (0, 16):
+        for size, stages in ((1024, 16), (4096, 16), (8192, 16), (16384, 8), (65536, 2)):
+            bench.run(
+                "bulk_stream", shared=room, slots=1, reps=16, launches=3, offset=offset,
+                numbers=(size, stages, 0, size, 0, 144), span=1 << 24,
+            )  # fmt: skip
     for lanes in (1, 2, 8, 32):
         for size in (16, 128, 1024):
             bench.run(
@@ -239,27 +276,43 @@ def tensor(bench: Bench) -> None:
                             reps=16 if grid == 1 else 6, launches=6 if grid == 1 else 2, numbers=(size, count, height, new),
                         )  # fmt: skip
     # rows that begin elsewhere in a line; other pitches; the map in memory
-    for kind, inner, height, swizzle in (
-        ("u16", 64, 64, 3), ("u16", 8, 64, 0), ("u16", 256, 64, 0), ("u16", 64, 128, 3),
-    ):  # fmt: skip
-        size = inner * 2 * height
-        for other in (4096, 4096 + 16, 8192 + 128, 65536):
-            tall = min(rows, (1 << 29) // other)
-            about = (kind, (1024, tall), (other,), (inner, height), swizzle, 0)
-            for column in (0, 1, 8, 33):
+    shapes = (
+        ("u16", 64, 64, 3), ("u16", 64, 64, 0), ("u16", 8, 64, 0), ("u16", 8, 256, 0),
+        ("u16", 256, 64, 0), ("u16", 64, 128, 3), ("f32", 256, 32, 0), ("u16", 24, 64, 0),
+    )  # fmt: skip
+    for kind, inner, height, swizzle in shapes:
+        size = inner * TYPES[kind][1] * height
+        for other in (4096, 4096 + 16, 4096 + 32, 8192 + 128, 65536):
+            tall = min(rows, (1 << 28) // other)
+            for column in (0, 8, 16, 40, 64):
+                about = (kind, (1024, tall), (other,), (inner, height), swizzle, 0)
                 for count in (1, 4):
                     bench.run(
-                        "tensor_in", shared=200 * 1024, slots=2, tensor=about, reps=16, launches=4,
-                        numbers=(size, count, height, 0, 0, column),
+                        "tensor_in_at", shared=200 * 1024, slots=2, tensor=about, reps=16,
+                        launches=4, numbers=(size, count, height, 0, 0, column),
                     )  # fmt: skip
+                about = (*about[:5], 1)
+                bench.run(
+                    "tensor_out", shared=200 * 1024, slots=4, tensor=about, reps=16,
+                    launches=4, numbers=(size, 4, height, 0, 0, column),
+                )  # fmt: skip
         about = (kind, (1024, 1 << 16), (4096,), (inner, height), swizzle, 0)
         bench.run(
-            "tensor_in", shared=200 * 1024, slots=2, tensor=about, reps=16, launches=20,
+            "tensor_in_memory", shared=200 * 1024, slots=2, tensor=about, reps=16, launches=20,
             numbers=(size, 1, height, 0, 1), map_in_memory=True,
         )  # fmt: skip
         bench.run(
-            "tensor_in", shared=200 * 1024, slots=2, tensor=about, reps=1, launches=60,
+            "tensor_in_at", shared=200 * 1024, slots=2, tensor=about, reps=1, launches=60,
             numbers=(size, 1, height, 0, 0),
+        )  # fmt: skip
+    # columns that are no multiple of 16 bytes
+    for name, kind, inner, swizzle, column in (
+        ("words", "f32", 64, 0, 1), ("halves", "u16", 64, 0, 1), ("swizzled", "u16", 64, 3, 4),
+    ):  # fmt: skip
+        about = (kind, (1024, 1 << 16), (4096,), (inner, 64), swizzle, 0)
+        bench.run(
+            f"tensor_in_{name}", shared=200 * 1024, slots=2, tensor=about, reps=4, launches=2,
+            numbers=(inner * TYPES[kind][1] * 64, 1, 64, 0, 0, column),
         )  # fmt: skip
 
 
@@ -336,6 +389,7 @@ def run_group(name: str, binaries: Path, out: Path, skipped: int, failed: tuple[
     else:
         {
             "mbarriers": mbarriers,
+            "asking": asking,
             "bulk": bulk,
             "tensor": tensor,
             "products": products,

@@ -2,9 +2,9 @@
 
     python timed.py IN.ptx OUT.ptx
 
-The kernel is what it was; a thread reads the clocks first and last, and leaves the least and the largest
-of its block in `kept_times`: five numbers a block, %clock64 at the beginning and at the end, %globaltimer
-likewise, and the SM.
+The kernel is what it was; each warp reads the clocks first and last, and one lane of it leaves the
+least and the largest of its block in `kept_times`: five numbers a block, %clock64 at the beginning
+and at the end, %globaltimer likewise, and the SM.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ BEGIN = """
 \tmov.u64 %kept2, %globaltimer;
 """
 END = """
+{
+\t.reg .pred %keptp;
 \tmov.u64 %kept3, %clock64;
 \tmov.u64 %kept4, %globaltimer;
+\tactivemask.b32 %keptr1;
+\tmov.u32 %keptr2, %lanemask_lt;
+\tand.b32 %keptr1, %keptr1, %keptr2;
+\tsetp.ne.u32 %keptp, %keptr1, 0;
+\t@%keptp bra KEPT;
 \tmov.u32 %keptr1, %ctaid.x;
 \tmov.u32 %keptr2, %ctaid.y;
 \tmov.u32 %keptr3, %nctaid.x;
@@ -37,7 +44,9 @@ END = """
 \tmov.u32 %keptr4, %smid;
 \tcvt.u64.u32 %kept6, %keptr4;
 \tst.global.u64 [%kept5+32], %kept6;
+KEPT:
 \tret;
+}
 """
 
 

@@ -175,7 +175,7 @@ class WarpSection:
         """Largest sum of ``c_w(j)`` over the section, for a delayed warp w that uses ``units``.
 
         ``c_w(j)`` is ``init(j)`` on a unit that w uses, else 1, j's issue slot (model, section 2).
-        Of a product of a warpgroup each of its warps has a quarter of the initiation, and a slot.
+        Of a product of a warpgroup each warp has its initiation, and a slot, which come apart.
         """
         known = self._interferences
         if units not in known:
@@ -227,8 +227,7 @@ def _delay(instruction: TimedInstruction, units: frozenset[str]) -> int:
     """``c_w(j)`` of an instruction, for a warp that uses ``units``."""
     if instruction.unit not in units:
         return 1
-    initiation = instruction.initiation_cycles
-    return 1 - (-initiation // WARPGROUP) if instruction.joins else initiation
+    return instruction.initiation_cycles + instruction.joins
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,9 +381,7 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
             own = [op for n, op in enumerate(ops) if sum(one < n for one in met) == section]
             if without != "work":
                 work += sum(op.init for op in own)
-                for op in own:  # of a product 4 + init for its warpgroup: for each warp a quarter
-                    if isinstance(op.does, Product):
-                        work += 1 + Fraction(op.init, 4) - op.init
+                work += sum(isinstance(op.does, Product) for op in own)  # slots beside initiations
             asked = [op.init + op.does.branch_init for op in own if isinstance(op.does, Wait)]
             if any(isinstance(op.does, Wait | Count | Give | Take) for op in own):
                 share = share or Fraction(0)
@@ -715,12 +713,14 @@ def run_blocks(
                     s.products.append(s.next)
                     s.ready[s.next], s.next, s.earliest = 10**9, s.next + 1, cycle + 1
                     four = one.warps[first : first + 4]
-                    if all(len(each.products) > number for each in four):  # the last one comes
-                        charge(sm, one, op.init, False)  # of each a quarter, and it counts once
-                        for each in four:
+                    is_last = all(len(each.products) > number for each in four)
+                    # its quarter comes to the unit now, or when the last one comes
+                    for each in four if is_last else [s] if choose(2) else []:
+                        for n in [n for n in each.products[: number + 1] if each.ready[n] == 10**9]:
+                            op = one.block.warps[w][n]
+                            charge(sm, one, op.init, False)
                             of = op.unit, op.init, op.lat
-                            entered = enter(sm, one, each.core, of, False)
-                            each.ready[each.products[number]] = entered
+                            each.ready[n] = enter(sm, one, each.core, of, False)
                     continue
                 charge(sm, one, op.init, s.polls)
                 end = enter(sm, one, core, (op.unit, op.init, op.lat), s.polls)

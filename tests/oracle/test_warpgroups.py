@@ -43,7 +43,8 @@ def test_no_block_takes_longer(whole: bool) -> None:
         random = Random(seed)
         block = random_block(random)
         bound = safe(block)
-        worst = worst_of((block,), Rules(holds=seed % 4 == 3, whole=whole), random, 6)
+        rules = Rules(holds=seed % 4 == 3, early=seed % 4 < 2, whole=whole)
+        worst = worst_of((block,), rules, random, 6)
         assert worst <= bound, (seed, block)
         reached += worst == bound
     assert reached
@@ -53,7 +54,8 @@ def test_no_launch_takes_longer() -> None:
     for seed in range(drawn(60)):
         random = Random(seed)
         blocks, slots = random_launch(random)
-        worst = worst_of(blocks, Rules(whole=random.random() < 0.3, slots=slots), random, 4)
+        rules = Rules(early=random.random() < 0.5, whole=random.random() < 0.3, slots=slots)
+        worst = worst_of(blocks, rules, random, 4)
         assert worst <= launch(blocks, slots), (seed, blocks)
 
 
@@ -127,7 +129,7 @@ def test_methods_that_know_no_products_refuse() -> None:
 # --- what the page says, dropped piece by piece --------------------------------------------------
 
 
-ALL = Rules()
+ALL = Rules(holds=True)
 
 
 @dataclass(frozen=True)
@@ -139,21 +141,22 @@ class Dropped:
     blocks: Callable[[Random], Block] = random_block
 
 
-def per_sub_core(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """Warps are delayed by those of their own sub-core alone, as where nobody joins."""
-    patch.setattr(BlockAnalysis, "competing", lambda one, _: one.sub_cores)
-    patch.setattr(BlockSection, "unhindered", lambda *_: 1)
-    return safe(block)
-
-
-def without_slots(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """A product of another warpgroup costs its initiation, and its issue nothing."""
+def at_once(patch: pytest.MonkeyPatch) -> None:
+    """Charges a product its initiation once, as where it comes to all four units in one cycle."""
     delay = analysis_module._delay
 
-    def less(one: TimedInstruction, units: frozenset[str]) -> int:
-        return delay(one, units) - (one.joins and one.unit in units)
+    def once(one: TimedInstruction, units: frozenset[str]) -> int:
+        joins = one.joins and one.unit in units
+        return 1 - (-one.initiation_cycles // CORES) if joins else delay(one, units)
 
-    patch.setattr(analysis_module, "_delay", less)
+    patch.setattr(analysis_module, "_delay", once)
+
+
+def per_sub_core(patch: pytest.MonkeyPatch, block: Block) -> int:
+    """Warps are delayed by those of their own sub-core alone, as where nobody joins."""
+    at_once(patch)
+    patch.setattr(BlockAnalysis, "competing", lambda one, _: one.sub_cores)
+    patch.setattr(BlockSection, "unhindered", lambda *_: 1)
     return safe(block)
 
 
@@ -176,22 +179,12 @@ def unlike(random: Random) -> Block:
     )
 
 
-def chained(random: Random) -> Block:
-    """Two warpgroups of products, of which each waits for the one before."""
-    rows: list[Warp] = []
-    for _ in range(2):
-        count = random.randint(1, 3)
-        rows += [tuple(product(4, 0, *range(n)[-1:]) for n in range(count))] * CORES
-    return tuple(rows)
-
-
 def apart(random: Random) -> Block:
     return tuple([(Op("A", 5), product(2, 4), Op("A", 5))] * CORES)
 
 
 DROPPED = {
     "sub-cores are apart": Dropped(per_sub_core),
-    "issues cost nothing": Dropped(without_slots, blocks=chained),
     "initiations cost nothing": Dropped(without_initiations),
     "any programs": Dropped(just_safe, blocks=unlike),
     "shared units": Dropped(just_safe, Rules(shared=frozenset("A")), apart),
@@ -229,8 +222,9 @@ def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
         kinds = [random_block(random, 1) for _ in range(2)]
         blocks = tuple(random.choice(kinds) for _ in range(4))
         with pytest.MonkeyPatch.context() as patch:
+            at_once(patch)
             patch.setattr(BlockAnalysis, "joins", False)
             claim = launch(blocks, 2)
-        if worst_of(blocks, Rules(slots=2), random, 5, jitter=False) > claim:
+        if worst_of(blocks, Rules(holds=True, slots=2), random, 5, jitter=False) > claim:
             return
     pytest.fail("no run exceeds it")

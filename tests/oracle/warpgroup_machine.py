@@ -45,23 +45,33 @@ class Rules:
 
     ``holds``: a warp issues nothing more until its warpgroup has issued the product, too. That is
     no rule of the page: hardware runs ahead.
+    ``early``: a quarter may come to its queue as soon as its own warp has issued the product.
     ``whole``: results of a product are there when all four quarters are done, not the own one.
     ``shared``: units that the sub-cores share.
     """
 
     holds: bool = False
+    early: bool = False
     whole: bool = False
     shared: frozenset[str] = frozenset()
     slots: int = 1
 
 
-@dataclass
+@dataclass(eq=False)
 class _Request:
     op: Op
     init: int
     lat: int
     begin: int | None = None
     quarters: list[_Request] = field(default_factory=list)
+    joined: bool = False
+    number: tuple[int, int] | None = None
+
+    def is_behind(self, other: _Request) -> bool:
+        """Whether both are products of one warp, and the other one stands before."""
+        if self.number is None or other.number is None:
+            return False
+        return self.number[0] == other.number[0] and self.number[1] > other.number[1]
 
     def done(self, cycle: int) -> bool:
         return all(
@@ -98,6 +108,7 @@ class Machine:
         self.queues: dict[tuple[str, int], deque[_Request]] = {}
         self.serving: dict[tuple[str, int], _Request] = {}
         self.cycle = 0
+        self.ahead: list[tuple[_Running, int]] = []
 
     def run(self, most: int = 100_000) -> int:
         while True:
@@ -115,6 +126,7 @@ class Machine:
             for core in range(CORES):
                 entering += self.issue(core)
             entering += self.join()
+            entering += self.enter_early()
             self.enter(entering)
             self.serve()
             self.cycle += 1
@@ -158,9 +170,12 @@ class Machine:
         warp.place += 1
         warp.earliest = self.cycle + 1 + op.bubble
         if op.kind is Kind.PRODUCT:
+            request.number = id(warp), warp.products
             warp.products += 1
             if self.rules.holds:
                 warp.waits = Kind.PRODUCT
+            elif self.rules.early and self.choose("early", 2):
+                self.ahead.append((warp, warp.products - 1))
             return
         if op.kind is Kind.BARRIER:
             warp.waits = Kind.BARRIER
@@ -182,14 +197,26 @@ class Machine:
                     number = self.joined(group)
                     requests = [self.product(warp, number) for warp in group]
                     for warp, one in zip(group, requests, strict=True):
-                        one.quarters = requests if self.rules.whole else [one]
                         if self.rules.holds:
                             warp.waits = None
-                        yield self.queue(one.op, warp.core), one
+                        has_entered, one.joined = bool(one.quarters), True
+                        one.quarters = requests if self.rules.whole else [one]
+                        if not has_entered:
+                            yield self.queue(one.op, warp.core), one
+
+    def enter_early(self) -> Iterator[tuple[tuple[str, int], _Request]]:
+        """Quarters that do not wait for the others, behind those of the products before."""
+        for warp, number in self.ahead:
+            one = self.product(warp, number)
+            before = self.products(warp)[:number]
+            if not one.quarters and all(each.quarters for each in before):
+                one.quarters = [one]
+                yield self.queue(one.op, warp.core), one
+        self.ahead = [(w, n) for w, n in self.ahead if not self.product(w, n).quarters]
 
     def joined(self, group: list[_Running]) -> int:
         """How many products of a warpgroup have gone to their queues."""
-        return sum(1 for one in self.products(group[0]) if one.quarters)
+        return sum(1 for one in self.products(group[0]) if one.joined)
 
     def products(self, warp: _Running) -> list[_Request]:
         return [one for one in warp.requests.values() if one.op.kind is Kind.PRODUCT]
@@ -202,7 +229,10 @@ class Machine:
         for queue in dict.fromkeys(queue for queue, _ in entering):
             requests = [one for name, one in entering if name == queue]
             while requests:
-                one = requests.pop(self.choose("order", len(requests)))
+                # but products of a warp in its order
+                first = [one for one in requests if not any(map(one.is_behind, requests))]
+                one = first[self.choose("order", len(first))]
+                requests.remove(one)
                 self.queues.setdefault(queue, deque()).append(one)
 
 

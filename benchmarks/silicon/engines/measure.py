@@ -100,8 +100,8 @@ class Bench:
 
 MANY = ("arrive", "arrive_tx", "test", "try")
 BY_ONE = (
-    "nothing", "expect", "init", "inval", "bulk_commit", "bulk_wait", "bulk_wait_read", "copy_commit",
-    "copy_wait",
+    "nothing", "expect", "init", "inval", "bulk_commit", "bulk_wait", "bulk_wait_read",
+    "copy_commit", "copy_wait",
 )  # fmt: skip
 BY_ALL = (
     "nothing", "noinc", "fence_async", "fence_init", "fence_cta", "fence_gpu", "dependents",
@@ -207,8 +207,9 @@ def bulk(bench: Bench) -> None:
                         )  # fmt: skip
     for new in (0, 1):
         for size, stages in (
-            (16, 16), (64, 16), (256, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 16), (16384, 8),
-            (16384, 4), (16384, 2), (16384, 1), (32768, 4), (65536, 3), (65536, 2), (65536, 1),
+            (16, 16), (64, 16), (256, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 16),
+            (16384, 8), (16384, 4), (16384, 2), (16384, 1), (32768, 4), (65536, 3),
+            (65536, 2), (65536, 1),
         ):  # fmt: skip
             for grid in (1, 132):
                 for count in (48, 144):
@@ -251,7 +252,8 @@ BOXES = (
     # kind, elements of a row, rows, swizzle
     ("u16", 8, 1, 0), ("u16", 8, 8, 0), ("u16", 8, 64, 0), ("u16", 8, 256, 0), ("u16", 16, 64, 0),
     ("u16", 16, 64, 1), ("u16", 32, 64, 0), ("u16", 32, 64, 2), ("u16", 64, 1, 0),
-    ("u16", 64, 8, 0), ("u16", 64, 8, 3), ("u16", 64, 64, 0), ("u16", 64, 64, 3), ("u16", 64, 128, 3),
+    ("u16", 64, 8, 0), ("u16", 64, 8, 3), ("u16", 64, 64, 0), ("u16", 64, 64, 3),
+    ("u16", 64, 128, 3),
     ("u16", 64, 256, 3), ("u16", 128, 64, 0), ("u16", 256, 64, 0), ("f32", 256, 32, 0),
     ("f32", 64, 4, 0), ("f32", 32, 32, 0), ("f32", 32, 128, 3), ("u8", 128, 128, 3),
     ("u8", 16, 256, 0), ("u64", 256, 16, 0), ("u16", 24, 64, 0), ("u16", 40, 64, 0),
@@ -273,7 +275,8 @@ def tensor(bench: Bench) -> None:
                         bench.run(
                             "tensor_out" if is_out else "tensor_in", grid=grid, shared=200 * 1024,
                             slots=4 if is_out else 2, tensor=about,
-                            reps=16 if grid == 1 else 6, launches=6 if grid == 1 else 2, numbers=(size, count, height, new),
+                            reps=16 if grid == 1 else 6, launches=6 if grid == 1 else 2,
+                            numbers=(size, count, height, new),
                         )  # fmt: skip
     # rows that begin elsewhere in a line; other pitches; the map in memory
     shapes = (
@@ -335,7 +338,8 @@ def products(bench: Bench) -> None:
                                 continue
                             bench.run(
                                 f"wg_{kind}_{n}_{factor}_{times}", block=128 * groups,
-                                shared=131072, reps=32, launches=2, numbers=(groups, 0, swizzled, 0),
+                                shared=131072, reps=32, launches=2,
+                                numbers=(groups, 0, swizzled, 0),
                             )  # fmt: skip
     for n in (8, 64, 128):
         for times in (4, 16):
@@ -347,8 +351,8 @@ def products(bench: Bench) -> None:
             for times in (1, 4, 16):
                 for more in (128, 256):
                     bench.run(
-                        f"wg_{name}_{times}", block=128 + more, shared=200 * 1024, reps=32, launches=2,
-                        numbers=(1, beside, 1, 0),
+                        f"wg_{name}_{times}", block=128 + more, shared=200 * 1024, reps=32,
+                        launches=2, numbers=(1, beside, 1, 0),
                     )  # fmt: skip
     # one warpgroup later than another
     for late in (20, 50, 100):

@@ -30,7 +30,8 @@ def multiply(kind: str, n: int, registers: bool, transposed: bool) -> str:
     parameter = "const u32 (&x)[4]" if registers else "u64 a"
     return (
         f"__device__ __forceinline__ void {name}({ctype} (&d)[{count}], {parameter}, u64 b) {{\n"
-        f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}{types} {{{outputs}}}, {first}, %{count}, {tail};"\n'
+        f'  asm volatile("wgmma.mma_async.sync.aligned.m64n{n}{types} {{{outputs}}}, "\n'
+        f'               "{first}, %{count}, {tail};"\n'
         f'               : {operands}\n               : "l"(b), {factor});\n}}\n'
     )
 
@@ -47,14 +48,15 @@ def kernels(kind: str, n: int, registers: bool, transposed: bool) -> str:
             f"  for (int i = 0; i < {count}; ++i) acc[i] = 0;\n"
             + ("  u32 regs[4] = {0, 0, 0, 0};\n" if registers else "")
             + f"  PRODUCTS({times}, multiply_{suffix}(acc, {factor}, from_b))\n"
-            f"  if (f == 7)\n    for (int i = 0; i < {count}; ++i) (({ctype} *)dst)[threadIdx.x] += acc[i];\n}}\n"
+            f"  if (f == 7)\n    for (int i = 0; i < {count}; ++i)\n"
+            f"      (({ctype} *)dst)[threadIdx.x] += acc[i];\n}}\n"
         )
     return text
 
 
 def main() -> None:
     print("// Written by products.py.")
-    for kind, (_, halves, sizes) in KINDS.items():
+    for kind, (_, _halves, sizes) in KINDS.items():
         for n in sizes:
             for registers in (False, True):
                 print(kernels(kind, n, registers, False))
@@ -71,7 +73,8 @@ def main() -> None:
                 f"  for (int i = 0; i < {count}; ++i) x[i] = y[i] = 0;\n"
                 f"  PRODUCTS({times}, if (i % 2) multiply_f16_{n}_ss(y, from_a, from_b);"
                 f" else multiply_f16_{n}_ss(x, from_a, from_b))\n"
-                f"  if (f == 7)\n    for (int i = 0; i < {count}; ++i) ((float *)dst)[threadIdx.x] += x[i] + y[i];\n}}\n"
+                f"  if (f == 7)\n    for (int i = 0; i < {count}; ++i)\n"
+                "      ((float *)dst)[threadIdx.x] += x[i] + y[i];\n}\n"
             )
 
 

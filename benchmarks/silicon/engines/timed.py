@@ -59,7 +59,8 @@ def timed(text: str) -> str:
     text = re.sub(r"^(\.visible )?\.entry [^{]*\n\{", lambda m: m.group() + BEGIN, text, flags=re.M)
     text, count = re.subn(r"^\s*ret;\s*$", lambda _: END, text, flags=re.M)
     text = re.sub(r"^\s*\.(loc|file)\s.*$", "", text, flags=re.M)  # names that are not there
-    assert count and not re.search(r"@\S+\s+(ret|exit);", text)
+    assert count
+    assert not re.search(r"@\S+\s+(ret|exit);", text)
     return text
 
 

@@ -1,4 +1,4 @@
-"""Whole kernels with engines: when each block began and ended, and whether the results are right."""
+"""Whole kernels with engines: when each block began and ended, and whether results are right."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Runner:
         )  # fmt: skip
 
     def compared(self, right: np.ndarray) -> dict[str, object]:
-        """Whether the results are those of numpy; else how many are not, and which block has any."""
+        """Whether the results are those of numpy; else which are not."""
         got = self.gpu.get(self.c, right.shape, str(right.dtype))
         if np.array_equal(got, right):
             return {"right": True}

@@ -29,7 +29,7 @@ def attack(what: str, cases: int, runs: int) -> dict[str, int]:
     exceeded = reached = 0
     for seed in range(cases):
         random = Random(f"{what} {seed}")
-        rules = Rules(holds=ATTACKS[what], whole=random.random() < 0.5)
+        rules = Rules(holds=ATTACKS[what], early=random.random() < 0.5, whole=random.random() < 0.5)
         if what == "launches":
             blocks, slots = random_launch(random, 6)
             rules = replace(rules, slots=slots)

@@ -47,7 +47,8 @@ MBARRIERS_COUNT = Assumption(
 REGISTERS_SUFFICE = Assumption(
     "registers-suffice",
     "once all warps of the block that give up registers (setmaxnreg.dec) have done so, each that "
-    "takes some (setmaxnreg.inc) finds them: all together fit in what the block has",
+    "takes some (setmaxnreg.inc) finds them: all together fit in what the block has; asking for "
+    "them before takes nothing that others need",
     AssumptionState.ASSUMED,
     "registers that warps hand over",
 )

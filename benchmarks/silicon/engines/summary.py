@@ -107,7 +107,9 @@ def rows(folder: Path, group: str) -> Iterator[tuple[str, Figures]]:
             continue
         name = str(about["kernel"])
         keys = ("grid", "block", "tiles") if group == "whole" else ("grid", "block", "numbers")
-        row: Figures = {key: about[key] for key in keys if about.get(key) not in (None, [], 1)}
+        row: Figures = {key: about[key] for key in keys if about.get(key) not in (None, [])}
+        if row.get("grid") == 1:
+            del row["grid"]
         if about.get("tensor"):
             kind, _, (pitch,), box, swizzle, _ = about["tensor"]  # type: ignore[misc]
             row["box"] = f"{kind} {box[0]}x{box[1]} swizzle {swizzle} pitch {pitch}"

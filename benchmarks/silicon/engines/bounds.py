@@ -1,0 +1,131 @@
+"""Bounds beside the whole kernels that were measured: ``python bounds.py [MACHINE]``.
+
+Prints the table of docs/experiments/silicon-h200-engines.md: blocks alone, and launches. Without a
+machine file with rows for engines it is ``h100`` with rows.toml and a few figures of an H200.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ptxwcet
+
+ROOT = Path(__file__).resolve().parents[3]
+MEASURED = ROOT / "docs" / "experiments" / "silicon-h200-engines.json"
+FILES = {
+    "mbarriers": "tests/data/mbarriers/mbarriers.ptx",
+    "engines_of_tests": "tests/data/engines/engines.ptx",
+    "matmul_of_boxes_90": "benchmarks/triton_kernels/matmul_of_boxes_90.ptx",
+    "matmul_90": "benchmarks/triton_kernels/matmul_90.ptx",
+    "matmul_8_warps_90": "benchmarks/triton_kernels/matmul_8_warps_90.ptx",
+}
+SQUARES = {(32,): 512, (16,): 512, (16, 8): 512, (128,): 1024, (64,): 1024, (32, 16): 1024}
+"""Of Triton's products by their grids: all sides of their matrices."""
+RING = {0: "box:64x4:4"}
+BOXES: dict[str, dict[int, str]] = {
+    "tensor_gemm": {0: "box:64x128:2", 1: "box:64x64:2"},
+    "tensor_ring": RING,
+    "tensor_ring_by_pointer": RING,
+    "matmul_of_boxes": {0: "box:64x32:2", 5: "box:64x64:2", 10: "box:64x32:2"},
+}
+"""What is said of tensor maps, by the places of parameters."""
+SHOWN = (6, 64, None)
+"""How many tiles the table shows."""
+H200 = {
+    "clock_mhz": "1980",
+    "memory_latency_cycles": "3200",
+    "sms": '{ value = 132, evidence = "measured", source = "engines" }',
+    "path_line_cycles": '{ value = 6, evidence = "measured", source = "engines" }',
+    "vote": '{ unit = "INT", initiation_cycles = 5, latency_cycles = 32, evidence = "measured", '
+    'source = "engines: elect.sync" }',
+}
+SHARED = {"gemm": 65536, "tensor_gemm": 98304, "matmul_of_boxes": 65536, "matmul": 65536}
+
+
+def like_an_h200() -> str:
+    """The text of a machine file: that of h100, with what was measured of engines."""
+    text = (ROOT / "ptxwcet" / "machine" / "models" / "h100.toml").read_text()
+    rows = (Path(__file__).parent / "rows.toml").read_text()
+    table, given = "", dict(H200)
+    for line in rows.splitlines():
+        key, _, value = line.partition(" = ")
+        if line.startswith("["):
+            table = line
+        elif table == "[ops]" and value:
+            given[key] = value
+    for key, value in given.items():
+        text, count = re.subn(
+            rf"^{key} = .*$", lambda _, line=f"{key} = {value}": line, text, flags=re.M
+        )
+        text = text if count else text.replace("\n[ops]\n", f"\n[ops]\n{key} = {value}\n")
+    text = text.replace("TENSOR = 4\n", "TENSOR = 4\nTMA = 1\n")
+    return text.replace('name = "h100"', 'name = "h200-of-engines"')
+
+
+def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Module and kernel, and each experiment with them."""
+    for name, (columns, *rows) in json.loads(MEASURED.read_text()).items():
+        module, _, kernel = name.partition(":")
+        for row in rows if module in FILES else ():
+            yield module, kernel, dict(zip(columns, row, strict=True))
+
+
+def bounded(module: str, kernel: str, one: dict[str, Any], machine: str) -> ptxwcet.Bound | str:
+    """The bound of a launch, or why there is none."""
+    tiles = one.get("tiles")
+    params: dict[int, Any] = dict(BOXES.get(kernel, {}))
+    if tiles is not None:
+        params[{"gemm": 3, "tensor_gemm": 3}.get(kernel, 2)] = tiles
+    elif kernel == "matmul":
+        params = dict.fromkeys(range(3, 9), SQUARES[tuple(one["grid"])])
+    elif kernel == "matmul_of_boxes":
+        params[15] = SQUARES[tuple(one["grid"])]
+    grid = ",".join(map(str, one.get("grid") or [1]))
+    shared = 114688 if module == "matmul_8_warps_90" else SHARED.get(kernel, 0)
+    given = {"dynamic_shared": shared} if shared else {}
+    try:
+        return ptxwcet.bound(
+            ROOT / FILES[module], kernel=kernel, machine=machine, grid=grid, params=params,
+            block=str(one["block"]), **given,
+        )  # fmt: skip
+    except ptxwcet.PtxwcetError as refused:
+        return refused.diagnostics[0].code
+
+
+def main() -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as made:
+        made.write(like_an_h200())
+        made.flush()
+        table(sys.argv[1] if len(sys.argv) > 1 else made.name)
+
+
+def table(machine: str) -> None:
+    """Prints it, line by line."""
+    print(
+        "| kernel | tiles | blocks | a block, cycles | bound | times | launch, us | bound | times |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for module, kernel, one in cases():
+        blocks, most = one.get("grid") or [1], (one.get("cycles") or [0, 0, 0])[2]
+        if not most or blocks in ([2], [132], [133]) or one.get("tiles") not in SHOWN:
+            continue
+        found = bounded(module, kernel, one, machine)
+        shape = f"| {kernel} | {one.get('tiles') or ''} | {' x '.join(map(str, blocks))}"
+        took = one["end_ns"][2] / 1000
+        if isinstance(found, str):
+            print(f"{shape} | {most:,} | {found} | | {took:.2f} | | |", flush=True)
+            continue
+        launch, least = found.launch_microseconds, found.cycles / most
+        times = "not bounded | |" if launch is None else f"{launch:,.1f} | {launch / took:.1f} |"
+        block = f"{most:,} | {found.cycles:,} | {least:.1f}"
+        print(f"{shape} | {block} | {took:.2f} | {times}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

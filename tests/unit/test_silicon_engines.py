@@ -6,6 +6,7 @@ What a row charges is what J1 does (docs/methods/joins.md): initiations of all w
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import tomllib
 from collections.abc import Iterator
@@ -13,6 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.machine.model import Machine
+from ptxwcet.ptx.parser import parse_module
+from ptxwcet.support.source import SourceFile
+from ptxwcet.timing.counting import Counting, cost_of_counting
+from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
 
 ROOT = Path(__file__).parents[2]
 ROWS = tomllib.loads((ROOT / "benchmarks/silicon/engines/rows.toml").read_text())["ops"]
@@ -135,7 +144,7 @@ def product_cycles(kernel: str) -> int:
     moved = (n + (0 if in_registers else 64)) * depth * width
     operations = -(-2 * 64 * n * depth // rates[key])
     cycles = max(PRODUCT["initiation_cycles"], operations, -(-moved // rates["shared_bytes"]))
-    return cycles + (rates["register_factor"] if in_registers else 0)
+    return int(cycles + (rates["register_factor"] if in_registers else 0))
 
 
 def test_products() -> None:
@@ -183,3 +192,72 @@ def test_all_results_were_right() -> None:
     assert len(kernels) >= 13
     for kernel in kernels:
         assert all(one["right"] for one in measured(kernel))
+
+
+# --- what the figures do -------------------------------------------------------------------------
+
+ASKED = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k()
+{
+.reg .b32 %r<9>; .reg .pred %p<3>; .reg .b64 %rd<9>;
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0;
+mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;
+mbarrier.arrive.shared::cta.b64 _, [%r1];
+mbarrier.inval.shared::cta.b64 [%r1];
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];
+cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], %r2;
+ret;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A machine file with the rows."""
+    path = ROOT / "benchmarks" / "silicon" / "engines" / "bounds.py"
+    spec = importlib.util.spec_from_file_location("engine_bounds", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file = tmp_path_factory.mktemp("machine") / "m.toml"
+    file.write_text(module.like_an_h200())
+    return load_machine(str(file))
+
+
+def asked() -> Kernel:
+    (found,) = parse_module(SourceFile("k.ptx", ASKED)).kernels
+    return found
+
+
+def costed(place: int, on: Machine, lanes: int, number: int = 0) -> tuple[TimedInstruction, object]:
+    cost = cost_of_counting(asked().instructions[place], on, Counting("b+0", lanes, number), 0)
+    if isinstance(cost, TimedInstruction):
+        return cost, None
+    assert isinstance(cost, PartialBarrier)
+    return cost.instruction, cost.mbarrier
+
+
+@pytest.mark.parametrize(
+    ("place", "lanes", "apart"), [(0, 32, 7000), (0, 31, 125), (0, 1, 125), (1, 32, 90), (1, 1, 90)]
+)
+def test_whole_warps_ask_less_often(on: Machine, place: int, lanes: int, apart: int) -> None:
+    _, found = costed(place, on, lanes)
+    assert isinstance(found, Mbarrier)
+    assert found.again_cycles == apart
+
+
+def test_single_instructions_have_figures_of_their_own(on: Machine) -> None:
+    for place, figures in ((2, form("mbarrier.arrive")), (3, plain("mbarrier"))):
+        timed, _ = costed(place, on, 1, 1)
+        passed = timed.path_cycles  # at the memory path, beside its unit
+        assert (timed.initiation_cycles, timed.latency_cycles - passed) == figures
+
+
+def test_copies_out_are_slower(on: Machine) -> None:
+    for place, rate in ((4, "bytes"), (5, "out_bytes")):
+        timed, _ = costed(place, on, 1, 16_384)
+        assert timed.initiation_cycles == -(-16_384 // COPY["rates"][rate])

@@ -27,8 +27,8 @@ FILES = {
 }
 SQUARES = {(32,): 512, (16,): 512, (16, 8): 512, (128,): 1024, (64,): 1024, (32, 16): 1024}
 """Of Triton's products by their grids: all sides of their matrices."""
-RING = {0: "box:64x4:4"}
-BOXES: dict[str, dict[int, str]] = {
+RING: dict[str | int, str] = {0: "box:64x4:4"}
+BOXES: dict[str, dict[str | int, str]] = {
     "tensor_gemm": {0: "box:64x128:2", 1: "box:64x64:2"},
     "tensor_ring": RING,
     "tensor_ring_by_pointer": RING,
@@ -60,10 +60,9 @@ def like_an_h200() -> str:
         elif table == "[ops]" and value:
             given[key] = value
     for key, value in given.items():
-        text, count = re.subn(
-            rf"^{key} = .*$", lambda _, line=f"{key} = {value}": line, text, flags=re.M
-        )
-        text = text if count else text.replace("\n[ops]\n", f"\n[ops]\n{key} = {value}\n")
+        line = f"{key} = {value}"
+        text, count = re.subn(rf"^{key} = .*$", line.replace("\\", r"\\"), text, flags=re.M)
+        text = text if count else text.replace("\n[ops]\n", f"\n[ops]\n{line}\n")
     text = text.replace("TENSOR = 4\n", "TENSOR = 4\nTMA = 1\n")
     return text.replace('name = "h100"', 'name = "h200-of-engines"')
 
@@ -79,16 +78,16 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def bounded(module: str, kernel: str, one: dict[str, Any], machine: str) -> ptxwcet.Bound | str:
     """The bound of a launch, or why there is none."""
     tiles = one.get("tiles")
-    params: dict[int, Any] = dict(BOXES.get(kernel, {}))
+    params: dict[str | int, Any] = dict(BOXES.get(kernel, {}))
     if tiles is not None:
         params[{"gemm": 3, "tensor_gemm": 3}.get(kernel, 2)] = tiles
     elif kernel == "matmul":
-        params = dict.fromkeys(range(3, 9), SQUARES[tuple(one["grid"])])
+        params |= dict.fromkeys(range(3, 9), SQUARES[tuple(one["grid"])])
     elif kernel == "matmul_of_boxes":
         params[15] = SQUARES[tuple(one["grid"])]
     grid = ",".join(map(str, one.get("grid") or [1]))
     shared = 114688 if module == "matmul_8_warps_90" else SHARED.get(kernel, 0)
-    given = {"dynamic_shared": shared} if shared else {}
+    given: dict[str, Any] = {"dynamic_shared": shared} if shared else {}
     try:
         return ptxwcet.bound(
             ROOT / FILES[module], kernel=kernel, machine=machine, grid=grid, params=params,

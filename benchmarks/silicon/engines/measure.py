@@ -13,6 +13,7 @@ import sys
 import time
 from ctypes import c_int, c_uint64
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from driver import TYPES, DriverError, Gpu, as_argument, warm
@@ -52,7 +53,7 @@ class Bench:
         reps: int = 64,
         launches: int = 3,
         slots: int = SLOTS,
-        tensor: tuple[object, ...] | None = None,
+        tensor: tuple[Any, ...] | None = None,
         offset: int = 0,
         span: int = 1 << 28,
         numbers: tuple[int, ...] = (),
@@ -409,7 +410,8 @@ def main() -> None:
         return
     out.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[3:] or SECONDS:
-        began, skipped, failed = time.monotonic(), 0, []
+        began, skipped = time.monotonic(), 0
+        failed: list[str] = []
         for _ in range(12):
             left = min(ONE, SECONDS[name] - (time.monotonic() - began))
             if left < 1:

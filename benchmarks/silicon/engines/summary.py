@@ -69,9 +69,9 @@ def figures(about: About, data: np.ndarray) -> Figures:
         }
     if kernel.startswith("wg_"):
         began, over = of(about, data, 0, 16), of(about, data, 32, 48)
-        found = {"over": three(over.max(axis=-1) - began.min(axis=-1))}
+        kept: Figures = {"over": three(over.max(axis=-1) - began.min(axis=-1))}
         beside = of(about, data, 48, 49)
-        return {**found, **({"beside": three(beside)} if beside.size else {})}
+        return {**kept, **({"beside": three(beside)} if beside.size else {})}
     if kernel == "registers":
         before, behind = of(about, data, 0, 32), of(about, data, 32, 64)
         given = before[..., :4].max(axis=-1), behind[..., :4].max(axis=-1)
@@ -110,8 +110,9 @@ def rows(folder: Path, group: str) -> Iterator[tuple[str, Figures]]:
         row: Figures = {key: about[key] for key in keys if about.get(key) not in (None, [])}
         if row.get("grid") == 1:
             del row["grid"]
-        if about.get("tensor"):
-            kind, _, (pitch,), box, swizzle, _ = about["tensor"]  # type: ignore[misc]
+        tensor = about.get("tensor")
+        if isinstance(tensor, list):
+            kind, _, (pitch,), box, swizzle, _ = tensor
             row["box"] = f"{kind} {box[0]}x{box[1]} swizzle {swizzle} pitch {pitch}"
         row |= {"offset": about["offset"]} if about.get("offset") else {}
         if "error" in about:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import c_int, c_uint64
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ class Runner:
         grid: tuple[int, ...],
         block: int,
         shared: int,
-        arguments: list[object],
+        arguments: Sequence[object],
         check: Callable[[], dict[str, object]],
         **about: object,
     ) -> None:
@@ -108,9 +109,9 @@ def products(r: Runner) -> None:
             r.gpu.put(r.b, tiled(b))
             r.gpu.fill(r.c, 0, 1 << 24)
             right = a.astype("f4") @ b.astype("f4").T
-            arguments = [c_uint64(r.a), c_uint64(r.b), c_uint64(r.c), c_int(tiles)]
+            arguments: list[object] = [c_uint64(r.a), c_uint64(r.b), c_uint64(r.c), c_int(tiles)]
             r.run("mbarriers", "gemm", (across, down), 160, 65536, arguments,
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
         for tiles in TILES:
             a, b = r.numbers(128 * down, 64 * tiles), r.numbers(64 * across, 64 * tiles)
             r.gpu.put(r.a, a)
@@ -124,7 +125,7 @@ def products(r: Runner) -> None:
             ]
             arguments = [*[as_argument(one.bytes) for one in maps], c_uint64(r.c), c_int(tiles)]
             r.run("engines_of_tests", "tensor_gemm", (across, down), 384, 98304, arguments,
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
 
 
 def rings(r: Runner) -> None:
@@ -138,34 +139,34 @@ def rings(r: Runner) -> None:
             sums = np.stack([tile[:, t::96].sum() for t in range(96)])
             right = np.tile(np.tile(plain, 3), blocks)
             r.run("mbarriers", "plain_ring", (blocks,), 128, 0, arguments,
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
             right = np.tile(sums, blocks)
             for name in ("bulk_ring", "ring_of_three"):
                 r.run("mbarriers", name, (blocks,), 128, 0, arguments,
-                      lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                      partial(r.compared, right), tiles=tiles)  # fmt: skip
             box = r.gpu.tensor_map("f32", r.a, (64, 256), (256,), (64, 4))
             r.run("engines_of_tests", "tensor_ring", (blocks,), 128, 0,
                   [as_argument(box.bytes), c_uint64(r.c), c_int(tiles)],
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
             r.gpu.put(r.b, np.frombuffer(box.bytes, np.uint8))
             r.run("engines_of_tests", "tensor_ring_by_pointer", (blocks,), 128, 0,
                   [c_uint64(r.b), c_uint64(r.c), c_int(tiles)],
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
             small = x[: 64 * tiles].reshape(tiles, 2, 32).sum(axis=(0, 1))
             right = np.tile(small, blocks)
             r.run("engines_of_tests", "small_ring", (blocks,), 64, 0, arguments,
-                  lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                  partial(r.compared, right), tiles=tiles)  # fmt: skip
             sums = tile.sum(axis=0)
             for module in ("engines_of_tests", PLAIN):
                 for some in (1,) if blocks == 1 else (2, 132, 133, 264):
                     right = np.tile(sums, some)
                     r.run(module, "specialised", (some,), 384, 0, arguments,
-                          lambda right=right: r.compared(right), tiles=tiles)  # fmt: skip
+                          partial(r.compared, right), tiles=tiles)  # fmt: skip
         x = r.numbers(1024 * 264, kind="float32")
         r.gpu.put(r.a, x)
         right = x[: 1024 * blocks] + 1
         r.run("mbarriers", "there_and_back", (blocks,), 128, 4104, [c_uint64(r.a), c_uint64(r.c)],
-              lambda right=right: r.compared(right))  # fmt: skip
+              partial(r.compared, right))  # fmt: skip
     square = x[:1024].reshape(32, 32)
     maps = [r.gpu.tensor_map("f32", place, (32, 32), (128,), (32, 32)) for place in (r.a, r.c)]
     problem = bytes(128) + maps[0].bytes + maps[1].bytes + bytes(128)
@@ -196,14 +197,14 @@ def triton(r: Runner) -> None:
             r.gpu.tensor_map("f16", place, (size, size), (2 * size,), box, 3)
             for place, box in ((r.a, (64, 32)), (r.b, (64, 64)), (r.c, (64, 32)))
         ]
-        arguments = []
+        described: list[object] = []
         for one in maps:
             shape = [c_int(size), c_int(size), c_uint64(size), c_uint64(1)]
-            arguments += [as_argument(one.bytes), *shape]
-        arguments += [c_int(size), *spare]
+            described += [as_argument(one.bytes), *shape]
+        described += [c_int(size), *spare]
         r.gpu.fill(r.c, 0, 1 << 22)
         r.run("matmul_of_boxes_90", "matmul_of_boxes", (size // 32, size // 64), 128, 65536,
-              arguments, check)  # fmt: skip
+              described, check)  # fmt: skip
 
 
 def whole(gpu: Gpu, binaries: Path, sink: Sink) -> None:

@@ -215,6 +215,19 @@ def test_a_warp_that_runs_ahead_of_its_warpgroup_takes_longer() -> None:
     assert worst_of((block,), Rules(holds=True), Random(1), 40) == 22
 
 
+def test_quarters_of_one_product_hold_another_warpgroup_up_twice() -> None:
+    """One comes early to its sub-core, another one late, since a third warp was in its way."""
+    own = (product(1, 25), product(1, 25, 0), product(1, 25, 1), product(1, 0, 2))
+    other, slow = (Op("A"), product(40, 0, 0)), (Op("A", 60),)
+    block = (*[own] * CORES, *[other] * CORES, (Op("B"),), slow, (Op("B"),), (Op("B"),))
+    rules = Rules(early=True, whole=True)
+    worst = max(worst_of((block,), rules, Random(seed), 25, jitter=False) for seed in range(4))
+    with pytest.MonkeyPatch.context() as patch:
+        at_once(patch)
+        assert safe(block) < worst
+    assert worst <= safe(block)
+
+
 def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
     """Theorem M charges a sub-core at a time; a product leads from one to another."""
     for seed in range(400):

@@ -1,11 +1,13 @@
 """Single instructions on a GPU: how long one takes in a chain, and beside others of its kind.
 
-    python benchmarks/silicon/instructions.py build KIT     # cubins, with ptxas
-    python benchmarks/silicon/instructions.py run KIT OUT   # on the GPU, with cuda-bindings alone
+    python benchmarks/silicon/instructions.py build KIT          # cubins, with ptxas
+    python benchmarks/silicon/instructions.py run KIT RAW        # on the GPU, with CuPy
+    python benchmarks/silicon/instructions.py summarise RAW JSON # what the page and its test read
 
-Each form is a microbenchmark as ``ptxwcet machine microbenchmarks`` writes them, of 1, 4, 8 and 32
+Each form is a microbenchmark as ``ptxwcet machine microbenchmarks`` writes them, of 1, 4, 8 and 16
 warps that meet at a barrier before each reading of the clock: the difference of a section of 48
-statements and one of 24 is what 24 statements take, of all warps together.
+statements and one of 24 is what 24 statements take, of all warps together. What ends abnormally
+ends ``run``; called again, it goes on behind it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
 
-WARPS = (1, 4, 8, 32)
+WARPS = (1, 4, 8, 16)
 ROUNDS = 4
 _CELL = (
     "mov.u32 %cell, shared_words;",
@@ -441,14 +443,13 @@ def _of_warps() -> Iterator[Form]:
 def _product(
     shape: str, kind: str, a: int, b: int, c: int, extra: str = "", factor: str = "{p}"
 ) -> str:
-    kinds = [kind] if kind.count(".") == 3 else [kind]
     total = ", ".join(f"%u{one}" for one in range(c))
     start = "" if factor == "{s}" else " ".join(f"mov.b32 %u{one}, {{s}};" for one in range(c))
     if factor == "{s}":
         start = " ".join(f"mov.b32 %u{one}, {{p}};" for one in range(c))
     factors = ", ".join([factor] * a), ", ".join(["{p}"] * b)
     return (
-        f"{{{{ .reg .b32 %u<{c}>; {start} mma.sync.aligned.{shape}.row.col.{kinds[0]}{extra} "
+        f"{{{{ .reg .b32 %u<{c}>; {start} mma.sync.aligned.{shape}.row.col.{kind}{extra} "
         f"{{{{{total}}}}}, {{{{{factors[0]}}}}}, {{{{{factors[1]}}}}}, {{{{{total}}}}}; "
         "mov.b32 {d}, %u0; }}"
     )
@@ -721,7 +722,6 @@ def text_of(benchmark: Microbenchmark) -> str:
 def build(kit: Path) -> None:
     """Cubins of all forms, numbered, and ``names.json``; forms that ptxas refuses are printed."""
     kit.mkdir(parents=True, exist_ok=True)
-    names: dict[str, str] = {}
 
     def one(number: int, name: str, benchmark: Microbenchmark) -> str | None:
         path = kit / f"{number:04}.ptx"
@@ -730,9 +730,8 @@ def build(kit: Path) -> None:
         command = ["ptxas", "-arch=sm_90", "-O3", str(path), "-o", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"{name}: {done.stderr.splitlines()[0] if done.stderr else '?'}")
-            return None
-        return out.name
+            print(f"{name}: {done.stderr}")
+        return None if done.returncode else out.name
 
     with ThreadPoolExecutor(2) as pool:
         rows = {n: pool.submit(one, k, n, b) for k, (n, b) in enumerate(benchmarks().items())}
@@ -740,10 +739,60 @@ def build(kit: Path) -> None:
     (kit / "names.json").write_text(json.dumps(names, indent=1), encoding="utf-8")
 
 
+def run(kit: Path, raw: Path) -> None:
+    """A line of JSON for each form: by warps, what each launch wrote, short and long of a round."""
+    import cupy
+
+    begun = raw.with_suffix(".begun")
+    done = int(begun.read_text()) + 1 if begun.exists() else 0
+    memory = cupy.zeros(_BUFFER_BYTES, dtype=cupy.uint8)
+    times = cupy.zeros(2 * ROUNDS + 1, dtype=cupy.uint64)
+    with raw.open("a", encoding="utf-8") as out:
+        names = json.loads((kit / "names.json").read_text(encoding="utf-8"))
+        for number, (name, file) in enumerate(names.items()):
+            if number < done:
+                continue
+            begun.write_text(str(number))
+            kernel = cupy.RawModule(path=str(kit / file)).get_function("microbenchmark")
+            row: dict[str, object] = {"name": name}
+            for warps in WARPS:
+                if 32 * warps * kernel.num_regs > _REGISTERS:
+                    continue
+                launches = []
+                for _ in range(_LAUNCHES):
+                    memory.fill(
+                        0
+                    )  # the part that is loaded first is driven from the L2 by the rest
+                    kernel((1,), (32 * warps,), (times, memory))
+                    launches.append(times.get()[: 2 * ROUNDS].tolist())
+                row[str(warps)] = launches
+            print(json.dumps(row), file=out, flush=True)
+
+
+_BUFFER_BYTES, _REGISTERS, _LAUNCHES = 256 << 20, 65536, 4
+
+
+def summarise(raw: Path, out: Path) -> None:
+    """Form -> warps -> least, middle, longest cycles of a statement, without each first round."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for line in raw.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        for warps, launches in row.items():
+            if warps == "name":
+                continue
+            cycles = sorted(
+                (one[2 * k + 1] - one[2 * k]) / SHORT for one in launches for k in range(1, ROUNDS)
+            )
+            three = (cycles[0], cycles[len(cycles) // 2], cycles[-1])
+            found.setdefault(row["name"], {})[warps] = [round(one, 2) for one in three]
+    rows = (f"{json.dumps(name)}: {json.dumps(one)}" for name, one in found.items())
+    out.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+
+
 def main() -> int:
-    """Builds or runs."""
-    if sys.argv[1] == "build":
-        build(Path(sys.argv[2]))
+    """Builds, runs or summarises."""
+    what, *paths = sys.argv[1:]
+    {"build": build, "run": run, "summarise": summarise}[what](*map(Path, paths))
     return 0
 
 

@@ -393,7 +393,7 @@ class Checker:
             self._evidence(timing["evidence"], f"op class {name}", place)
 
     def _forms(self, name: str, timing: Table) -> None:
-        """Figures of single instructions of the class, which take less or more than its row says."""
+        """Figures of single instructions of the class, which take less or more than its row."""
         place, what, forms = ("ops", name), f"op class {name}: forms", timing["forms"]
         if not isinstance(forms, dict) or not forms:
             self.report("PW306", f"{what} must be a table of [initiation, latency]", place)

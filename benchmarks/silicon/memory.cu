@@ -48,23 +48,6 @@ extern "C" __global__ void blocks(u64 cycles, u64 *record, u64 *last, int is_sto
   if (is_stored) last[(u64)blockIdx.x * blockDim.x + threadIdx.x] = end;
 }
 
-// Warps meet at a barrier; in round r the warp r comes last if is_late. When each came and went on.
-extern "C" __global__ void meet(u64 *record, int rounds, int is_late) {
-  u32 warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  for (int r = 0; r < rounds; r++) {
-    if (is_late && warp == r % warps)
-      for (u64 end = now() + 600; now() < end;) {}
-    u64 came = now();
-    __syncthreads();
-    u64 went = now();
-    if (threadIdx.x % 32 == 0) {
-      record[2 * (r * warps + warp)] = came;
-      record[2 * (r * warps + warp) + 1] = went;
-    }
-    __syncthreads();
-  }
-}
-
 enum { LOAD, LOAD_L1, STORE, RED, ATOM };
 template <int BYTES, int WHAT> __device__ __forceinline__ void access(char *p, u32 &s) {
   u32 v = 0, w = 0, x = 0, y = 0;

@@ -1,17 +1,16 @@
-"""What loads, stores and atomic operations take on a GPU, and how it starts blocks and barriers.
+"""What loads, stores and atomic operations take on a GPU, and how it starts blocks.
 
     nvcc -cubin -arch=sm_90 -O3 benchmarks/silicon/memory.cu -o memory.cubin
     python benchmarks/silicon/memory.py memory.cubin docs/experiments/silicon-h200-memory.json
 
-Needs CuPy. Five tables, in cycles of an SM (docs/experiments/silicon-h200.md says what they show):
+Needs CuPy. Four tables, in cycles of an SM (docs/experiments/silicon-h200.md says what they show):
 
 * ``chases``: loads of one warp, each waiting for the one before, of an idle GPU whose caches hold
   something else; and the longest sums of 2 to 128 loads that follow each other;
 * ``rates``: what an access takes of the path of an SM, or with all SMs of the memory, by pattern;
 * ``scattered``: words of sectors in any order, by all SMs;
 * ``dispatch``: from the end of a block to the first instruction of the one that gets its place, by
-  whether an older block was on the SM; how far apart the warps of a block start;
-* ``barriers``: from the last arrival until a warp goes on.
+  whether an older block was on the SM; how far apart the warps of a block start.
 """
 
 from __future__ import annotations
@@ -193,24 +192,11 @@ def _by_sm(rows: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
         yield rows[rows[:, 0] == one]
 
 
-def barriers(gpu: Gpu) -> Iterator[dict[str, Any]]:
-    """Of blocks of 1 to 32 warps, that come at once or of which one comes late."""
-    rounds = 60
-    for warps in (1, 2, 4, 8, 16, 32):
-        for is_late in (0, 1):
-            record = gpu.zeros(2 * rounds * warps)
-            for _ in range(2):
-                gpu.run("meet", 1, 32 * warps, record, rounds, is_late)
-            times = record.get().astype(np.int64).reshape(rounds, warps, 2)
-            behind = times[:, :, 1] - times[:, :, 0].max(1, keepdims=True)
-            yield {"warps": warps, "one late": bool(is_late), **figures(behind[4:].ravel())}
-
-
 def main() -> int:
     """Runs all and writes a line for each row."""
     gpu = Gpu(sys.argv[1])
     tables = []
-    for table in (chases, rates, scattered, dispatch, barriers):
+    for table in (chases, rates, scattered, dispatch):
         rows = ",\n ".join(json.dumps(row) for row in table(gpu))
         tables.append(f'"{table.__name__}": [\n {rows}\n]')
         gpu.cupy.get_default_memory_pool().free_all_blocks()

@@ -12,14 +12,16 @@ ends ``run``; called again, it goes on behind it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
 
@@ -741,8 +743,7 @@ def build(kit: Path) -> None:
 
 def run(kit: Path, raw: Path) -> None:
     """A line of JSON for each form: by warps, what each launch wrote, short and long of a round."""
-    import cupy
-
+    cupy: Any = importlib.import_module("cupy")
     begun = raw.with_suffix(".begun")
     done = int(begun.read_text()) + 1 if begun.exists() else 0
     memory = cupy.zeros(_BUFFER_BYTES, dtype=cupy.uint8)
@@ -792,7 +793,8 @@ def summarise(raw: Path, out: Path) -> None:
 def main() -> int:
     """Builds, runs or summarises."""
     what, *paths = sys.argv[1:]
-    {"build": build, "run": run, "summarise": summarise}[what](*map(Path, paths))
+    actions: dict[str, Callable[..., None]] = {"build": build, "run": run, "summarise": summarise}
+    actions[what](*map(Path, paths))
     return 0
 
 

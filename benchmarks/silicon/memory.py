@@ -15,6 +15,7 @@ Needs CuPy. Four tables, in cycles of an SM (docs/experiments/silicon-h200.md sa
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -44,8 +45,7 @@ class Gpu:
     """The kernels of ``memory.cu`` on the first GPU."""
 
     def __init__(self, cubin: str) -> None:
-        import cupy
-
+        cupy: Any = importlib.import_module("cupy")
         self.cupy = cupy
         self._module = cupy.RawModule(path=cubin)
         self._flushed = cupy.zeros(_FLUSHED_BYTES, dtype=cupy.uint8)

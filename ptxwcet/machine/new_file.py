@@ -132,7 +132,7 @@ class _Writer:
         both = max(both, row.initiation_cycles + row.latency_cycles)
         latency = str(both - initiation)
         if op is OpClass.LOAD_GLOBAL and self._has_memory_latency():
-            latency = _latency({"memory_latency": True})
+            latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
         how = f"microbenchmarks {op.value}_latency and {op.value}_interval"
         figures = f"{measured.initiation_cycles} and {measured.latency_cycles} by {how}"
         source = self._measurement(
@@ -162,7 +162,8 @@ class _Writer:
 
     def _memory_latency(self) -> int:
         if self._has_memory_latency():
-            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles
+            row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
+            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - row.get("plus", 0)
             return max(measured, int(self._tables["memory_latency_cycles"]))
         return int(self._tables["memory_latency_cycles"])
 

@@ -56,11 +56,9 @@ def _added(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     return total, (first < a) | (total < first)
 
 
-def _subtracted(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
-    """a - b - borrow and the borrow out, of unsigned numbers."""
-    first = a - b
-    total = first - borrow.astype(a.dtype)
-    return total, (a < b) | (first < total)
+def _subtracted(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """a - b less what is borrowed, which the flag denies, of unsigned numbers."""
+    return _added(a, ~b, carry)
 
 
 def _write_carry(frame: Frame, carry: Array) -> None:
@@ -82,7 +80,7 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
             [reader(context, one, kind) for one in factors],
             reader(context, last, unsigned),
         )
-        none = np.zeros(context.lanes, dtype=bool)
+        none = np.full(context.lanes, operation is _subtracted)
 
         def step(frame: Frame) -> None:
             a, *others = [read(frame) for read in first]

@@ -7,12 +7,11 @@ e + i``, one of B rows ``4 e r + t e + i`` and column g, and C row ``g + 8 (r / 
 t + r % 2``. Of ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted
 over lanes and registers, is element s of the matrix, modulo their number.
 
-Floats: each product is exact, and products are added to C one after the other, in the order of k,
-in double precision; the sum is rounded once to the type of D, to nearest even. For f64 each step is
-a fused multiply-add, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the
-largest number is infinite, NaN has PTX's canonical pattern (in f64 any), and the inputs of tf32
-lose their low 13 bits. The ISA leaves order and precision open, so a GPU may give other bits.
-Integers wrap, or are clamped with ``.satfinite``.
+Floats: the ISA leaves order and precision open; this is what an H200 does (``_sum``), another GPU
+may give other bits. For f64 each step is a fused multiply-add in the order of k, rounded as the
+modifier says. Subnormal numbers are kept, a sum beyond the largest number is infinite, NaN has
+PTX's canonical pattern (in f64 any), and the inputs of tf32 lose their low 13 bits. Integers wrap,
+or are clamped with ``.satfinite``.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def packed(values: Array, name: str, count: int) -> list[Array]:
     if name == "s32":
         words = flat.astype(np.uint64).astype(np.uint32)
     else:
-        words = to_float(flat, name, "rn", frozenset())
+        words = to_float(flat, name, "rz" if name == "f32" else "rn", frozenset())
     size = words.shape[1] * words.itemsize // count
     registers = np.ascontiguousarray(words).view(f"u{size}")
     return [np.ascontiguousarray(registers[:, i]) for i in range(count)]
@@ -108,13 +107,31 @@ def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array
     return np.clip(total, -(2**31), 2**31 - 1) if "satfinite" in words else total
 
 
+_KEPT = 25
+"""Binary places of a summand below the first of the largest one that count."""
+
+
 def _sum(matrices: list[Array]) -> Array:
-    """C + A * B in doubles: C comes first, so that the sum of zeros of one sign has that sign."""
-    a, b, total = matrices
+    """C + A * B: of C and of the exact products what is below a certain place is cut off, their sum
+    is exact. The place follows from the largest exponent, which of a product is the sum of two.
+    C comes first, so that the sum of zeros of one sign has that sign.
+    """
+    a, b, c = matrices
     with np.errstate(all="ignore"):
-        for k in range(a.shape[2]):
-            total = total + a[:, :, k, None] * b[:, k, None, :]
-    return total
+        summands = [c, *(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[2]))]
+        (x, y, z) = (np.frexp(one)[1] for one in matrices)
+        largest = np.where(c == 0, -5000, z - 1)
+        for k, product in enumerate(summands[1:]):
+            exponent = x[:, :, k, None] + y[:, k, None, :] - 2
+            largest = np.maximum(largest, np.where(product == 0, -5000, exponent))
+        finite = np.logical_and.reduce([np.isfinite(one) for one in summands]) & (largest > -5000)
+        place = np.where(finite, largest - _KEPT, 0)
+        total = np.zeros_like(c) - 0.0
+        for number, one in enumerate(summands):
+            cut = np.where(finite, np.trunc(np.ldexp(one, -place)), one)
+            total = cut if number == 0 else total + cut
+        total = np.ldexp(total, place)
+        return np.where(np.abs(total) < 2.0**128, total, total * np.inf)
 
 
 def _fused_sum(matrices: list[Array], rounding: str) -> Array:

@@ -40,7 +40,6 @@ PHASES = ("scenes", "sweeps", "statements", "programs")
 MODULE = 100
 PROGRAMS = {"integers": 800, "exchanges": 500, "floats": 500}
 OTHERS = 200
-FIRST_SEED = 1
 MOST_WARP_INSTRUCTIONS = 4_000
 
 
@@ -99,7 +98,7 @@ def emulated_statements(task: tuple[int, list[str]]) -> list[tuple[str, bytes | 
 
 def add_statements(kit: Kit, pool: ProcessPoolExecutor, literals: int) -> None:
     """A kernel of each statement that ptxas takes."""
-    texts = taken_by_ptxas(statements.all_statements(1, literals))
+    texts = taken_by_ptxas(statements.all_statements(statements.SEED, literals))
     operands = {
         domain: argument(np.frombuffer(statements.operands(domain), np.uint8), kit)
         for domain in statements.DOMAINS
@@ -185,8 +184,8 @@ def add_programs(kit: Kit, pool: ProcessPoolExecutor, share: float) -> None:
     """The programs of the translation campaign."""
     tasks = []
     for kind in translation_programs.KINDS:
-        last = FIRST_SEED + int(share * PROGRAMS.get(kind, OTHERS))
-        for start in range(FIRST_SEED, last, MODULE):
+        last = statements.SEED + int(share * PROGRAMS.get(kind, OTHERS))
+        for start in range(statements.SEED, last, MODULE):
             tasks.append((kind, range(start, min(last, start + MODULE))))
     total: Counter[str] = Counter()
     for (kind, seeds), (made, found, why) in zip(
@@ -230,7 +229,9 @@ def main() -> None:
     parser.add_argument("--literals", type=int, default=1500)
     parser.add_argument("--share", type=float, default=1.0, help="of the random programs")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    statements.SEED = given.seed  # children are forked, and have it as well
     kit, begin = Kit(given.phases), time.monotonic()
     with ProcessPoolExecutor(given.workers) as pool:
         if "scenes" in given.phases:

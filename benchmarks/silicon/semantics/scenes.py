@@ -64,6 +64,8 @@ class Scene:
     registers: int = 40
 
 
+_BYTES = {"bytes": (0, 0xFB), "few bytes": (0x28, 0x97), "tiny bytes": (0, 0x8F)}
+"""Bytes from a number on with some bits of any number: finite ones of eight bits, pairs of f16."""
 _SIZES = {"h": 2, "r": 4, "d": 8, "f": 4, "g": 8, "p": 1}
 
 
@@ -108,9 +110,21 @@ def text_of(scene: Scene, name: str) -> str:
 def data_of(scene: Scene) -> NDArray[np.uint8]:
     """Rows of words at the edges of a domain, of the width that it is about."""
     threads = int(np.prod(scene.block) * np.prod(scene.grid))
-    draw = np.random.default_rng(statements.hash_of(scene.name))
+    draw = statements.drawing(scene.name)
     if scene.data == "none":
         return np.zeros(ROW, np.uint8)
+    if scene.data in _BYTES:
+        least, mask = _BYTES[scene.data]
+        draw_bytes = draw.integers(0, 256, threads * ROW).astype(np.uint8)
+        return least + (draw_bytes & np.uint8(mask))
+    if scene.data == "f16 tiny":
+        halves = draw.integers(0, 1 << 16, threads * ROW // 2).astype(np.uint16)
+        return (halves & np.uint16(0x8FFF)).view(np.uint8)
+    if scene.data == "bf16 tiny":
+        halves = draw.integers(0, 1 << 16, threads * ROW // 2).astype(np.uint16)
+        large = halves & np.uint16(0x80FF) | np.uint16(0x3F00)
+        tiny = halves & np.uint16(0x81FF)
+        return np.where(draw.random(len(halves)) < 0.5, tiny, large).view(np.uint8)
     if scene.data == "small":
         return draw.integers(0, 256, threads * ROW).astype(np.uint8) & np.uint8(3)
     if scene.data in ("f16 normal", "bf16 normal", "f32 normal", "f64 normal"):
@@ -307,12 +321,14 @@ def _atomics() -> Iterator[Scene]:
         letter, data = ("r", "int") if bits == 32 else ("d", "long")
         if kind[0] == "f":
             data = f"{kind} small"
+        limit = "mov.b32 %r1, 37;" if name in ("inc", "dec") else ""  # else the order matters
         yield Scene(
             f"red.{name}.{kind} at one place",
             f"""
             mov.u64 %d30, room; mov.u32 %r30, room; setp.eq.u32 %p1, %t, 0;
             @%p1 st.shared.b64 [%r30], 0; @%p1 st.shared.b64 [%r30+8], 0; bar.sync 0;
-            ld.global.b{bits} %{letter}1, [%in]; red.shared.{name}.{kind} [%r30], %{letter}1;
+            ld.global.b{bits} %{letter}1, [%in]; {limit}
+            red.shared.{name}.{kind} [%r30], %{letter}1;
             cvta.shared.u64 %d31, %d30; red.{name}.{kind} [%d31+8], %{letter}1; bar.sync 0;
             ld.shared.b{bits} %{letter}2, [%r30]; ld.shared.b{bits} %{letter}3, [%r30+8];
             """,
@@ -521,14 +537,19 @@ def _matrices() -> Iterator[Scene]:
                 datas = (f"{source} small", f"{source} normal", source)
             elif source == "tf32":
                 datas = ("f32 small", "f32 normal", "f32")
+            elif source in ("e4m3", "e5m2"):
+                datas = tuple(_BYTES)
+            if source in ("f16", "bf16"):
+                datas = (*datas, f"{source} tiny")
             for data in datas:
                 at = 0
                 body = ""
                 for kind, count, first in zip(kinds[1:], counts[1:], (20, 40, 60), strict=True):
-                    if kind == "f32" and source in ("f16", "bf16") and kind != source:
+                    if kind == "f32" and source in ("f16", "bf16", "e4m3", "e5m2"):
+                        narrow = source if "f16" in source else "f16"
                         for number in range(count):  # C is of another format than A and B
                             body += f"ld.global.b16 %h1, [%in+{at + 2 * number}];"
-                            body += f"cvt.f32.{source} %f{first + number}, %h1;"
+                            body += f"cvt.f32.{narrow} %f{first + number}, %h1;"
                     else:
                         body += _fill(kind, count, first, at)
                     at += 4 * count + (4 * count if kind == "f64" else 0)
@@ -536,6 +557,7 @@ def _matrices() -> Iterator[Scene]:
                     f"mma.{shape}.{types}{words} of {data}", body + text, saves, (128, 1, 1),
                     data=data, registers=80,
                 )  # fmt: skip
+    yield from _tiles()
     for trans, count in product(("", ".trans"), (1, 2, 4)):
         targets = ", ".join(f"%r{n}" for n in range(10, 10 + count))
         yield Scene(
@@ -551,6 +573,55 @@ def _matrices() -> Iterator[Scene]:
             """,
             (*targets.split(", "), "%r20", "%r3", "%r4", "%r5", "%r6"), (32, 1, 1),
             declared=".shared .align 16 .b8 box[512];",
+        )  # fmt: skip
+
+
+_TILES = (
+    *product(("m16n16k16", "m32n8k16", "m8n32k16"), ("f32.f16", "f16.f16", "f32.bf16", "s32.s8")),
+    ("m16n16k8", "f32.tf32"), ("m8n8k4", "f64.f64"),
+)  # fmt: skip
+
+
+def _tiles() -> Iterator[Scene]:
+    """A product of ``wmma`` for each warp: what lies where in registers is not seen."""
+    for (shape, types), layouts in product(_TILES, ("row.col", "col.row")):
+        to, kind = types.split(".")
+        m, n, k = matrix_statements.sizes(shape)
+        letter = {"f64": "g", "f32": "f"}.get(kind, "r")
+        into = {"f64": "g", "f32": "f"}.get(to, "r")
+        counts = {
+            "f16": (8, 8), "tf32": (4, 4), "f64": (1, 1),
+            "bf16": (m * k // 64, k * n // 64), "s8": (m * k // 128, k * n // 128),
+        }[kind]  # fmt: skip
+        sums = {"f32": 8, "f16": 4, "s32": 8, "f64": 2}[to]
+
+        def names(letter: str, first: int, count: int) -> str:
+            return "{" + ", ".join(f"%{letter}{first + n}" for n in range(count)) + "}"
+
+        a, b = names(letter, 20, counts[0]), names(letter, 30, counts[1])
+        c, d = names(into, 40, sums), names(into, 50, sums)
+        left, right = layouts.split(".")
+        strides = (k if left == "row" else m, n if right == "row" else k)
+        size = {"f16": 2, "bf16": 2, "s8": 1, "tf32": 4, "f64": 8}[kind]
+        start = "".join(
+            f"mov.b{64 if to == 'f64' else 32} %{into}{40 + one}, 0;" for one in range(sums)
+        )
+        product_of = f"{to}.{to}" if kind == "f16" else f"{to}.{kind}.{kind}.{to}"
+        yield Scene(
+            f"wmma.{shape}.{layouts}.{types}",
+            f"""
+            and.b32 %r1, %t, 31; mul.wide.u32 %d1, %r1, {ROW}; sub.u64 %d2, %in, %d1;
+            sub.u64 %d3, %own, %d1; {start}
+            wmma.load.a.sync.aligned.{left}.{shape}.global.{kind} {a}, [%d2], {strides[0]};
+            wmma.load.b.sync.aligned.{right}.{shape}.global.{kind} {b}, [%d2+{m * k * size}],
+            {strides[1]};
+            wmma.mma.sync.aligned.{layouts}.{shape}.{product_of} {d}, {a}, {b}, {c};
+            wmma.mma.sync.aligned.{layouts}.{shape}.{product_of} {c}, {a}, {b}, {d};
+            wmma.store.d.sync.aligned.row.{shape}.global.{to} [%d3], {d}, {n};
+            wmma.store.d.sync.aligned.col.{shape}.global.{to} [%d3+4096], {c}, {m};
+            """,
+            (), (128, 1, 1), data={"s8": "int", "tf32": "f32 normal"}.get(kind, f"{kind} normal"),
+            registers=80,
         )  # fmt: skip
 
 

@@ -57,8 +57,14 @@ def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[s
         chosen: Operation = operation.nearest
         if rounding != "rn":
             chosen = lambda *values: floating.directed(operation, list(values), rounding)  # noqa: E731
+        if name == "f64" and operation in _ONE_STEP:
+            return _native(lambda *v: floating.quiet(list(v), chosen(*v)), name, words)
         return _native(chosen, name, words)
     return _from_double(lambda values: operation.odd(rounding, values), name, rounding, words)
+
+
+_ONE_STEP = (floating.ADD, floating.SUBTRACT, floating.MULTIPLY, floating.FUSED)
+"""What GPUs do by one instruction in double precision."""
 
 
 def _native(operation: Operation, name: str, words: frozenset[str]) -> Bits:
@@ -186,7 +192,10 @@ def _extremum(operation: Operation) -> Builder:
                     wrong = np.logical_or.reduce([np.isnan(v) for v in values])
                     result = np.where(wrong, result.dtype.type(np.nan), result)
             patterns = _narrowed(result, element)
-            patterns = np.where(np.isnan(result), nan, patterns)
+            no_number = nan
+            if element == "f64":
+                no_number = floating.quiet(values, result).view(np.uint64)
+            patterns = np.where(np.isnan(result), no_number, patterns)
             if "xorsign" in words:
                 signs: Array = np.bitwise_xor.reduce([b & sign for b in bits])
                 patterns = np.where(np.isnan(result), patterns, patterns & ~sign | signs)

@@ -72,6 +72,8 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
         name = types_of(instruction)[-1]
+        if name[1:] == "16" and reads and "hi" in instruction.modifiers:
+            raise Unsupported("type .16, of which ptxas forgets the upper half of the product")
         unsigned = f"u{name[1:]}"
         destination, *factors, last = instruction.operands
         target = writer(context, destination)

@@ -7,11 +7,11 @@ e + i``, one of B rows ``4 e r + t e + i`` and column g, and C row ``g + 8 (r / 
 t + r % 2``. Of ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted
 over lanes and registers, is element s of the matrix, modulo their number.
 
-Floats: the ISA leaves order and precision open; this is what an H200 does (``_sum``), another GPU
-may give other bits. For f64 each step is a fused multiply-add in the order of k, rounded as the
-modifier says. Subnormal numbers are kept, a sum beyond the largest number is infinite, NaN has
-PTX's canonical pattern (in f64 any), and the inputs of tf32 lose their low 13 bits. Integers wrap,
-or are clamped with ``.satfinite``.
+Floats: the ISA leaves order and precision open; this is what an H200 does with what ptxas makes of
+them (``_sum``), another GPU may give other bits. For f64 each step is a fused multiply-add in the
+order of k, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the largest
+number is infinite, NaN has PTX's canonical pattern (in f64 that of an operand), and the inputs of
+tf32 lose their low 13 bits. Integers wrap, or are clamped with ``.satfinite``.
 """
 
 from __future__ import annotations
@@ -84,19 +84,20 @@ def packed(values: Array, name: str, count: int) -> list[Array]:
     if name == "s32":
         words = flat.astype(np.uint64).astype(np.uint32)
     else:
-        words = to_float(flat, name, "rz" if name == "f32" else "rn", frozenset())
+        words = to_float(flat, name, "rn", frozenset())
     size = words.shape[1] * words.itemsize // count
     registers = np.ascontiguousarray(words).view(f"u{size}")
     return [np.ascontiguousarray(registers[:, i]) for i in range(count)]
 
 
-def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array:
-    """A * B + C of matrices of numbers, for D of a type, with the modifiers of the product."""
+def multiplied(matrices: list[Array], form: Form) -> Array:
+    """A * B + C of matrices of numbers."""
+    name, words = form.types[0], form.words
     if name == "f64":
         rounding = next((word for word in ROUNDINGS if word in words), "rn")
         return _fused_sum(matrices, rounding)
     if name != "s32":
-        return _sum(matrices)
+        return _sum(matrices, form)
     a, b, c = matrices
     if "popc" in words:
         a_bits, b_bits = a[:, :, :, None], b[:, None, :, :]
@@ -107,11 +108,31 @@ def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array
     return np.clip(total, -(2**31), 2**31 - 1) if "satfinite" in words else total
 
 
+def _sum(matrices: list[Array], form: Form) -> Array:
+    """Elements of eight bits are products of halves, of each four the first two and then the
+    others, beginning with 0, to which C is added; ``wmma`` with tf32 takes four columns at a time.
+    """
+    a, b, c = matrices
+    name, kind, *_ = form.types
+    k = np.arange(a.shape[2])
+    parts, total = [k], c
+    if BITS[kind] == 8:
+        parts, total = [k[k % 4 < 2], k[k % 4 > 1]], np.zeros_like(c)
+    elif kind == "tf32" and form.shape[1] == 16:
+        parts = [k[:4], k[4:]]
+    for part in parts:
+        total = _cut_sum([a[:, :, part], b[:, part], total])
+        rounding = "rz" if name == "f32" else "rn"
+        total = _numbers(to_float(total, name, rounding, frozenset()), name)
+    with np.errstate(all="ignore"):
+        return floating.ADD.odd("rn", [total, c]) if BITS[kind] == 8 else total
+
+
 _KEPT = 25
 """Binary places of a summand below the first of the largest one that count."""
 
 
-def _sum(matrices: list[Array]) -> Array:
+def _cut_sum(matrices: list[Array]) -> Array:
     """C + A * B: of C and of the exact products what is below a certain place is cut off, their sum
     is exact. The place follows from the largest exponent, which of a product is the sum of two.
     C comes first, so that the sum of zeros of one sign has that sign.
@@ -144,7 +165,7 @@ def _fused_sum(matrices: list[Array], rounding: str) -> Array:
     for k in range(a.shape[2]):
         left = np.broadcast_to(a[:, :, k, None], c.shape).reshape(-1)
         right = np.broadcast_to(b[:, k, None, :], c.shape).reshape(-1)
-        total = fused(left, right, total)
+        total = floating.quiet([left, right, total], fused(left, right, total))
     return total.reshape(c.shape)
 
 
@@ -264,7 +285,7 @@ def product_step(
             fragment.gather(unpacked([read(frame) for read in group], name))
             for group, (_, name, fragment) in zip(reads, inputs, strict=True)
         ]
-        result = multiplied(matrices, to, form.words)
+        result = multiplied(matrices, form)
         lanes: list[Array] = packed(fragments[2].scatter(result), to, len(targets))
         for target, value in zip(targets, lanes, strict=True):
             target(frame, value)

@@ -257,7 +257,7 @@ def _multiply_add(s: Sources) -> tuple[Term, ...] | None:
 
 def _multiply_add_carry(s: Sources) -> tuple[Term, ...] | None:
     product = _product(s)
-    if product is None:
+    if product is None or ("hi" in s.words and s.width == 16):  # ptxas forgets its upper half
         return None
     return _carried(product, s.read(2, product.width), 1, s.read(len(s) - 1, 1))
 

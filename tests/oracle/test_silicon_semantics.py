@@ -6,12 +6,14 @@ docs/experiments/silicon-semantics.md.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from answers import only_answer, only_refusal
 from single_instruction import evaluate
+from warp_matrices import product
 
 from ptxwcet.flow.walk.path import loop_entries
 from ptxwcet.opened.request import Request
@@ -57,6 +59,12 @@ SEEN = [
     ("abs.bf16x2 %r0, %a;", "u4>u4", (0x7FC0CB00,), 0x7FFF4B00),
     ("neg.f64 %r0, %a;", "u8>u8", (0xFFF0000000000002,), 0xFFF8000000000002),
     ("abs.f64 %r0, %a;", "u8>u8", (0xFFF8123456789ABC,), 0xFFF8123456789ABC),
+    # of two that are no numbers
+    ("add.rn.f64 %r0, %a, %b;", "u8u8>u8", (0xFFF8 << 48, 0x7FF0000000000001), 0x7FF8 << 48 | 1),
+    ("mul.rz.f64 %r0, %a, %b;", "u8u8>u8", (0x7FF0000000000001, 0x7FF8 << 48), 0x7FF8 << 48),
+    ("fma.rn.f64 %r0, %a, %b, %c;", "u8u8u8>u8", (0, 0xFFF8123456789ABC, 0x7FF8 << 48),
+     0xFFF8123456789ABC),
+    ("min.f64 %r0, %a, %b;", "u8u8>u8", (0x7FF8 << 48, 0x7FF0000000000001), 0x7FF8 << 48 | 1),
     # the upper half alone
     ("rcp.approx.ftz.f64 %r0, %a;", "u8>u8", (0x406FF00000000000,), 0x3F70080400000000),
     ("rcp.approx.ftz.f64 %r0, %a;", "u8>u8", (0x800FFFFFFFFFFFFF,), 0xFFF0000000000000),
@@ -77,6 +85,51 @@ def test_the_emulator_has_what_silicon_has(
     assert [f"{int(one):x}" for one in found] == [f"{result:x}"]
 
 
+PRODUCTS = [
+    ("m16n8k16", "f32.f16.f16.f32",
+     "2a3d bdf2 3c73 3b7d 505a 4a2d aa4a 28ec 408d b175 3db5 4904 d183 bc6b 4657 b843",
+     "5454 b27c ac12 20b4 3afe 487f 3d07 4d99 c49c af9a b9aa 385f c8e3 546a d517 4dba",
+     0x421d2000, 0x40686480),
+    ("m16n8k8", "f32.bf16.bf16.f32",
+     "3e17 3cba c021 3b5d 40e8 ba93 c058 4242",
+     "c1e4 be09 be5d bfbc bbdd c268 40e7 3f14",
+     0xbc340000, 0x3c58f600),
+    ("m16n8k8", "f32.tf32.tf32.f32",
+     "bf0da000 c092e000 be54e000 3d30c000 40188000 bc2ec000 427b6000 3ce78000",
+     "bf978000 c0f0e000 bfb94000 3c776000 4099a000 bf530000 bffbe000 40c98000",
+     0x4293cf5e, 0xc0280868),
+    ("m16n8k32", "f32.e4m3.e4m3.f32",
+     "f3 11 68 b9 d0 13 2b 92 31 b9 d2 90 20 33 28 20 "
+     "50 b3 90 33 eb 13 00 4b 73 da e1 48 d2 99 ba 39",
+     "68 2b b0 9a a0 3b 32 80 5a 4b da f2 09 7b 5a e0 "
+     "c0 8a d0 0b 39 a3 eb e8 53 b8 f8 11 9b 42 d8 61",
+     0x437d2000, 0x433228c0),
+    ("m16n8k32", "f16.e4m3.e5m2.f16",
+     "aa 2a 3b 29 a8 ab 2c bd 3a b8 2c bc 2a af aa 2d "
+     "ae 3e bd b8 29 bb 39 af 38 3a 3e ac ab ae af ba",
+     "ae a9 ae ac 2f ab ba bd 3e 28 bf 3b 3f 29 2e 2d "
+     "38 3c 2a 3e 3d ba 2a 38 be 3a bd a9 aa bb bd 29",
+     0xbd29, 0x2d90),
+]  # fmt: skip
+"""A row of A and a column of B, C and D: where sums in double precision are furthest away."""
+
+
+@pytest.mark.parametrize(("shape", "types", "row", "column", "start", "result"), PRODUCTS)
+def test_products_of_matrices_have_the_bits_of_silicon(
+    shape: str, types: str, row: str, column: str, start: int, result: int
+) -> None:
+    m, n, k = (int(size) for size in re.findall(r"\d+", shape))
+    left, right = ([int(word, 16) for word in text.split()] for text in (row, column))
+    assert len(left) == len(right) == k
+    a, b = np.zeros((m, k), object), np.zeros((k, n), object)
+    a[0], b[:, 0] = left, right
+    name = f"mma.sync.aligned.{shape}.row.col.{types}"
+    found = product(
+        name, (m, n, k), tuple(types.split(".")), (a, b, np.full((m, n), start, object))
+    )
+    assert hex(found[0, 0]) == hex(result)
+
+
 def _without_findings(text: str, columns: list, results: list[str]) -> object:
     found, _ = evaluate(text, columns, results, findings=True)
     return found
@@ -87,7 +140,7 @@ COUNTED = """.version 8.8
 .address_size 64
 .visible .entry k(.param .u64 p)
 {
-.reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %d<4>;
+.reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .b16 %h<3>;
 mov.u32 %r1, 0; mov.u32 %r3, 264; mov.u64 %d1, 511;
 BODY
 L: add.u32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r2; @%p1 bra L;
@@ -109,6 +162,11 @@ ret;
         ("bfe.u64 %d2, %d1, 0, 7; cvt.u32.u64 %r2, %d2;", 127),
         ("bfe.u32 %r2, 511, 0, %r3;", 255),
         ("rem.u32 %r2, %r3, %r1;", None),
+        (
+            "mov.u16 %h1, 511; sub.cc.u32 %r4, %r1, %r1; madc.hi.u16 %h2, %h1, %h1, 0;"
+            "cvt.u32.u16 %r2, %h2;",
+            65535,
+        ),  # ptxas forgets the upper half of the product
         ("addc.u32 %r2, 10, 0;", 11),  # of a flag that nothing has written
     ],
 )

@@ -1,6 +1,6 @@
 """Holds what a GPU has left to what the emulator makes of the same cases.
 
-    python benchmarks/silicon/semantics/compare.py RESULTS.tar.gz [--out SUMMARY.json]
+    python benchmarks/silicon/semantics/compare.py RESULTS [--seed SEED] [--out SUMMARY.json]
 
 The emulator executes again what differed, so that a mend shows. Differences are counted by cause:
 patterns of NaN, what PTX leaves open, approximations by their distance, all else by the statement.
@@ -43,18 +43,14 @@ class Results:
     def read(path: Path) -> Results:
         """The files of a run."""
         found = Results()
-        with tarfile.open(path) as tar:
-            for member in tar.getmembers():
-                file = tar.extractfile(member)
-                assert file is not None
-                data = file.read()
-                phase, _, kind = member.name.rpartition(".")
-                if kind == "jsonl":
-                    found.rows[phase] = [json.loads(line) for line in data.splitlines()]
-                elif kind == "raw":
-                    found.raw[phase] = data
-                elif member.name == "gpu.csv":
-                    found.gpu = data.decode()
+        for name, data in _files(path):
+            phase, _, kind = name.rpartition(".")
+            if kind == "jsonl":
+                found.rows[phase] = [json.loads(line) for line in data.splitlines()]
+            elif kind == "raw":
+                found.raw[phase] = data
+            elif name == "gpu.csv":
+                found.gpu = data.decode()
         return found
 
     def pieces(self, phase: str, row: dict[str, Any]) -> bytes:
@@ -62,6 +58,18 @@ class Results:
         if "at" not in row:
             return b""
         return zlib.decompress(self.raw[phase][row["at"] : row["at"] + row["size"]])
+
+
+def _files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of an archive, or of a folder that it was unpacked into."""
+    if path.is_dir():
+        yield from ((one.name, one.read_bytes()) for one in sorted(path.iterdir()))
+        return
+    with tarfile.open(path) as tar:
+        for member in tar.getmembers():
+            file = tar.extractfile(member)
+            assert file is not None
+            yield member.name, file.read()
 
 
 @dataclass
@@ -78,10 +86,15 @@ class Difference:
         return f"{given}: {self.register} here {self.here:x}, silicon {self.silicon:x}"
 
 
+class Refused(Exception):
+    """The emulator does not execute a statement any more."""
+
+
 def differences(text: str, pieces: list[int], data: bytes) -> Iterator[Difference]:
     """The lanes of a statement that differ in what came back."""
     ((_, here),) = prepare.emulated_statements((0, [text]))
-    assert isinstance(here, bytes), here
+    if isinstance(here, str):
+        raise Refused(here)
     silicon = bytearray(here)
     for number, at in zip(pieces, range(0, len(data), 1024), strict=True):
         silicon[1024 * number : 1024 * number + 1024] = data[at : at + 1024]
@@ -154,11 +167,17 @@ def of_statements(results: Results) -> dict[str, Any]:
         lost += row.get("lost", False)
         if not data:
             continue
-        for one in differences(row["case"], row["pieces"], data):
+        try:
+            found = list(differences(row["case"], row["pieces"], data))
+        except Refused as reason:
+            causes["no longer executed"][row["case"]] += 1
+            examples["no longer executed"][row["case"]] = [str(reason)]
+            continue
+        for one in found:
             cause = f"{row['level']} {cause_of(row['case'], one)}"
             causes[cause][row["case"]] += 1
             kept = examples[cause][row["case"]]
-            if len(kept) < 6:
+            if len(kept) < 2 and str(one) not in kept:
                 kept.append(str(one))
     return {
         "statements": len(levels),
@@ -255,6 +274,36 @@ def of_sweeps(results: Results) -> dict[str, Any]:
     return found
 
 
+def of_halves(results: Results) -> dict[str, Any]:
+    """Functions of 16 bits over all patterns: errors, and what is no number on one side alone."""
+    found = {}
+    numbers = {
+        "f16": lambda bits: bits.view("f2").astype("f8"),
+        "bf16": lambda bits: (bits.astype("u4") << 16).view("f4").astype("f8"),
+    }
+    for row in results.rows.get("sweeps", ()):
+        if not row.get("case", "").startswith("half_"):
+            continue
+        _, function, kind = row["case"].split("_")
+        least = 2.0**-14 if kind == "f16" else 2.0**-126
+        with np.errstate(all="ignore"):
+            x = numbers[kind](np.arange(1 << 16, dtype=np.uint16))
+            y = numbers[kind](np.frombuffer(results.pieces("sweeps", row), np.uint16))
+            exact = np.exp2(x) if function == "ex2" else np.tanh(x)
+            apart = np.abs(y - exact)
+            normal = np.isfinite(apart) & (np.abs(exact) >= least)
+            found[row["case"]] = {
+                "relative": float(np.max((apart / np.abs(exact))[normal])),
+                "absolute": float(np.max(apart[normal & (np.abs(exact) <= 1)])),
+                "classes": int(np.sum(np.isnan(x) != np.isnan(y))),
+                "breaks": int(sum(
+                    np.sum(np.diff(part[~np.isnan(part)]) < 0)
+                    for part in (y[: 1 << 15], y[: (1 << 15) - 1 : -1])
+                )),
+            }  # fmt: skip
+    return found
+
+
 def of_scenes(results: Results) -> dict[str, Any]:
     """Scenes that differ, by slot."""
     import scenes
@@ -264,7 +313,10 @@ def of_scenes(results: Results) -> dict[str, Any]:
     for row in results.rows.get("scenes", ()):
         if "wrong" not in row:
             continue
-        scene = all_of[row["case"]]
+        scene = all_of.get(row["case"])
+        if scene is None:  # of another version of the scenes
+            found[f"{row['case']} {row['level']}"] = "unknown"
+            continue
         left = scenes.emulated(scene)
         data = results.pieces("scenes", row)
         slots: Counter[str] = Counter()
@@ -278,7 +330,8 @@ def of_scenes(results: Results) -> dict[str, Any]:
                 slots[saved] += 1
                 if len(told) < 8:
                     told.append(f"thread {thread} {saved}: {int(ours[n]):x} {int(theirs[n]):x}")
-        found[f"{row['case']} {row['level']}"] = {"slots": slots, "examples": told}
+        if slots or row["new"] > len(row["pieces"]):
+            found[f"{row['case']} {row['level']}"] = {"slots": slots, "examples": told}
     return found
 
 
@@ -292,9 +345,13 @@ def main() -> None:
     statements.SEED = given.seed
     results = Results.read(given.results)
     summary = {
-        "gpu": results.gpu,
+        "gpu": results.gpu.splitlines()[-1:],
+        "cases": {
+            phase: max((row["done"] for row in rows if "done" in row), default=0)
+            for phase, rows in results.rows.items()
+        },
         "scenes": of_scenes(results),
-        "sweeps": of_sweeps(results),
+        "sweeps": of_sweeps(results) | of_halves(results),
         "statements": of_statements(results),
         "programs": of_programs(results),
         "died": [row["died"] for rows in results.rows.values() for row in rows if "died" in row],

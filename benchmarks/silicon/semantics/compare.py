@@ -196,8 +196,8 @@ def programs_here(names: set[str]) -> dict[str, tuple[Any, Any]]:
     found = {}
     wanted: dict[tuple[str, int], list[int]] = defaultdict(list)
     for name in names:
-        kind, seed = name.split()
-        wanted[kind, (int(seed) - statements.SEED) // prepare.MODULE].append(int(seed))
+        kind, text = name.split()
+        wanted[kind, (int(text) - statements.SEED) // prepare.MODULE].append(int(text))
     for (kind, number), seeds in wanted.items():
         first = statements.SEED + number * prepare.MODULE
         made, results, _ = prepare.emulated_programs((kind, range(first, first + prepare.MODULE)))
@@ -221,7 +221,7 @@ def of_programs(results: Results) -> dict[str, Any]:
             if data:
                 apart = max(apart, _apart(np.frombuffer(data, "f4"), np.frombuffer(left, "f4")))
             continue
-        told = []
+        told: list[str] = []
         for number, at in zip(row["pieces"], range(0, len(data), 1024), strict=False):
             ours = np.frombuffer(left[1024 * number : 1024 * number + 1024], given.dtype)
             theirs = np.frombuffer(data[at : at + 1024], given.dtype)
@@ -320,7 +320,7 @@ def of_scenes(results: Results) -> dict[str, Any]:
         left = scenes.emulated(scene)
         data = results.pieces("scenes", row)
         slots: Counter[str] = Counter()
-        told = []
+        told: list[str] = []
         for number, at in zip(row["pieces"], range(0, len(data), 1024), strict=False):
             ours = np.frombuffer(left[1024 * number : 1024 * number + 1024], "u8")
             theirs = np.frombuffer(data[at : at + len(ours) * 8], "u8")

@@ -77,5 +77,5 @@ def add(kit: Kit) -> None:
                 "arguments": [{"size": size, "check": True}],
             }
         )
-    cases.sort(key=lambda case: not case["name"].startswith("sweep_"))
+    cases.sort(key=lambda case: not str(case["name"]).startswith("sweep_"))
     kit.module("sweeps", "sweeps", {"O0": data}, cases)

@@ -398,8 +398,8 @@ class Checker:
         if not isinstance(forms, dict) or not forms:
             self.report("PW306", f"{what} must be a table of [initiation, latency]", place)
             return
-        if "rates" in timing or "stalls" in timing:
-            self.report("PW306", f"{what} go with neither rates nor stalls", place)
+        if "rates" in timing:
+            self.report("PW306", f"{what} do not go with rates", place)
             return
         for form, figures in forms.items():
             opcode, count = find_opcode(form.split("."))

@@ -530,7 +530,10 @@ class InstructionCosts:
 
 
 _LOADS = frozenset(
-    {OpClass.LOAD_CONST, OpClass.LOAD_GENERIC, OpClass.LOAD_GLOBAL, OpClass.LOAD_LOCAL}
+    {
+        *(OpClass.LOAD_CONST, OpClass.LOAD_GENERIC, OpClass.LOAD_GLOBAL, OpClass.LOAD_LOCAL),
+        OpClass.ASYNC_COPY,  # the lines of its global side; shared memory is passes
+    }
 )
 
 

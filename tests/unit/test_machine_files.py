@@ -374,7 +374,6 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
                 ("{ 'ex2.aprox.ftz.f32' = [3, 1] }", "PW305"),
                 ("{ 'ex3.approx.ftz.f32' = [3, 1] }", "PW305"),
                 ("{ 'add.f32' = [3, 1] }", "PW305"),
-                ("{ 'ex2.approx.ftz.f32' = [3, 1] }, stalls = false", "PW306"),
             )
         ),
         (HEAD + row(lat="{ memory_latency = true, times = 3 }"), ["PW305"]),

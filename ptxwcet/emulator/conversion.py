@@ -46,7 +46,7 @@ FORMATS = {
     "bf16": Format(16, 7, 127, 0x7F7F, 0x7F80, 0x7FFF),
     "f32": Format(32, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FFFFFFF),
     "f64": Format(64, 52, 1023, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FFFFFFFFFFFFFFF),
-    "tf32": Format(32, 10, 127, 0x3FBFF, 0x3FC00, 0x7FFFFFFF, low_zeros=13),
+    "tf32": Format(32, 10, 127, 0x3FBFF, 0x3FC00, 0x7FFFE000, low_zeros=13),
     "e4m3": Format(8, 3, 7, 0x7E, None, 0x7F),
     "e5m2": Format(8, 2, 15, 0x7B, 0x7C, 0x7F),
     "e2m3": Format(6, 3, 1, 0x1F, None, None),
@@ -217,9 +217,9 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
         value = exact_floats(a) if a.dtype.kind == "f" else exact_integers(a)
         wide = round_to(value, target, rounding, "satfinite" in words)
         bits = wide.astype(f"u{max(8, target.width) // 8}")
-    if "ftz" in words and name == "f32":
-        bits = np.where(_is_subnormal(a, rounding), bits & np.uint32(1 << 31), bits)
     sign = np.array(1 << target.bits - 1, dtype=bits.dtype)
+    if "ftz" in words and name == "f32":
+        bits = np.where(is_subnormal(a, name, rounding), bits & sign, bits)
     if "relu" in words:
         bits = np.where(bits & sign != 0, np.zeros_like(bits), bits)
     if "sat" in words:
@@ -229,14 +229,15 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
     return bits
 
 
-def _is_subnormal(a: Array, rounding: str) -> Array:
-    """What ``.ftz`` makes zeros of: below the least normal f32 once rounded to the digits of f32,
-    had it exponents without end. So does ptxas fold constants.
+def is_subnormal(a: Array, name: str, rounding: str) -> Array:
+    """What ``.ftz`` makes zeros of: below the least normal number of f32 or f16 once rounded to the
+    digits of the format, had it exponents without end. So do GPUs, and ptxas folds constants.
     """
-    near = np.abs(a) < 2.0**-125
-    scaled = np.where(near, a, 1).astype(np.float64) * 2.0**64
-    digits = to_float(scaled, "f32", rounding, frozenset()).view(np.float32)
-    return near & (np.abs(digits) < 2.0**-62)
+    least = 2.0 ** (1 - FORMATS[name].bias)
+    near = np.abs(a) < 2 * least
+    scaled = np.where(near, a, least).astype(np.float64) / (4 * least)
+    digits = as_float(to_float(scaled, name, rounding, frozenset()), name)
+    return near & (np.abs(digits) < 0.25)
 
 
 def _native(a: Array, name: str) -> Array:
@@ -256,8 +257,8 @@ def _shortened(a: Array, target: Format, rounding: str, finite: bool) -> Array:
     bits, drop = a.view(np.uint32), np.uint32(23 - target.fraction)
     half = np.uint32(1 << 22 - target.fraction)
     if rounding == "rna":
-        bits = bits + half
-    elif rounding == "rn":
+        return _shortened_away(bits, int(half), finite)
+    if rounding == "rn":
         bits = bits + (half - np.uint32(1)) + (bits >> drop & np.uint32(1))
     bits = bits >> drop
     if finite:
@@ -266,6 +267,27 @@ def _shortened(a: Array, target: Format, rounding: str, finite: bool) -> Array:
     nan = np.uint32(target.nan or 0)
     result = np.where(np.isnan(a), nan, bits << np.uint32(target.low_zeros))
     return result.astype(f"u{target.bits // 8}")
+
+
+def _shortened_away(bits: Array, half: int, finite: bool) -> Array:
+    """``rna`` to tf32, which rounds digits, whatever they stand for: NaN may become infinite."""
+    exponents = np.uint32(0x7F800000)
+    bits = np.where(bits & exponents == exponents, bits, bits + np.uint32(half))
+    bits = bits & np.uint32(2**32 - 2 * half)
+    wrong = finite & (bits & exponents == exponents)
+    result: Array = np.where(wrong, bits - np.uint32(2 * half), bits)
+    return result
+
+
+def quiet(bits: Array, source: str, name: str) -> Array:
+    """NaN of one format in another one: its sign and the first of its digits, the quiet one set."""
+    origin, target = FORMATS[source], FORMATS[name]
+    wide = bits.view(f"u{bits.itemsize}").astype(np.uint64)
+    sign = wide >> np.uint64(origin.bits - 1) << np.uint64(target.bits - 1)
+    digits = wide << np.uint64(64 - origin.fraction) >> np.uint64(64 - target.fraction)
+    always = np.uint64((target.infinity or 0) | 1 << target.fraction - 1)
+    result: Array = (sign | digits | always).astype(f"u{target.bits // 8}")
+    return result
 
 
 def to_integral(a: Array, rounding: str) -> Array:

@@ -79,14 +79,11 @@ def _from_integer(parts: _Conversion) -> Operation:
 
 def _from_float(parts: _Conversion) -> Operation:
     source, to, rounding, words = parts.source, parts.to, parts.rounding, parts.words
-    ftz = "ftz" in words and source == "f32"
-    by_single = to == "f64" and (ftz or source in ("f16", "bf16"))
+    ftz = "ftz" in words and source == "f32" and to != "f16"  # where GPUs round what is subnormal
 
     def read(bits: Array) -> Array:
         a = conversion.as_float(bits, source)
-        if by_single:  # NaN results are then those of f32, as ptxas folds constants
-            a = canonical(a.astype(np.float32))
-        return flush(a) if ftz else a
+        return flush(canonical(a)) if ftz else a
 
     if to in _INTEGERS:
         if rounding not in conversion.INTEGRAL or words - {"sat", "ftz"}:
@@ -103,7 +100,18 @@ def _from_float(parts: _Conversion) -> Operation:
         )
     if not rounding and (source, to) not in _EXACT:
         raise Unsupported("a narrower float without a rounding")
-    return lambda bits: conversion.to_float(read(bits), to, rounding or "rn", words)
+    if (source, to) == ("bf16", "f32") and not words:
+        return lambda bits: bits.astype(np.uint32) << np.uint32(16)
+    keeps_nan = source != to and "f64" in (source, to) and not ftz and "sat" not in words
+
+    def convert(bits: Array) -> Array:
+        a = read(bits)
+        found = conversion.to_float(a, to, rounding or "rn", words)
+        return (
+            np.where(np.isnan(a), conversion.quiet(bits, source, to), found) if keeps_nan else found
+        )
+
+    return convert
 
 
 def _convert_pair(context: Context, instruction: Instruction, parts: _Conversion) -> Step:

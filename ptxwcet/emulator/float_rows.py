@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxwcet.emulator import floating
-from ptxwcet.emulator.conversion import as_float, to_float
+from ptxwcet.emulator.conversion import as_float, is_subnormal, to_float
 from ptxwcet.emulator.floating import Arithmetic, Operation
 from ptxwcet.emulator.launch import Array
 from ptxwcet.emulator.registers import Context, Step, Unsupported
@@ -16,7 +16,6 @@ from ptxwcet.ir.kernel import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _WORDS = frozenset({*_ROUNDINGS, "ftz", "sat", "relu", "approx", "full", "noftz"})
-_NARROW = ("f16", "bf16")
 Bits = Callable[..., Array]  # from bit patterns to bit patterns of one element
 
 
@@ -58,8 +57,14 @@ def _rounded(operation: Arithmetic, name: str, rounding: str, words: frozenset[s
         chosen: Operation = operation.nearest
         if rounding != "rn":
             chosen = lambda *values: floating.directed(operation, list(values), rounding)  # noqa: E731
+        if name == "f64" and operation in _ONE_STEP:
+            return _native(lambda *v: floating.quiet(list(v), chosen(*v)), name, words)
         return _native(chosen, name, words)
     return _from_double(lambda values: operation.odd(rounding, values), name, rounding, words)
+
+
+_ONE_STEP = (floating.ADD, floating.SUBTRACT, floating.MULTIPLY, floating.FUSED)
+"""What GPUs do by one instruction in double precision."""
 
 
 def _native(operation: Operation, name: str, words: frozenset[str]) -> Bits:
@@ -94,10 +99,9 @@ def _from_double(
                 values = [flushed(v, name) for v in values]
             result = operation([v.astype(np.float64) for v in values])
             patterns = to_float(result, name, rounding, words)
-            if "ftz" in words and name in _NARROW:
-                small = np.abs(as_float(patterns, name)) < _TINY[name]
-                sign = np.array(0x8000, patterns.dtype)
-                patterns = np.where(small, patterns & sign, patterns)
+            if "ftz" in words and name == "f16":
+                small = is_subnormal(result, name, rounding)
+                patterns = np.where(small, patterns & np.uint16(0x8000), patterns)
             return patterns
 
     return run
@@ -123,6 +127,24 @@ def _approximation(operation: Operation) -> Builder:
         else:
             run = _from_double(lambda values: operation(values[0]), element, "rn", words)
         return _apply_to(context, instruction, name, run, 1)
+
+    return build
+
+
+def _by_upper_half(operation: Operation, otherwise: Builder) -> Builder:
+    """``.approx.ftz.f64`` takes and gives upper halves of doubles; all else goes another way."""
+
+    def run(bits: Array) -> Array:
+        upper = np.uint64(0xFFFFFFFF << 32)
+        with np.errstate(all="ignore"):
+            result = floating.flush(operation(floating.flush((bits & upper).view(np.float64))))
+        patterns = np.where(np.isnan(result), np.uint64(2**63 - 1), result.view(np.uint64))
+        return patterns & upper
+
+    def build(context: Context, instruction: Instruction) -> Step:
+        if {"approx", "ftz", "f64"} - set(instruction.modifiers):
+            return otherwise(context, instruction)
+        return _apply_to(context, instruction, "f64", run, 1)
 
     return build
 
@@ -170,7 +192,10 @@ def _extremum(operation: Operation) -> Builder:
                     wrong = np.logical_or.reduce([np.isnan(v) for v in values])
                     result = np.where(wrong, result.dtype.type(np.nan), result)
             patterns = _narrowed(result, element)
-            patterns = np.where(np.isnan(result), nan, patterns)
+            no_number = nan
+            if element == "f64":
+                no_number = floating.quiet(values, result).view(np.uint64)
+            patterns = np.where(np.isnan(result), no_number, patterns)
             if "xorsign" in words:
                 signs: Array = np.bitwise_xor.reduce([b & sign for b in bits])
                 patterns = np.where(np.isnan(result), patterns, patterns & ~sign | signs)
@@ -189,7 +214,7 @@ def _narrowed(value: Array, name: str) -> Array:
 
 
 def _sign_bits(change: Callable[[Array, Array], Array]) -> Builder:
-    """``neg``, ``abs``: the sign bit alone changes; ``.ftz`` flushes."""
+    """``neg``, ``abs``: the sign bit alone changes, not that of NaN; ``.ftz`` flushes."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         name, words = _name_of(instruction), restricted(instruction, frozenset({"ftz"}))
@@ -199,11 +224,9 @@ def _sign_bits(change: Callable[[Array, Array], Array]) -> Builder:
             sign = np.array(1 << 8 * a.dtype.itemsize - 1, dtype=a.dtype)
             if "ftz" in words:
                 a = _narrowed(flushed(as_float(a, element), element), element)
-            changed = change(a, sign)
-            if element in ("f32", "f64"):
-                kind = f"f{a.dtype.itemsize}"
-                changed = floating.canonical(changed.view(kind)).view(a.dtype)
-            return changed
+            nan = np.isnan(as_float(a, element))
+            kept = a | sign >> a.dtype.type(12) if element == "f64" else sign - a.dtype.type(1)
+            return np.where(nan, kept, change(a, sign))
 
         return _apply_to(context, instruction, name, run, 1)
 
@@ -233,9 +256,9 @@ FLOAT_ROWS: Rows = {
     "neg": _sign_bits(lambda a, sign: a ^ sign),
     "abs": _sign_bits(lambda a, sign: a & ~sign),
     "copysign": _copy_sign,
-    "rcp": _arithmetic(floating.RECIPROCAL, 1),
+    "rcp": _by_upper_half(floating.reciprocal, _arithmetic(floating.RECIPROCAL, 1)),
     "sqrt": _arithmetic(floating.ROOT, 1),
-    "rsqrt": _approximation(floating.reciprocal_root),
+    "rsqrt": _by_upper_half(floating.reciprocal_root, _approximation(floating.reciprocal_root)),
     "sin": _approximation(floating.sine),
     "cos": _approximation(floating.cosine),
     "ex2": _approximation(floating.power_of_two),

@@ -130,6 +130,16 @@ def directed_root(x: Array, rounding: str) -> Array:
 Operation = Callable[..., Array]
 
 
+def quiet(values: list[Array], result: Array) -> Array:
+    """A result of doubles, as GPUs have it where operands are NaN: the second, third or first one,
+    the first of these that is NaN, made quiet.
+    """
+    for value in (values[0], *values[:1:-1], *values[1:2]):
+        kept = (value.view(np.uint64) | np.uint64(1 << 51)).view(np.float64)
+        result = np.where(np.isnan(value), kept, result)
+    return result
+
+
 def flush(value: Array) -> Array:
     """Subnormal numbers become zeros of their sign."""
     tiny = np.finfo(value.dtype.str).tiny

@@ -63,8 +63,8 @@ def magnitude(a: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """a - divide(a, b) * b; a where b is zero."""
-    return np.where(b == 0, a, a - divide(a, b) * b)
+    """a - divide(a, b) * b; all ones where b is zero, which PTX leaves unspecified."""
+    return np.where(b == 0, ~np.zeros_like(a), a - divide(a, b) * b)
 
 
 def shift_left(a: Array, b: Array) -> Array:
@@ -141,22 +141,25 @@ def logic3(a: Array, b: Array, c: Array, table: int) -> Array:
 def field_extract(a: Array, b: Array, c: Array) -> Array:
     """``bfe``: c bits of a from bit b, extended by the field's top bit if signed."""
     kind = np.dtype(f"u{a.dtype.itemsize}")
-    width = 8 * a.dtype.itemsize
-    bits, start, length = a.view(kind), b & 255, c & 255
-    field = shift_right(bits, start) & low_ones(length, kind)
+    start, length = _of_field(b, kind), _of_field(c, kind)
+    ones = low_ones(length, kind)
+    field = shift_right(a, start).view(kind) & ones
     if a.dtype.kind == "u":
         return field
-    top = np.minimum(start + np.maximum(length, 1) - 1, width - 1).astype(np.uint32)
-    negative = (length > 0) & (shift_right(bits, top) & kind.type(1) != 0)
-    kept = np.where(start >= width, 0, np.minimum(length, width - start)).astype(np.uint32)
-    return np.where(negative, field | ~low_ones(kept, kind), field).view(a.dtype)
+    negative = shift_right(field, length - np.uint32(1)) != 0  # by far too much of no bits at all
+    return np.where(negative, field | ~ones, field).view(a.dtype)
 
 
 def field_insert(a: Array, b: Array, c: Array, d: Array) -> Array:
     """``bfi``: the low d bits of a put into b at bit c."""
-    start = c & 255
-    field = shift_left(low_ones(d & 255, a.dtype), start)
+    start = _of_field(c, a.dtype)
+    field = shift_left(low_ones(_of_field(d, a.dtype), a.dtype), start)
     return b & ~field | shift_left(a, start) & field
+
+
+def _of_field(number: Array, kind: np.dtype[np.generic]) -> Array:
+    """A place or length: eight bits, but all of what ptxas makes of fields in 64 bits."""
+    return number if kind.itemsize == 8 else number & 255
 
 
 def low_ones(count: Array, kind: np.dtype[np.generic]) -> Array:
@@ -211,13 +214,17 @@ def nth_set(mask: Array, base: Array, offset: Array) -> Array:
     """``fns``: place of the ``offset``-th set bit of mask from ``base`` on, all ones without one.
 
     A negative offset counts downwards; 0 asks whether bit ``base`` itself is set. A base above 31,
-    which the ISA leaves undefined, finds none, as in its pseudo-code.
+    which the ISA leaves undefined, finds none, as in its pseudo-code. The least offset, which has
+    no magnitude, gives 0, as it does on GPUs.
     """
     answer = np.full(mask.shape, 0xFFFFFFFF, dtype=np.uint32)
     operands = zip(mask.tolist(), base.tolist(), offset.tolist(), strict=True)
     for lane, (word, start, wanted) in enumerate(operands):
         step = -1 if wanted < 0 else 1
         left = max(abs(wanted), 1)
+        if wanted == -(1 << 31):
+            answer[lane] = 0
+            continue
         if start > 31:
             continue
         places = [start] if wanted == 0 else range(start, 32 if step > 0 else -1, step)

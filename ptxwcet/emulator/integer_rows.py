@@ -56,11 +56,9 @@ def _added(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     return total, (first < a) | (total < first)
 
 
-def _subtracted(a: Array, b: Array, borrow: Array) -> tuple[Array, Array]:
-    """a - b - borrow and the borrow out, of unsigned numbers."""
-    first = a - b
-    total = first - borrow.astype(a.dtype)
-    return total, (a < b) | (first < total)
+def _subtracted(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """a - b less what is borrowed, which the flag denies, of unsigned numbers."""
+    return _added(a, ~b, carry)
 
 
 def _write_carry(frame: Frame, carry: Array) -> None:
@@ -74,6 +72,8 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
     def build(context: Context, instruction: Instruction) -> Step:
         low, sets_carry = "lo" in instruction.modifiers, "cc" in instruction.modifiers
         name = types_of(instruction)[-1]
+        if name[1:] == "16" and reads and "hi" in instruction.modifiers:
+            raise Unsupported("type .16, of which ptxas forgets the upper half of the product")
         unsigned = f"u{name[1:]}"
         destination, *factors, last = instruction.operands
         target = writer(context, destination)
@@ -82,7 +82,7 @@ def _carrying(operation: Sum, *, reads: bool) -> Builder:
             [reader(context, one, kind) for one in factors],
             reader(context, last, unsigned),
         )
-        none = np.zeros(context.lanes, dtype=bool)
+        none = np.full(context.lanes, operation is _subtracted)
 
         def step(frame: Frame) -> None:
             a, *others = [read(frame) for read in first]

@@ -7,12 +7,11 @@ e + i``, one of B rows ``4 e r + t e + i`` and column g, and C row ``g + 8 (r / 
 t + r % 2``. Of ``wmma`` the ISA leaves the layout open; here element s of the fragment, counted
 over lanes and registers, is element s of the matrix, modulo their number.
 
-Floats: each product is exact, and products are added to C one after the other, in the order of k,
-in double precision; the sum is rounded once to the type of D, to nearest even. For f64 each step is
-a fused multiply-add, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the
-largest number is infinite, NaN has PTX's canonical pattern (in f64 any), and the inputs of tf32
-lose their low 13 bits. The ISA leaves order and precision open, so a GPU may give other bits.
-Integers wrap, or are clamped with ``.satfinite``.
+Floats: the ISA leaves order and precision open; this is what an H200 does with what ptxas makes of
+them (``_sum``), another GPU may give other bits. For f64 each step is a fused multiply-add in the
+order of k, rounded as the modifier says. Subnormal numbers are kept, a sum beyond the largest
+number is infinite, NaN has PTX's canonical pattern (in f64 that of an operand), and the inputs of
+tf32 lose their low 13 bits. Integers wrap, or are clamped with ``.satfinite``.
 """
 
 from __future__ import annotations
@@ -91,13 +90,14 @@ def packed(values: Array, name: str, count: int) -> list[Array]:
     return [np.ascontiguousarray(registers[:, i]) for i in range(count)]
 
 
-def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array:
-    """A * B + C of matrices of numbers, for D of a type, with the modifiers of the product."""
+def multiplied(matrices: list[Array], form: Form) -> Array:
+    """A * B + C of matrices of numbers."""
+    name, words = form.types[0], form.words
     if name == "f64":
         rounding = next((word for word in ROUNDINGS if word in words), "rn")
         return _fused_sum(matrices, rounding)
     if name != "s32":
-        return _sum(matrices)
+        return _sum(matrices, form)
     a, b, c = matrices
     if "popc" in words:
         a_bits, b_bits = a[:, :, :, None], b[:, None, :, :]
@@ -108,13 +108,51 @@ def multiplied(matrices: list[Array], name: str, words: frozenset[str]) -> Array
     return np.clip(total, -(2**31), 2**31 - 1) if "satfinite" in words else total
 
 
-def _sum(matrices: list[Array]) -> Array:
-    """C + A * B in doubles: C comes first, so that the sum of zeros of one sign has that sign."""
-    a, b, total = matrices
+def _sum(matrices: list[Array], form: Form) -> Array:
+    """Elements of eight bits are products of halves, of each four the first two and then the
+    others, beginning with 0, to which C is added; ``wmma`` with tf32 takes four columns at a time.
+    """
+    a, b, c = matrices
+    name, kind, *_ = form.types
+    k = np.arange(a.shape[2])
+    parts, total = [k], c
+    if BITS[kind] == 8:
+        parts, total = [k[k % 4 < 2], k[k % 4 > 1]], np.zeros_like(c)
+    elif kind == "tf32" and form.shape[1] == 16:
+        parts = [k[:4], k[4:]]
+    for part in parts:
+        total = _cut_sum([a[:, :, part], b[:, part], total])
+        rounding = "rz" if name == "f32" else "rn"
+        total = _numbers(to_float(total, name, rounding, frozenset()), name)
     with np.errstate(all="ignore"):
-        for k in range(a.shape[2]):
-            total = total + a[:, :, k, None] * b[:, k, None, :]
-    return total
+        return floating.ADD.odd("rn", [total, c]) if BITS[kind] == 8 else total
+
+
+_KEPT = 25
+"""Binary places of a summand below the first of the largest one that count."""
+
+
+def _cut_sum(matrices: list[Array]) -> Array:
+    """C + A * B: of C and of the exact products what is below a certain place is cut off, their sum
+    is exact. The place follows from the largest exponent, which of a product is the sum of two.
+    C comes first, so that the sum of zeros of one sign has that sign.
+    """
+    a, b, c = matrices
+    with np.errstate(all="ignore"):
+        summands = [c, *(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[2]))]
+        (x, y, z) = (np.frexp(one)[1] for one in matrices)
+        largest = np.where(c == 0, -5000, z - 1)
+        for k, product in enumerate(summands[1:]):
+            exponent = x[:, :, k, None] + y[:, k, None, :] - 2
+            largest = np.maximum(largest, np.where(product == 0, -5000, exponent))
+        finite = np.logical_and.reduce([np.isfinite(one) for one in summands]) & (largest > -5000)
+        place = np.where(finite, largest - _KEPT, 0)
+        total = np.zeros_like(c) - 0.0
+        for number, one in enumerate(summands):
+            cut = np.where(finite, np.trunc(np.ldexp(one, -place)), one)
+            total = cut if number == 0 else total + cut
+        total = np.ldexp(total, place)
+        return np.where(np.abs(total) < 2.0**128, total, total * np.inf)
 
 
 def _fused_sum(matrices: list[Array], rounding: str) -> Array:
@@ -127,7 +165,7 @@ def _fused_sum(matrices: list[Array], rounding: str) -> Array:
     for k in range(a.shape[2]):
         left = np.broadcast_to(a[:, :, k, None], c.shape).reshape(-1)
         right = np.broadcast_to(b[:, k, None, :], c.shape).reshape(-1)
-        total = fused(left, right, total)
+        total = floating.quiet([left, right, total], fused(left, right, total))
     return total.reshape(c.shape)
 
 
@@ -247,7 +285,7 @@ def product_step(
             fragment.gather(unpacked([read(frame) for read in group], name))
             for group, (_, name, fragment) in zip(reads, inputs, strict=True)
         ]
-        result = multiplied(matrices, to, form.words)
+        result = multiplied(matrices, form)
         lanes: list[Array] = packed(fragments[2].scatter(result), to, len(targets))
         for target, value in zip(targets, lanes, strict=True):
             target(frame, value)

@@ -199,23 +199,28 @@ def _sum(sign: int) -> Row:
     halves = _by_halves(one)
 
     def row(s: Sources) -> tuple[Term, ...] | None:
-        return _with_carry(s, sign, const(0, 1)) if "cc" in s.words else halves(s)
+        return _with_carry(s, sign, const(sign < 0, 1)) if "cc" in s.words else halves(s)
 
     return row
 
 
 def _with_carry(s: Sources, sign: int, carry: Term) -> tuple[Term, ...]:
-    """Sum or difference with the carry or borrow that comes in, and the one that goes out."""
+    """Sum or difference with the carry flag that comes in, and the one that goes out."""
     return _carried(s[0], s[1], sign, carry)
 
 
 def _carried(a: Term, b: Term, sign: int, carry: Term) -> tuple[Term, ...]:
+    """Of differences the flag says that nothing is borrowed.
+
+    The manual speaks of a borrow in it, which is the same where sums and differences do not take
+    the flag of each other; where they do, this is what machines do.
+    """
     width = a.width
-    come = carry.extended(width, signed=False)
+    come = (carry if sign > 0 else ~carry).extended(width, signed=False)
     x, y, c = (each.extended(width + 1, signed=False) for each in (a, b, come))
     if sign > 0:
         return a + b + come, (x + y + c).part(width, 1)
-    return a - b - come, (x - y - c).part(width, 1)
+    return a - b - come, ~(x - y - c).part(width, 1)
 
 
 def _sum_of_carry(sign: int) -> Row:
@@ -252,7 +257,7 @@ def _multiply_add(s: Sources) -> tuple[Term, ...] | None:
 
 def _multiply_add_carry(s: Sources) -> tuple[Term, ...] | None:
     product = _product(s)
-    if product is None:
+    if product is None or ("hi" in s.words and s.width == 16):  # ptxas forgets its upper half
         return None
     return _carried(product, s.read(2, product.width), 1, s.read(len(s) - 1, 1))
 

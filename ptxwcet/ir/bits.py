@@ -5,13 +5,13 @@ Source: the PTX ISA manual, chapter 9, section by section.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ptxwcet.ir.meanings import Row, Rows, Sources, computed, least, single
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.permitted import Form
-from ptxwcet.ir.terms import Op, Term, const, term
+from ptxwcet.ir.terms import Op, Term, any_bits, const, term
 
 _C = OpClass
 _WIDE = "u32 s32 u64 s64"
@@ -130,24 +130,40 @@ def _lowest(count: Term, width: int) -> Term:
     return ~const(-1, width).shifted_left(count)
 
 
+def _place_of_field(s: Sources, first: int) -> tuple[Term, Term, Callable[[Term], Term]]:
+    """Where a field begins, its length, and what makes a result of what the two determine.
+
+    The manual reads eight bits of both. ptxas makes of fields in 64 bits what reads all 32: there
+    nothing is said of numbers above 255.
+    """
+    places = (first, first + 1)
+    start, length = (s.read(place, 32) for place in places)
+    if s.width == 32:
+        return start & 255, length & 255, lambda found: found
+    if all(s.literal(place) is not None for place in places):
+        return start, length, lambda found: found
+    small = (start | length).less_than(256, signed=False)
+    return start, length, lambda found: small.choose(found, any_bits(found.width))
+
+
 def _extracted(s: Sources) -> tuple[Term, ...]:
     width, signed = s.width, s.kind.is_signed
-    start, length = (s.read(place, 32) & 255 for place in (1, 2))
+    start, length, is_determined = _place_of_field(s, 1)
     field = s[0].shifted_right(start, signed=signed)
     if not signed:
-        return (field & _lowest(length, width),)
+        return (is_determined(field & _lowest(length, width)),)
     end = start + length - 1
     top = least(end, const(width - 1, 32), signed=False)
     sign = (s[0].shifted_right(top, signed=False) & 1).part(0, 1)
     mask = _lowest(length, width)
     whole = sign.choose(field | ~mask, field & mask)
-    return (length.equals(0).choose(const(0, width), whole),)
+    return (is_determined(length.equals(0).choose(const(0, width), whole)),)
 
 
 def _inserted(s: Sources) -> tuple[Term, ...]:
-    start, length = (s.read(place, 32) & 255 for place in (2, 3))
+    start, length, is_determined = _place_of_field(s, 2)
     mask = _lowest(length, s.width).shifted_left(start)
-    return ((s[1] & ~mask) | (s[0].shifted_left(start) & mask),)
+    return (is_determined((s[1] & ~mask) | (s[0].shifted_left(start) & mask)),)
 
 
 def _found(s: Sources) -> tuple[Term, ...]:

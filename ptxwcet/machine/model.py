@@ -156,7 +156,8 @@ class MemoryRules:
 
     Behind its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
     share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
-    all 0 where there is no such path. 1024 sectors of 32 bytes take the memory of the GPU
+    all 0 where there is no such path. ``path_stored_line_cycles`` is for each line that an access
+    changes, where that takes longer. 1024 sectors of 32 bytes take the memory of the GPU
     ``server_cycles_per_1024_sectors``; 0 where nobody ever waits for it. That is the rate of
     streams, and not its worst, where ``server_worst_cycles_per_1024_sectors`` says the worst. A
     sector that a store does not fill is fetched ``partial_sector_fetches`` times, 0 or 1.
@@ -172,12 +173,18 @@ class MemoryRules:
     server_cycles_per_1024_sectors: Figure
     server_worst_cycles_per_1024_sectors: Figure | None = None
     partial_sector_fetches: Figure | None = None
+    path_stored_line_cycles: Figure | None = None
 
     @property
     def charged_cycles_per_1024_sectors(self) -> int:
         """What 1024 sectors take of the memory of the GPU, in its worst pattern if it is known."""
         worst = self.server_worst_cycles_per_1024_sectors
         return (self.server_cycles_per_1024_sectors if worst is None else worst).value
+
+    def path_cycles_of_lines(self, lines: int, *, are_loaded: bool) -> int:
+        """What lines take of the path: of a load, or of an access that may change them."""
+        of_stored = None if are_loaded else self.path_stored_line_cycles
+        return (of_stored or self.path_line_cycles).value * lines
 
     @property
     def fetches_of_partial_sectors(self) -> int:

@@ -123,26 +123,34 @@ class _Writer:
             else:
                 latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
                 origin = self._copy(timing.evidence, timing.source)
-                if timing.rates:
-                    rates = ", ".join(f"{kind} = {rate}" for kind, rate in timing.rates)
-                    origin = f"rates = {{ {rates} }}, {origin}"
-                if timing.forms:
-                    forms = ", ".join(f"{_quoted(name)} = {[*one]}" for name, one in timing.forms)
-                    origin = f"forms = {{ {forms} }}, {origin}"
-                if timing.stalls:
-                    origin = f"stalls = true, {origin}"
-                yield self._row(op, timing.unit, timing.initiation_cycles, latency, origin)
+                yield self._row(op, timing, timing.initiation_cycles, latency, origin)
 
     def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:
-        latency = str(measured.latency_cycles)
+        """What was measured is one instruction: a class is not charged less than by the base."""
+        initiation = max(measured.initiation_cycles, row.initiation_cycles)
+        both = measured.initiation_cycles + measured.latency_cycles
+        both = max(both, row.initiation_cycles + row.latency_cycles)
+        latency = str(both - initiation)
         if op is OpClass.LOAD_GLOBAL and self._has_memory_latency():
-            latency = _latency({"memory_latency": True})
-        source = self._measurement(f"microbenchmarks {op.value}_latency and {op.value}_interval")
-        return self._row(op, row.unit, measured.initiation_cycles, latency, source)
+            latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
+        how = f"microbenchmarks {op.value}_latency and {op.value}_interval"
+        figures = f"{measured.initiation_cycles} and {measured.latency_cycles} by {how}"
+        source = self._measurement(
+            f"{figures}, {self._results.name}; no less than {self._base.name}"
+        )
+        return self._row(op, row, initiation, latency, source)
 
-    def _row(self, op: OpClass, unit: str, initiation: int, latency: str, origin: str) -> str:
+    def _row(self, op: OpClass, row: OpTiming, initiation: int, latency: str, origin: str) -> str:
+        if row.rates:
+            rates = ", ".join(f"{kind} = {rate}" for kind, rate in row.rates)
+            origin = f"rates = {{ {rates} }}, {origin}"
+        if row.forms:
+            forms = ", ".join(f"{_quoted(name)} = {[*one]}" for name, one in row.forms)
+            origin = f"forms = {{ {forms} }}, {origin}"
+        if row.stalls:
+            origin = f"stalls = true, {origin}"
         return (
-            f"{op.value} = {{ unit = {_quoted(unit)}, initiation_cycles = {initiation}, "
+            f"{op.value} = {{ unit = {_quoted(row.unit)}, initiation_cycles = {initiation}, "
             f"latency_cycles = {latency}, {origin} }}"
         )
 
@@ -154,7 +162,9 @@ class _Writer:
 
     def _memory_latency(self) -> int:
         if self._has_memory_latency():
-            return max(1, self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles)
+            row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
+            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - row.get("plus", 0)
+            return max(measured, int(self._tables["memory_latency_cycles"]))
         return int(self._tables["memory_latency_cycles"])
 
     def _figures(self, table: str) -> Iterator[str]:
@@ -169,7 +179,7 @@ class _Writer:
                 continue  # nor is the worst of another machine that of what is measured here
             if table == "memory" and key in self._results.memory:
                 value = self._results.memory[key]
-                origin = self._measurement(f"microbenchmark {key}")
+                origin = self._measurement(f"microbenchmark {key}, {self._results.name}")
             else:
                 value, origin = figure.value, self._copy(figure.evidence, figure.source)
             yield f"{key} = {{ value = {value}, {origin} }}"
@@ -180,7 +190,7 @@ class _Writer:
 
     def _measurement(self, how: str) -> str:
         self._measured += 1
-        return _origin(Evidence.MEASURED, f"measured: {how}, {self._results.name}")
+        return _origin(Evidence.MEASURED, f"measured: {how}")
 
     def _assumption(self, one: Assumption) -> str:
         source = f"copied: there {one.state.value}, {one.source}"

@@ -497,7 +497,9 @@ class InstructionCosts:
             cost = self._waiting(cost, instruction)
         if isinstance(cost, TimedInstruction) and self.machine.memory is not None:
             asked = self._taken(index, instruction)
-            charged = charge_transactions(cost, asked, self.machine, self.most_at_path)
+            charged = charge_transactions(
+                cost, asked, self.machine, self.most_at_path, instruction.op_class
+            )
             self.is_nominal &= charged == cost
             cost = charged
         return () if cost is None else (cost,)
@@ -516,11 +518,22 @@ class InstructionCosts:
         return _ANY_ACCESS if accesses_memory(instruction) else NO_TRANSACTIONS
 
 
-def cycles_at_path(taken: Transactions, rules: MemoryRules) -> int:
-    """What transactions take of the memory path of an SM; 0 of those that do not pass it."""
+_LOADS = frozenset(
+    {
+        *(OpClass.LOAD_CONST, OpClass.LOAD_GENERIC, OpClass.LOAD_GLOBAL, OpClass.LOAD_LOCAL),
+        OpClass.ASYNC_COPY,  # the lines of its global side; shared memory is passes
+    }
+)
+
+
+def cycles_at_path(taken: Transactions, rules: MemoryRules, op_class: OpClass | None) -> int:
+    """What transactions take of the memory path of an SM; 0 of those that do not pass it.
+
+    ``op_class``: of the instruction; None where that is not known.
+    """
     if not taken.lines and not taken.passes:
         return 0
-    cycles = rules.path_line_cycles.value * taken.lines
+    cycles = rules.path_cycles_of_lines(taken.lines, are_loaded=op_class in _LOADS)
     cycles += rules.path_pass_cycles.value * taken.passes
     return max(rules.path_request_cycles.value, cycles)
 
@@ -530,11 +543,13 @@ def charge_transactions(
     taken: Transactions,
     machine: Machine,
     most_at_path: int | None = None,
+    op_class: OpClass | None = None,
 ) -> TimedInstruction:
     """An instruction that takes transactions of memory, each at its cost on a machine.
 
     What it takes itself of the path, the cache and the memory behind it is added to its latency.
     ``most_at_path``: if that is what it spends at the path at most, it is latency and nothing else.
+    ``op_class``: of the instruction; without it, it is charged as if it stored.
     """
     rules = machine.memory
     if rules is None or taken is NO_TRANSACTIONS:
@@ -545,7 +560,7 @@ def charge_transactions(
         + rules.word_cycles.value * taken.words
         + rules.serial_cycles.value * taken.serial
     )
-    path = cycles_at_path(taken, rules)
+    path = cycles_at_path(taken, rules, op_class)
     at_path = most_at_path if path and most_at_path is not None else path
     each = machine.cycles_per_1024_sectors
     fetched = rules.fetches_of_partial_sectors * taken.partial
@@ -574,11 +589,12 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
 
 def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpTiming | RefusedOp:
     """What the machine file says of an instruction: of its form, else of its op class."""
-    row = machine.timings[timing_class(instruction, op_class, machine)]
-    if isinstance(row, OpTiming) and row.forms:
-        name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
-        figures = dict(row.forms).get(name)
-        if figures is not None:
+    name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
+    for row in (
+        machine.timings[op_class],
+        machine.timings[timing_class(instruction, op_class, machine)],
+    ):
+        if isinstance(row, OpTiming) and (figures := dict(row.forms).get(name)) is not None:
             initiation, latency = figures
             return replace(row, initiation_cycles=initiation, latency_cycles=latency, readers=())
     return row
@@ -629,7 +645,12 @@ def _sleeping(
 def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
     """What a sleep takes at most beside what a branch takes; by a machine's row, nothing."""
     time = _sleep(instruction)
-    return 0 if time is None else -(-2 * time * machine.clock_mhz // 1000)
+    least = max(time or 0, _LEAST_NANOSECONDS)
+    return 0 if time is None else -(-2 * least * machine.clock_mhz // 1000)
+
+
+_LEAST_NANOSECONDS = 27
+"""To sleep for 0 an H200 takes 79 cycles, 103 of 16 warps (docs/experiments/silicon-h200.md)."""
 
 
 def name_of(instruction: Instruction) -> str:

@@ -120,7 +120,8 @@ def _counting_on(
     number_of = origin % COPY_REGISTERS
     copies = (BULK_COPIES[number_of],) if used.use is Use.COPY_OUT else ()
     timed = timed_as(instruction, timing, machine, origin, copies=copies)
-    timed = charge_transactions(timed, _moved(used.use, counted), machine)
+    is_read = OpClass.LOAD_GLOBAL if used.use is Use.COPY else None
+    timed = charge_transactions(timed, _moved(used.use, counted), machine, op_class=is_read)
     if used.use is Use.COPY_OUT:
         return timed
     found = Mbarrier()

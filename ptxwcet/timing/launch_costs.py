@@ -116,7 +116,7 @@ class LaunchCosts(InstructionCosts):
         for index, instruction in enumerate(self._kernel.instructions):
             if instruction.op_class is None or instruction.op_class in COUNTING:
                 return None  # of whatever unit; of copies it is known of each path alone
-            cycles = cycles_at_path(self._taken(index, instruction), rules)
+            cycles = cycles_at_path(self._taken(index, instruction), rules, instruction.op_class)
             if not cycles:
                 continue
             row = row_of(instruction, instruction.op_class, machine)

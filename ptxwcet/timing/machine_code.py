@@ -41,6 +41,7 @@ _QUEUED = _ACCESSING | {OpClass.SHUFFLE, OpClass.FP16_SFU, OpClass.FP32_SFU, OpC
 _BOARD = re.compile(r"(?:.*:)?SB(\d)")  # inlining puts the function before it
 _ALWAYS_TRUE = ("PT", "!PT")
 _HALVES = "mma.sync.aligned.m16n8k16.row.col"
+_LDMATRIX = "ldmatrix.sync.aligned.m8n8"
 PTX_FORMS = {
     "MUFU.EX2": "ex2.approx.ftz.f32",
     "MUFU.LG2": "lg2.approx.ftz.f32",
@@ -51,6 +52,17 @@ PTX_FORMS = {
     "HMMA.16816.F32": f"{_HALVES}.f32.f16.f16.f32",
     "HMMA.16816.F32.BF16": f"{_HALVES}.f32.bf16.bf16.f32",
     "HMMA.16816.F16": f"{_HALVES}.f16.f16.f16.f16",
+    "IMAD.HI": "mad.hi.s32",
+    "IMAD.HI.U32": "mad.hi.u32",
+    "MATCH.ANY": "match.any.sync.b32",
+    "MATCH.ANY.U64": "match.any.sync.b64",
+    "MATCH.ALL": "match.all.sync.b32",
+    "MATCH.ALL.U64": "match.all.sync.b64",
+    **{
+        f"LDSM.16.{shape}{'' if n == 1 else f'.{n}'}": f"{_LDMATRIX}.x{n}{turned}.shared.b16"
+        for n in (1, 2, 4)
+        for shape, turned in (("M88", ""), ("MT88", ".trans"))
+    },
 }
 """What ptxas makes one instruction of, by that instruction: machine files name it as PTX does."""
 

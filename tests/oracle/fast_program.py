@@ -285,14 +285,20 @@ class FastProgram:
             self._emit(Code.ADD_SAT if adds else Code.SUB_SAT, to, *sources, kind=kind)
             return
         if words[0].endswith("c"):
-            sources = [*sources, self.carry]
+            sources = [*sources, self.carry if adds else self._opposite(self.carry)]
         out = self._place(BIT)
         if "cc" in words:
             code = Code.CARRY_OF_SUM if adds else Code.CARRY_OF_DIFFERENCE
             self._emit(code, out, *sources, kind=Kind(kind.bits), result=BIT)
         self._emit(Code.ADD if adds else Code.SUB, to, *sources, kind=kind)
         if "cc" in words:
-            self._emit(Code.MOV, self.carry, out, kind=BIT)
+            self._emit(Code.MOV, self.carry, out if adds else self._opposite(out), kind=BIT)
+
+    def _opposite(self, flag: int) -> int:
+        """Of a difference the carry flag denies what is borrowed."""
+        found = self._place(BIT)
+        self._emit(Code.NOT, found, flag, kind=BIT)
+        return found
 
     def _product(self, words: tuple[str, ...], one: Instruction, kind: Kind) -> None:
         to, (a, b, *added) = self._written(one.operands[0]), self._sources(one)

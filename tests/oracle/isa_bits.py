@@ -97,6 +97,8 @@ def _brev(words: Words, types: list[Type], sources: int) -> Operation:
 
 def _fns(words: Words, types: list[Type], sources: int) -> Operation:
     def function(mask: int, base: int, offset: int) -> int:
+        if offset == -(1 << 31):  # it has no magnitude: so do GPUs
+            return 0
         if offset == 0:
             return base if base < 32 and (mask >> base) & 1 else ones(32)
         step = 1 if offset > 0 else -1
@@ -111,12 +113,17 @@ def _fns(words: Words, types: list[Type], sources: int) -> Operation:
     return Operation((U32, U32, S32), (U32,), function)
 
 
+def _eight(number: int, bits: int) -> int:
+    """Of places and lengths: ptxas' code for 64 bits reads them whole."""
+    return number if bits == 64 else number & 255
+
+
 def _bfe(words: Words, types: list[Type], sources: int) -> Operation:
     of = types[0]
     top = of.bits - 1
 
     def function(a: int, b: int, c: int) -> int:
-        raw, place, size = a & ones(of.bits), b & 255, c & 255
+        raw, place, size = a & ones(of.bits), _eight(b, of.bits), _eight(c, of.bits)
         signless = of.kind == "u" or size == 0
         sign = 0 if signless else (raw >> min(place + size - 1, top)) & 1
         found = 0
@@ -133,10 +140,10 @@ def _bfi(words: Words, types: list[Type], sources: int) -> Operation:
     top = of.bits - 1
 
     def function(a: int, b: int, c: int, d: int) -> int:
-        place, size = c & 255, d & 255
+        place, size = _eight(c, of.bits), _eight(d, of.bits)
         found = b
-        for i in range(size):
-            if place + i > top or i > top:
+        for i in range(min(size, of.bits)):
+            if place + i > top:
                 break
             bit = 1 << (place + i)
             found = (found & ~bit) | (bit if (a >> i) & 1 else 0)

@@ -94,10 +94,9 @@ def _carrying(of: Type, sign: int, *, reads: bool, sets: bool) -> Operation:
     bits = of.bits
     plain = Type("u", bits)
 
-    def function(a: int, b: int, carry: int = 0) -> object:
-        total = a + b + carry if sign > 0 else a - b - carry
-        out = int(total > ones(bits)) if sign > 0 else int(total < 0)
-        return (total, out) if sets else total
+    def function(a: int, b: int, carry: int = int(sign < 0)) -> object:
+        total = a + (b if sign > 0 else b ^ ones(bits)) + carry  # the flag denies a borrow
+        return (total, total >> bits) if sets else total
 
     return Operation((plain, plain), (of,), function, carries=reads, sets_carry=sets)
 

@@ -128,7 +128,8 @@ def expected(name, values, form, rounding, ftz=False):
     if name == "sqrt":
         return root(values[0], form, rounding)
     exact = EXACT[name](*map(Fraction, values))
-    if ftz and form == "f32" and abs(rounded(exact * 2**64, form, rounding)) < 2.0**-62:
+    shift, least = (64, 2.0**-62) if form == "f32" else (10, 2.0**-4)  # digits, any exponent
+    if ftz and abs(rounded(exact * 2**shift, form, rounding)) < least:
         return math.copysign(0.0, exact) if exact else expected(name, values, form, rounding)
     if exact != 0:
         return rounded(exact, form, rounding)

@@ -225,7 +225,7 @@ def test_bit_field_extract(kind):
     given = [np.array(words, f"u{width // 8}"), np.array(starts, "u4"), np.array(lengths, "u4")]
     found = evaluate(f"bfe.{kind} %r0, %a, %b, %c;", given, [given[0].dtype]).tolist()
     for (a, start, length), one in zip(grid, found, strict=True):
-        start, length = start & 255, length & 255
+        start, length = (one & 255 if width == 32 else one for one in (start, length))
         fill = a >> min(start + length - 1, width - 1) & 1 if kind[0] == "s" and length else 0
         bits = [
             a >> (start + i) & 1 if i < length and start + i < width else fill for i in range(width)
@@ -243,7 +243,7 @@ def test_bit_field_insert(width):
     given += [np.array([row[i] for row in grid], "u4") for i in (1, 2)]
     found = evaluate(f"bfi.b{width} %r0, %a, %b, %c, %d;", given, [kind]).tolist()
     for ((a, b), start, length), one in zip(grid, found, strict=True):
-        start, length = start & 255, length & 255
+        start, length = (one & 255 if width == 32 else one for one in (start, length))
         bits = [
             a >> (i - start) & 1 if start <= i < start + length else b >> i & 1
             for i in range(width)
@@ -275,7 +275,12 @@ def test_counts(width):
 
 
 def nth_set(word, start, wanted):
-    """The pseudo-code of the ISA, where a base above 31 is outside of the loop's bounds."""
+    """The pseudo-code of the ISA, where a base above 31 is outside of the loop's bounds.
+
+    GPUs answer 0 to the least offset, which has no magnitude.
+    """
+    if wanted == -(2**31):
+        return 0
     if wanted == 0:
         return start if start < 32 and word >> start & 1 else 0xFFFFFFFF
     place, left = start, abs(wanted) - 1

@@ -29,7 +29,7 @@ def quotient(a, b):
         (integer.multiply_high, lambda a, b: a * b >> 32),
         (integer.multiply_wide, lambda a, b: a * b),
         (integer.divide, quotient),
-        (integer.remainder, lambda a, b: a if b == 0 else wrap(a - quotient(a, b) * b)),
+        (integer.remainder, lambda a, b: -1 if b == 0 else wrap(a - quotient(a, b) * b)),
         (integer.saturated_add, lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1)),
         (integer.saturated_subtract, lambda a, b: min(max(a - b, -(2**31)), 2**31 - 1)),
     ],

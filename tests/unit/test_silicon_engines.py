@@ -1,12 +1,11 @@
-"""The rows for the engines of an H200 are none below what was measured there.
+"""The rows of h200 for engines are none below what was measured of one.
 
-The figures are docs/experiments/silicon-h200-engines.json, the rows those beside the benchmarks.
-What a row charges is what J1 does (docs/methods/joins.md): initiations of all warps, and latencies.
+The figures are docs/experiments/silicon-h200-engines.json. What a row charges is what J1 does
+(docs/methods/joins.md): the initiations of all warps, and latencies.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import tomllib
 from collections.abc import Iterator
@@ -17,14 +16,13 @@ import pytest
 
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.machine.loader import load_machine
-from ptxwcet.machine.model import Machine
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.source import SourceFile
 from ptxwcet.timing.counting import Counting, cost_of_counting
 from ptxwcet.warp.program import Mbarrier, PartialBarrier, TimedInstruction
 
 ROOT = Path(__file__).parents[2]
-ROWS = tomllib.loads((ROOT / "benchmarks/silicon/engines/rows.toml").read_text())["ops"]
+ROWS = tomllib.loads((ROOT / "ptxwcet/machine/models/h200.toml").read_text())["ops"]
 MEASURED = json.loads((ROOT / "docs/experiments/silicon-h200-engines.json").read_text())
 POLL = ROWS["mbarrier_wait"]["initiation_cycles"], ROWS["mbarrier_wait"]["latency_cycles"]
 COPY, PRODUCT = ROWS["async_bulk"], ROWS["mma_async"]
@@ -214,18 +212,7 @@ ret;
 """
 
 
-@pytest.fixture(scope="module")
-def on(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """A machine file with the rows."""
-    path = ROOT / "benchmarks" / "silicon" / "engines" / "bounds.py"
-    spec = importlib.util.spec_from_file_location("engine_bounds", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    file = tmp_path_factory.mktemp("machine") / "m.toml"
-    file.write_text(module.like_an_h200())
-    return load_machine(str(file))
+H200 = load_machine("h200")
 
 
 def asked() -> Kernel:
@@ -233,8 +220,8 @@ def asked() -> Kernel:
     return found
 
 
-def costed(place: int, on: Machine, lanes: int, number: int = 0) -> tuple[TimedInstruction, object]:
-    cost = cost_of_counting(asked().instructions[place], on, Counting("b+0", lanes, number), 0)
+def costed(place: int, lanes: int, number: int = 0) -> tuple[TimedInstruction, object]:
+    cost = cost_of_counting(asked().instructions[place], H200, Counting("b+0", lanes, number), 0)
     if isinstance(cost, TimedInstruction):
         return cost, None
     assert isinstance(cost, PartialBarrier)
@@ -244,20 +231,20 @@ def costed(place: int, on: Machine, lanes: int, number: int = 0) -> tuple[TimedI
 @pytest.mark.parametrize(
     ("place", "lanes", "apart"), [(0, 32, 7000), (0, 31, 125), (0, 1, 125), (1, 32, 90), (1, 1, 90)]
 )
-def test_whole_warps_ask_less_often(on: Machine, place: int, lanes: int, apart: int) -> None:
-    _, found = costed(place, on, lanes)
+def test_whole_warps_ask_less_often(place: int, lanes: int, apart: int) -> None:
+    _, found = costed(place, lanes)
     assert isinstance(found, Mbarrier)
     assert found.again_cycles == apart
 
 
-def test_single_instructions_have_figures_of_their_own(on: Machine) -> None:
+def test_single_instructions_have_figures_of_their_own() -> None:
     for place, figures in ((2, form("mbarrier.arrive")), (3, plain("mbarrier"))):
-        timed, _ = costed(place, on, 1, 1)
+        timed, _ = costed(place, 1, 1)
         passed = timed.path_cycles  # at the memory path, beside its unit
         assert (timed.initiation_cycles, timed.latency_cycles - passed) == figures
 
 
-def test_copies_out_are_slower(on: Machine) -> None:
+def test_copies_out_are_slower() -> None:
     for place, rate in ((4, "bytes"), (5, "out_bytes")):
-        timed, _ = costed(place, on, 1, 16_384)
+        timed, _ = costed(place, 1, 16_384)
         assert timed.initiation_cycles == -(-16_384 // COPY["rates"][rate])

@@ -164,7 +164,7 @@ class _Writer:
         if self._has_memory_latency():
             row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
             measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - row.get("plus", 0)
-            return max(measured, int(self._tables["memory_latency_cycles"]))
+            return max(int(measured), int(self._tables["memory_latency_cycles"]))
         return int(self._tables["memory_latency_cycles"])
 
     def _figures(self, table: str) -> Iterator[str]:

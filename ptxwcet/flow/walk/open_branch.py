@@ -114,9 +114,10 @@ class OpenLoop:
         self._pass: _Pass = ("", 0, 0)
         self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
+        self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
         self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
-        self._values = 0
+        self.values = 0  # that are left
         self.undecided: tuple[int, frozenset[Cause]] | None = None
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
@@ -171,8 +172,8 @@ class OpenLoop:
             return
         self.narrowed.append(narrowed)
         values = narrowed.new.last + 1
-        self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
-        self._values = values
+        self.shrinks = values <= _FEW_VALUES or 2 * values <= self.values + 1 or not self.values
+        self.values = values
 
     def noted(self) -> _Noted:
         """What has been noted so far."""

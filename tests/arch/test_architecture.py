@@ -163,7 +163,7 @@ MOST_LINES = {
     "simulator": 5_052,
     "support": 3_475,
     "sweeps.results": 1_736,
-    "sweeps": 3_839,
+    "sweeps": 3_865,
     "timing": 4_089,
     "trace": 1_108,
     "validate": 3_947,

@@ -266,6 +266,13 @@ def test_a_loop_too_long_to_be_followed_has_a_closed_form_in_the_values_left(
     assert only_refusal(request).diagnostics[0].code == "PW206"
 
 
+def test_a_loop_that_many_values_may_end_is_asked_for(tmp_path: Path) -> None:
+    """That it ends after 2^31 iterations is of no use: its bound or the range of the array is."""
+    body = LEFT_BY_VALUE.replace("ld.global.u8 %r5, [%rd1]; and.b32 %r5, %r5, 15;", "")
+    body = f"ld.global.u32 %r5, [%rd1]; shr.u32 %r5, %r5, 1;\n{body}"
+    assert only_refusal(kernel_of(body, tmp_path)).diagnostics[0].code == "PW203"
+
+
 def test_nothing_is_asked_of_facts_that_were_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound of the number that is counted down is enough, whatever is known of another one."""
     kernel = parse_kernel(

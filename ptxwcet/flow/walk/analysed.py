@@ -164,12 +164,12 @@ class _Search:
 
     def compared(self) -> list[dict[str, Value]]:
         """The registers of ``history``. A loop that would be executed one by one until what decides
-        a way out has no values left, and for which no steps are left, is compared in those values:
-        then it has a closed form as long as lanes may stay.
+        a way out has none of its few values left, and for which no steps are left, is compared in
+        those values: then it has a closed form as long as lanes may stay.
         """
         work, opened = self._walk.graph.work.walking, self._opened
-        to_come = opened.values * (work.spent - self._spent)
-        if not opened.shrinks or work.spent + to_come <= work.most or self._walk.is_proving:
+        to_come = opened.few_left * (work.spent - self._spent)
+        if not to_come or work.spent + to_come <= work.most or self._walk.is_proving:
             return self.history
         return [
             after_narrowing(self._walk, registers, opened.narrowed) for registers in self.history

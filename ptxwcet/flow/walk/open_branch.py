@@ -117,7 +117,7 @@ class OpenLoop:
         self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
         self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
-        self.values = 0  # that are left
+        self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
         self.remaining: int | None = None  # iterations that the user's bound leaves
 
@@ -172,8 +172,13 @@ class OpenLoop:
             return
         self.narrowed.append(narrowed)
         values = narrowed.new.last + 1
-        self.shrinks = values <= _FEW_VALUES or 2 * values <= self.values + 1 or not self.values
-        self.values = values
+        self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
+        self._values = values
+
+    @property
+    def few_left(self) -> int:
+        """The values that stay in the loop, if they are so few that it is followed; else 0."""
+        return self._values if self.shrinks and self._values <= _FEW_VALUES else 0
 
     def noted(self) -> _Noted:
         """What has been noted so far."""

@@ -85,12 +85,13 @@ class Work:
     proving: Effort = field(default_factory=lambda: Effort(MOST_PROOF_STEPS))
 
     def tell_apart_no_more(self) -> bool:
-        """From now on walks do not tell lanes apart, and have a new budget of steps; False if that
-        is not allowed, or is the case already.
+        """From now on walks do not tell lanes apart, and have a new budget of steps, with what is
+        left of the old one; False if that is not allowed, or is the case already.
         """
         if not self.told_apart or self.most_visits is not None:
             return False
         most = self.walking.most * MOST_STEPS_TOGETHER // MOST_WALK_STEPS
+        most += max(0, self.walking.most - self.walking.spent)
         self.told_apart, self.walking = False, Effort(most)
         self.relied, self.uncounted = set(), set()
         return True
@@ -131,6 +132,10 @@ _EFFORTS = ("walking", "searching", "proving")
 
 class _Written(dict[int, list[str]]):
     """The registers that are written in the blocks that were asked for."""
+
+
+class _Temporaries(dict[int, frozenset[str]]):
+    """What the loops that were asked for write for one iteration alone."""
 
 
 class _Meanings(dict[int, "Meaning | None"]):
@@ -265,6 +270,16 @@ class FlowGraph(ControlFlow):
             written = (self.kernel.instructions[index].writes for index in self.indices((block,)))
             found[block] = [name for names in written for name in names]
         return found[block]
+
+    def temporaries(self, loop: Loop) -> frozenset[str]:
+        """The registers that a loop writes and in which no iteration finds what an earlier one has
+        left, found once.
+        """
+        found = self.work.of_graph[_Temporaries]
+        if loop.id not in found:
+            kept = self.agreements.live.at(loop.header)
+            found[loop.id] = frozenset(self.writes(loop.body)).difference(kept)
+        return found[loop.id]
 
     def meaning(self, index: int) -> Meaning | None:
         """The terms of an instruction, None if it has none. Cost: constant, once."""

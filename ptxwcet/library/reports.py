@@ -407,13 +407,13 @@ def sweep(
 
     from ptxwcet.sweeps.engine import chosen_cluster
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
-    from ptxwcet.sweeps.sweep_run import run_sweep
+    from ptxwcet.sweeps.sweep_run import compiled_in, run_sweep
     from ptxwcet.sweeps.tables import PARQUET
 
     kept = None if cache is None else Path(cache)
-    read = read_sweep_plan(os.fspath(plan), kept)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "sweep" if output is None else Path(output)
+        read = read_sweep_plan(os.fspath(plan), kept or compiled_in(folder, os.fspath(plan)))
         run_sweep(
             read,
             folder,

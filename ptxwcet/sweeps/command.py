@@ -62,9 +62,9 @@ def sweep(
     # here: without the extra there is a message, and no traceback
     from ptxwcet.sweeps.engine import chosen_cluster
     from ptxwcet.sweeps.sweep_plan import read_sweep_plan
-    from ptxwcet.sweeps.sweep_run import run_sweep
+    from ptxwcet.sweeps.sweep_run import compiled_in, run_sweep
 
-    read = read_sweep_plan(plan, cache)
+    read = read_sweep_plan(plan, cache or compiled_in(folder, plan))
     with ProgressLine("units") as progress:
         done = run_sweep(
             read,

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 from ptxwcet.opened.inputs import ChangedFile, Inputs, KeyedRequest
+from ptxwcet.opened.nvcc import COMPILED
 from ptxwcet.support.answer_store import STORE, AnswerStore, KeptEntry, KeptFailure
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -56,7 +57,18 @@ def run_sweep(
     Cost: that of the bounds that are missing, and some 0.1 ms a unit. Memory does not grow with the
     number of units.
     """
-    claim = Claim(
+    claim_of(plan).take(folder, resume=resume, is_used=_has_results)
+    with AnswerStore(folder if cache is None else cache) as store:
+        run = _Run(plan, store, progress)
+        with closing(results_of(WORK, run.missing(), cluster, plan.limits)) as results:
+            run.keep(results)
+        outcomes = write_tables(plan, folder, run.rows())
+        return SweepResult(folder, outcomes, run.analysed)
+
+
+def claim_of(plan: SweepPlan) -> Claim:
+    """What makes an output folder a plan's."""
+    return Claim(
         "PW823",
         {"plan": Path(plan.path).name, "sha256": plan.sha256},
         ("sha256",),
@@ -69,13 +81,27 @@ def run_sweep(
             "--resume goes on with it, and analyses what has changed",
         ),
     )
-    claim.take(folder, resume=resume, is_used=_has_results)
-    with AnswerStore(folder if cache is None else cache) as store:
-        run = _Run(plan, store, progress)
-        with closing(results_of(WORK, run.missing(), cluster, plan.limits)) as results:
-            run.keep(results)
-        outcomes = write_tables(plan, folder, run.rows())
-        return SweepResult(folder, outcomes, run.analysed)
+
+
+def compiled_in(folder: Path, plan: str) -> Path | None:
+    """The output folder, where what a plan has compiled is found again if no other one is named.
+
+    None for a folder of another plan or with other files: nothing is left in it.
+    """
+    mark = folder / _PLAN
+    try:
+        if mark.exists():
+            is_ours = json.loads(mark.read_text(encoding="utf-8"))["plan"] == Path(plan).name
+        else:
+            is_ours = not _holds_files(folder)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None  # the claim says what is wrong with it
+    return folder if is_ours else None
+
+
+def _holds_files(folder: Path) -> bool:
+    """Whether there is more in a folder than what was compiled. Raises OSError."""
+    return folder.is_dir() and any(one.name != COMPILED for one in folder.iterdir())
 
 
 class _Run:
@@ -175,7 +201,7 @@ class Claim:
             held = json.loads(mark.read_text(encoding="utf-8"))
             is_ours = all(held[name] == self.mark[name] for name in self.key)
         except FileNotFoundError:
-            if self._holds_files(folder):
+            if self._has_others(folder):
                 raise self._error(f"folder '{folder}' holds other files") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise self._error(f"cannot read '{mark}'") from None
@@ -190,9 +216,9 @@ class Claim:
             raise self._error(f"cannot make folder '{folder}': {error.strerror}") from None
         write_text(mark, json.dumps(self.mark) + "\n", self.code)
 
-    def _holds_files(self, folder: Path) -> bool:
+    def _has_others(self, folder: Path) -> bool:
         try:
-            return folder.is_dir() and any(folder.iterdir())
+            return _holds_files(folder)
         except OSError as error:
             raise self._error(f"cannot read folder '{folder}': {error.strerror}") from None
 

@@ -29,7 +29,7 @@ seldom negative.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple, Self
 
@@ -128,20 +128,21 @@ class _Story(WarpState):
     def mark(self) -> _Log:
         return self.log
 
-    def take_latest(self, other: Self) -> None:
-        for register, ready in enumerate(other.ready):
-            if ready > self.ready[register]:
+    def take_latest(self, other: Self, changed: Collection[int]) -> None:
+        for register in changed:
+            if other.ready[register] > self.ready[register]:
                 self.maker[register] = other.maker[register]
                 self.started[register] = other.started[register]
         if other.t > self.t:
             self.log, self.issued = other.log, other.issued
         if other.completion > self.completion:
             self.last_maker, self.last_started = other.last_maker, other.last_started
-        WarpState.take_latest(self, other)
+        WarpState.take_latest(self, other, changed)
 
-    def put_off(self, cycles: int) -> None:
-        WarpState.put_off(self, cycles)
-        self.started = [time + cycles for time in self.started]
+    def put_off(self, cycles: int, changed: Collection[int]) -> None:
+        WarpState.put_off(self, cycles, changed)
+        for register in changed:
+            self.started[register] += cycles
         self.last_started += cycles
 
     def relative(self, loop: Loop) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ written. Where alternatives meet, the smaller credit is kept and the times of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -72,27 +72,36 @@ class WarpState:
         """How far the history of what repeats with a loop has come."""
         return len(self.idles)
 
-    def join(self, other: Self) -> None:
-        """Becomes the pointwise maximum of both states."""
+    def join(self, other: Self, changed: Collection[int]) -> None:
+        """Becomes the pointwise maximum of both states, which differ in registers ``changed``.
+
+        Of the others the times are those of the state with less credit, and so are as they were.
+        """
         if self.credit != other.credit:
             credit = min(self.credit, other.credit)
             other = other.copy()
             for state in (self, other):
-                state.put_off(credit - state.credit)
-        self.take_latest(other)
+                state.put_off(credit - state.credit, changed)
+        self.take_latest(other, changed)
 
-    def take_latest(self, other: Self) -> None:
+    def take_latest(self, other: Self, changed: Collection[int]) -> None:
         """Becomes the pointwise maximum of both states, whose credit is the same."""
-        self.ready = [a if a > b else b for a, b in zip(self.ready, other.ready, strict=True)]
+        ready, others = self.ready, other.ready
+        for register in changed:
+            if others[register] > ready[register]:
+                ready[register] = others[register]
         self.free = [a if a > b else b for a, b in zip(self.free, other.free, strict=True)]
         self.t = max(self.t, other.t)
         self.completion = max(self.completion, other.completion)
         self.gap = None
 
-    def put_off(self, cycles: int) -> None:
-        """Writes all times as so many cycles later, with as much more credit."""
+    def put_off(self, cycles: int, changed: Collection[int]) -> None:
+        """Writes all times as so many cycles later, with as much more credit; of registers those
+        that are ``changed``.
+        """
         self.credit += cycles
-        self.ready = [time + cycles for time in self.ready]
+        for register in changed:
+            self.ready[register] += cycles
         self.free = [time + cycles for time in self.free]
         self.t, self.completion = self.t + cycles, self.completion + cycles
 
@@ -127,6 +136,7 @@ class Engine(Generic[State]):
 
     def __init__(self) -> None:
         self.steps = 0
+        self._changed: dict[int, tuple[Compiled, tuple[int, ...]]] = {}
 
     def run(self, body: Sequence[Compiled], state: State) -> None:
         """Executes a body. Raises PW404 when its closed form needs too long to settle."""
@@ -137,9 +147,9 @@ class Engine(Generic[State]):
                 case Loop():
                     self._loop(node, state)
                 case BothOrders(first, second):
-                    self._one_of(((*first, *second), (*second, *first)), state)
+                    self._one_of(node, ((*first, *second), (*second, *first)), state)
                 case OneOf(alternatives):
-                    self._one_of(alternatives, state)
+                    self._one_of(node, alternatives, state)
                 case Credit(cycles):
                     state.credit += cycles
 
@@ -180,7 +190,28 @@ class Engine(Generic[State]):
         else:
             state.gap += gap
 
-    def _one_of(self, alternatives: Sequence[Sequence[Compiled]], state: State) -> None:
+    def _changed_in(self, node: Compiled) -> tuple[int, ...]:
+        """The registers whose ready times a node may change. Cost: linear in the node, once."""
+        kept = self._changed.get(id(node))
+        if kept is None:
+            found: set[int] = set()
+            match node:
+                case Straight(steps):
+                    found.update(*(step[1] for step in steps))
+                case Loop(body=body, carried_registers=carried):  # these are put off with periods
+                    found.update(carried, *map(self._changed_in, body))
+                case BothOrders(first, second):
+                    found.update(*map(self._changed_in, (*first, *second)))
+                case OneOf(alternatives):
+                    found.update(*(self._changed_in(one) for side in alternatives for one in side))
+                case Credit():
+                    pass
+            kept = self._changed[id(node)] = node, tuple(found)
+        return kept[1]
+
+    def _one_of(
+        self, node: Compiled, alternatives: Sequence[Sequence[Compiled]], state: State
+    ) -> None:
         if not alternatives:
             return
         others = [state.copy() for _ in alternatives[1:]]
@@ -188,7 +219,7 @@ class Engine(Generic[State]):
         self.run(alternatives[0], state)
         for side, other in zip(alternatives[1:], others, strict=True):
             self.run(side, other)
-            state.join(other)
+            state.join(other, self._changed_in(node))
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -204,7 +235,7 @@ class Engine(Generic[State]):
         skipped = state.copy() if loop.least == 0 else None
         self._iterate(loop, state, loop.count)
         if skipped is not None:
-            state.join(skipped)
+            state.join(skipped, self._changed_in(loop))
 
     def _iterate(self, loop: Loop, state: State, count: int, joined: State | None = None) -> None:
         """All iterations; ``joined`` becomes the maximum of the states after each of them.
@@ -221,7 +252,7 @@ class Engine(Generic[State]):
             self.run(loop.body, state)
             remaining -= 1
             if joined is not None and remaining < looked_at:
-                joined.join(state)
+                joined.join(state, self._changed_in(loop))
             key = state.relative(loop)
             before = seen.get(key)
             seen[key] = Snapshot.of(state, loop, remaining)

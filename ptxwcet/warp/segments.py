@@ -128,7 +128,7 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
     for node in body:
         match node:
             case TimedInstruction():
-                out.append(replace(node, conditional=True))
+                out.append(node if node.conditional else replace(node, conditional=True))
             case Barrier() | PartialBarrier():
                 out.append(replace(node, instruction=replace(node.instruction, conditional=True)))
             case _:

@@ -13,6 +13,7 @@ import pytest
 from containment_runs import (
     ROOT,
     Case,
+    compared_in_the_values_left,
     contained,
     corpus,
     few_steps,
@@ -22,6 +23,8 @@ from containment_runs import (
 from kernel_suite import entries
 from parsing import parse_kernel
 from random_programs import KINDS, random_kernel
+
+from ptxwcet.flow.launch import Launch
 
 SAMPLES = sorted((ROOT / "samples" / "launches").glob("*.toml"))
 
@@ -91,4 +94,52 @@ def test_random_kernels_whose_lanes_are_not_told_apart(kind: str) -> None:
             one = random_kernel(seed, kind)
             kernel = parse_kernel(one.text)
             result = contained(kernel, one.launch, seed=seed, executions=3, steps=one.steps)
+            assert not result.wrong, (kind, seed)
+
+
+STAYS = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+.reg .b32 %r<9>; .reg .b64 %d<3>; .reg .pred %p<5>;
+mov.u32 %r1, %tid.x; ld.param.u64 %d1, [p]; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;
+ld.global.u8 %r2, [%d1]; and.b32 %r2, %r2, MASK; FIRST
+H: setp.ge.s32 %p1, %r3, LIMIT; @%p1 bra E;
+setp.gt.s32 %p2, %r3, 5; @%p2 bra M; add.s32 %r4, %r4, 1;
+M: add.s32 %r3, %r3, STEP; bra H;
+E: setp.gt.s32 %p3, %r4, 3; @%p3 bra D;
+D: ret;
+}
+"""
+"""Lanes that stay by what memory holds, or by what they begin with."""
+
+
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("mask", [7, 31])
+@pytest.mark.parametrize(
+    ("first", "limit"),
+    [
+        ("mov.u32 %r3, 0; mov.u32 %r4, 0;", "%r2"),
+        ("mov.u32 %r3, %r2; mov.u32 %r4, 0;", "33"),
+        ("add.s32 %r3, %r1, 1; mov.u32 %r4, 0;", "31"),
+    ],
+)
+def test_loops_compared_in_the_values_left(first: str, limit: str, mask: int, step: int) -> None:
+    text = STAYS.replace("MASK", str(mask)).replace("FIRST", first)
+    kernel = parse_kernel(text.replace("LIMIT", limit).replace("STEP", str(step)))
+    with lanes_not_told_apart(), compared_in_the_values_left():
+        result = contained(kernel, Launch((32, 1, 1)), seed=mask, executions=3, steps=500)
+    assert not result.wrong
+    assert result.checked > 10
+
+
+@pytest.mark.every(6)
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_kernels_compared_in_the_values_left(kind: str) -> None:
+    with lanes_not_told_apart(), compared_in_the_values_left():
+        for seed in range(3):
+            one = random_kernel(seed, kind)
+            kernel = parse_kernel(one.text)
+            result = contained(kernel, one.launch, seed=seed, executions=2, steps=one.steps)
             assert not result.wrong, (kind, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from ptxwcet.commands.check.study import read_plan
 from ptxwcet.opened.inputs import Inputs
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.source import SourceFile, Span
+from ptxwcet.sweeps import sweep_run
 from ptxwcet.sweeps.kernel_work import bound_unit, kernel_unit
-from ptxwcet.sweeps.sweep_plan import read_sweep_plan
+from ptxwcet.sweeps.sweep_plan import SweepPlan, read_sweep_plan
+from ptxwcet.sweeps.sweep_run import SweepResult
 
 pytestmark = pytest.mark.fast
 
@@ -235,6 +238,36 @@ def test_plans_of_sweeps(calls: Path, tmp_path: Path) -> None:
     assert cycles[2, 1, "sm_86"] < cycles[2, 2, "sm_86"] < cycles[3, 2, "sm_86"]
     assert len(keys) == 4  # one PTX for both architectures is one question
     assert len(calls.read_text().splitlines()) == 4
+
+
+def test_a_sweep_that_goes_on_compiles_nothing_again(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept in the output folder, which is the plan's afterwards; no other one is touched."""
+
+    def kept_in(plan: SweepPlan, folder: Path, *_: object, **__: object) -> SweepResult:
+        return SweepResult(folder, Counter(bounded=plan.count()), 0)
+
+    monkeypatch.setattr(sweep_run, "run_sweep", kept_in)
+
+    def compilations(*folder: str, plan: str = "s.toml") -> int:
+        before = calls.read_text() if calls.exists() else ""
+        assert run_program("sweep", plan, "-o", *folder).code == 0
+        new = calls.read_text().removeprefix(before).splitlines()
+        return sum(one.startswith("-ptx ") for one in new)
+
+    for plan in ("s.toml", "other.toml"):
+        (tmp_path / plan).write_text(SWEEP)
+    assert [compilations("out"), compilations("out", "--resume")] == [4, 0]
+    sweep_run.claim_of(read_sweep_plan("s.toml")).take(
+        tmp_path / "out", resume=False, is_used=lambda _: False
+    )
+    assert compilations("out", "--resume") == 0
+    assert compilations("out", plan="other.toml") == 4
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes").touch()
+    assert compilations("full") == 4
+    assert [one.name for one in (tmp_path / "full").iterdir()] == ["notes"]
 
 
 def test_what_was_compiled_is_kept_by_its_content(

@@ -28,6 +28,9 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.support.records import dataclass
 
+_FOR_COMMON = 3
+"""Entries whose facts a certificate was confirmed for, before it is tried with those in common."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -45,19 +48,24 @@ class Proof:
 @dataclass(slots=True)
 class _Asked:
     """What was asked about the loops of a kernel: ``passages`` by loop and start, verdicts, and the
-    states that contradicted certificates of a loop.
+    states that contradicted certificates of a loop; which facts are ``enough`` for a certificate,
+    of several entries those that they have in common, if these are.
     """
 
     passages: dict[tuple[int, BlockId | None, bool], Passage | None] = field(default_factory=dict)
     iterations: dict[tuple[int, Certificate], Verdict] = field(default_factory=dict)
     results: dict[tuple[int, Result], Verdict] = field(default_factory=dict)
     states: dict[int, list[State]] = field(default_factory=dict)
+    enough: dict[tuple[int, Certificate, BlockId | None], list[frozenset[Bound]]] = field(
+        default_factory=dict
+    )
 
 
 def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Verdict:
     """What the checker says of a proof. Raises TooMuchEffort.
 
-    Cost: two questions to the solver; what belongs to the loop alone is asked once a graph.
+    Cost: two questions to the solver; what belongs to the loop alone is asked once a graph, and
+    nothing where facts were enough that are among these.
     """
     asked = graph.work.of_graph[_Asked]
     iteration = _passage(graph, loop, None)
@@ -70,13 +78,29 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
         asked.iterations[key] = check_iteration(proof.certificate, iteration, effort, states)
     if asked.iterations[key] is not Verdict.CONFIRMED:
         return asked.iterations[key]
-    verdict = check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
-    if verdict is Verdict.CONFIRMED or proof.way is None:
-        return verdict
-    way = _passage(graph, loop, proof.way, thorough=True)
-    if way is None:
-        return verdict
-    return check_entry(proof.certificate, iteration, EntryFacts(proof.facts, way), effort)
+    enough = asked.enough.setdefault((*key, proof.way), [])
+    facts = frozenset(proof.facts)
+    if any(some <= facts for some in enough):
+        return Verdict.CONFIRMED
+
+    def verdict(facts: tuple[Bound, ...]) -> Verdict:
+        found = check_entry(proof.certificate, iteration, EntryFacts(facts, way), effort)
+        if found is Verdict.CONFIRMED or proof.way is None:
+            return found
+        thorough = _passage(graph, loop, proof.way, thorough=True)
+        if thorough is None:
+            return found
+        return check_entry(proof.certificate, iteration, EntryFacts(facts, thorough), effort)
+
+    found = verdict(proof.facts)
+    if found is Verdict.CONFIRMED and len(enough) < _FOR_COMMON:
+        enough.append(facts)
+        if len(enough) == _FOR_COMMON:
+            with suppress(TooMuchEffort):
+                common = facts.intersection(*enough)
+                if verdict(tuple(one for one in proof.facts if one in common)) is found:
+                    enough[:] = [common]
+    return found
 
 
 def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> bool:

@@ -45,7 +45,11 @@ class Liveness:
 
         A guarded write may leave the register as it is, so it does not count as one.
         """
-        return self._named(self._live[self._cfg.entry])
+        return self.at(self._cfg.entry)
+
+    def at(self, block: BlockId) -> list[str]:
+        """The registers that some path from a block reads before it writes them."""
+        return self._named(self._live[block])
 
     def joined(self, branch: BlockId, meeting: BlockId | None) -> list[str]:
         """Registers written between a branch and the block where its sides meet, and live there.

@@ -104,9 +104,29 @@ def as_exact(value: Known, kind: IntegerType, active: Mask) -> Exact:
     if kind.bits == 64 and not isinstance(base, int):
         base = base.astype(object)  # the distances below do not fit 64 bits
     exact = Exact(base, terms)
-    require_lanes_negative(Exact(base - (kind.high + 1), terms), active)
-    require_lanes_nonnegative(Exact(base - kind.low, terms), active)
+    if not _is_inside(exact, kind, active):
+        require_lanes_negative(Exact(base - (kind.high + 1), terms), active)
+        require_lanes_nonnegative(Exact(base - kind.low, terms), active)
     return exact
+
+
+def _is_inside(exact: Exact, kind: IntegerType, active: Mask) -> bool:
+    """Whether no lane leaves a type whatever the symbols are, so that nothing need shrink; False
+    where lanes have coefficients of their own or a range depends on others.
+    """
+    if isinstance(exact.base, int):
+        low = high = exact.base
+    else:
+        lanes = exact.base[active]
+        if not len(lanes):
+            return False
+        low, high = int(lanes.min()), int(lanes.max())
+    for symbol, c in exact.terms.items():
+        if symbol.count is None or symbol.slopes or not isinstance(c, int):
+            return False
+        end = c * (symbol.count - 1)
+        low, high = (low + end, high) if end < 0 else (low, high + end)
+    return kind.low <= low and high <= kind.high
 
 
 def _unsigned(base: Any, bits: int) -> Any:

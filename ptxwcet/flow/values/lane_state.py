@@ -272,14 +272,14 @@ class LaneState:
         if value is None:
             return Unknown(frozenset({Cause(CauseKind.UNDEFINED, name)}))
         if isinstance(value, Known) and value.valid is not None:
-            if bool((self.active & ~value.valid).any()):
+            if np.count_nonzero(self.active & ~value.valid):
                 return Unknown(value.otherwise)
             return Known(value.base, value.terms)
         return value
 
     def write(self, name: str, value: Value, mask: Mask) -> None:
         """Sets the register in the lanes of ``mask``; lanes that have exited do not matter."""
-        if not bool((self.alive & ~mask).any()):
+        if mask is self.alive or not np.count_nonzero(self.alive & ~mask):
             self.registers[name] = value
             return
         old = self.registers.get(name)

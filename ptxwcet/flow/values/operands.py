@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from ptxwcet.flow.values import comparison
 from ptxwcet.flow.values.integers import IntegerType
@@ -44,6 +45,7 @@ def instruction_type(instruction: Instruction) -> IntegerType | None:
     return integer_of(types[-1])
 
 
+@cache
 def register_width(kind: str) -> int:
     """Bits of a register of a declared type: 1 for ``pred``, 32 for ``f16x2``, else its number."""
     if kind == "pred":

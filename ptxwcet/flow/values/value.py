@@ -179,7 +179,7 @@ def _as_int64(number: Number) -> Any:
 
 def is_zero(number: Number) -> bool:
     """Whether all lanes are 0."""
-    return number == 0 if isinstance(number, int) else not number.any()
+    return number == 0 if isinstance(number, int) else not np.count_nonzero(number)
 
 
 def clean_terms(terms: Mapping[Symbol, Number]) -> Terms:
@@ -253,7 +253,7 @@ def equal_in(a: Number, b: Number, lanes: Mask) -> bool:
     """Whether two numbers are the same in all these lanes."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b or not lanes.any()
-    return not bool((lanes & (np.asarray(a) != np.asarray(b))).any())
+    return not np.count_nonzero(lanes & (np.asarray(a) != np.asarray(b)))
 
 
 def merge(old: Value, new: Value, mask: Mask) -> Value:
@@ -308,7 +308,7 @@ def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozense
     merged = merge(first, second, masks[1])
     assert isinstance(merged, Known)
     differs = either & ~_agreement(first, second, either)
-    if not differs.any():
+    if not np.count_nonzero(differs):
         return merged
     valid = ~differs if merged.valid is None else merged.valid & ~differs
     return Known(merged.base, merged.terms, valid, merged.otherwise | causes)

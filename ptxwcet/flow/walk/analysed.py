@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,8 +14,16 @@ from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import runs_once
 from ptxwcet.flow.walk.closed_forms import Rounds, periods_at, summarise
-from ptxwcet.flow.walk.iterations import Claim, Entry, Iterations, Summary, is_rotated
+from ptxwcet.flow.walk.iterations import (
+    Claim,
+    Entry,
+    Iterations,
+    Summary,
+    is_rotated,
+    most_lanes,
+)
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
+from ptxwcet.flow.walk.sides import after_narrowing
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided
@@ -28,6 +37,8 @@ _MOST_ITERATIONS = 1 << 32
 # entry has executed without one.
 _MOST_IN_VAIN = 4
 _FOUND = (-1, 0)  # of a loop that has had one
+# Lanes that have left a loop one after the other, after which it is asked whether all can.
+_ONE_BY_ONE = 3
 
 
 def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple[int, Mask]:
@@ -37,6 +48,7 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
     wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
     body for each closed form, else one for each iteration.
     """
+    _require_time_to_leave(walk, entry)
     search, loop = _Search(walk, entry, claimed), entry.loop
     while search.is_open:
         search.start()
@@ -44,9 +56,23 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
             reached = walk.region(loop.header, search.entry.mask, entry.stop, loop)
             nodes = tuple(walk.trail.nodes)
         if search.takes_whole(nodes, *reached):
-            search.skip(summarise(walk, search.entry, search.history, search.plain))
+            search.skip(summarise(walk, search.entry, search.compared(), search.plain))
     walk.trail.add(search.path())
     return reached[0], search.arrived
+
+
+def _require_time_to_leave(walk: WalkState, entry: Entry) -> None:
+    """Raises Refused (PW206) at once where lanes leave a loop one by one, those that stay in a
+    nested entry of it, and it takes more steps than there are until all have left like that.
+    """
+    work, opened = walk.graph.work, walk.trail.loops[-1]
+    opened.begun, opened.lanes = work.walking.spent, most_lanes(entry.mask)
+    nested = [one for one in walk.trail.loops if one.loop.id == entry.loop.id][-1 - _ONE_BY_ONE :]
+    if len(nested) <= _ONE_BY_ONE or not work.told_apart:
+        return
+    one_by_one = all(outer.lanes - inner.lanes == 1 for outer, inner in pairwise(nested))
+    if one_by_one and opened.lanes * (opened.begun - nested[-2].begun) > work.walking.most:
+        raise walk.too_long(entry.loop.header)
 
 
 class _Search:
@@ -74,10 +100,12 @@ class _Search:
         self._together = False  # all lanes have executed the same, up to where they left
         self._tried = False  # some closed form was looked for, none was found
         self._in_vain = walk.in_vain
+        self._spent = 0  # steps before the iteration
 
     def start(self) -> None:
         """Begins an iteration."""
         self.history.append(dict(self._walk.state.registers))
+        self._spent = self._walk.graph.work.walking.spent
         self._opened.begin(str(self._iterations.total))
         self._alive = self._walk.state.alive.copy()
 
@@ -133,6 +161,19 @@ class _Search:
         self._iterations.last = () if end is None else (*nodes, *end)
         self._iterations.is_stopped = True
         self.is_open, self.arrived = False, np.zeros_like(self.entry.mask)
+
+    def compared(self) -> list[dict[str, Value]]:
+        """The registers of ``history``. A loop that would be executed one by one until what decides
+        a way out has none of its few values left, and for which no steps are left, is compared in
+        those values: then it has a closed form as long as lanes may stay.
+        """
+        work, opened = self._walk.graph.work.walking, self._opened
+        to_come = opened.few_left * (work.spent - self._spent)
+        if not to_come or work.spent + to_come <= work.most or self._walk.is_proving:
+            return self.history
+        return [
+            after_narrowing(self._walk, registers, opened.narrowed) for registers in self.history
+        ]
 
     def skip(self, summary: Summary | None) -> None:
         """Takes the iterations of which a closed form was found."""

@@ -135,20 +135,47 @@ def summarise(
     periods = periods_at(walk)
     if plain > max(periods) and plain & (plain - 1):
         return None  # back off: only after 16, 32, ... plain iterations
+    endless = False
     for period in periods:
-        if period <= len(history):
-            summary = _prove(walk, entry, history[-period], period)
-            if summary is not None:
-                return summary
+        if period > len(history) or (endless and _is_steady(walk, entry, history, period)):
+            continue
+        summary, endless = _prove(walk, entry, history[-period], period)
+        if summary is not None:
+            return summary
     return None
 
 
-def _prove(walk: WalkState, entry: Entry, earlier: dict[str, Value], period: int) -> Summary | None:
-    """Proves what ``period`` iterations change, since the registers were ``earlier``, or undoes."""
+def _is_steady(walk: WalkState, entry: Entry, history: list[dict[str, Value]], period: int) -> bool:
+    """Whether ``period`` iterations have changed registers as one has, so often: what is guessed
+    of them is what is guessed of one, and ends no sooner.
+    """
+    temporaries = walk.graph.temporaries(entry.loop)
+    for name, now in walk.state.registers.items():
+        if isinstance(now, Known) and name not in temporaries:
+            once, often = (
+                _difference(walk, name, now, history[-count].get(name), entry.mask)
+                for count in (1, period)
+            )
+            if once is None or often is None:
+                if once is not often:
+                    return False
+            elif not equal_in(multiply(once, period, walk.graph.width(name)), often, entry.mask):
+                return False
+    return True
+
+
+def _prove(
+    walk: WalkState, entry: Entry, earlier: dict[str, Value], period: int
+) -> tuple[Summary | None, bool]:
+    """Proves what ``period`` iterations change, since the registers were ``earlier``, or undoes.
+
+    Says as well whether that was proved, but nothing found that ends it.
+    """
     before = walk.snapshot()
     opened = walk.trail.loops[-1]
     noted = opened.noted()
     havoc: set[str] = set()
+    endless = False
     for _ in range(_MOST_HAVOC_ROUNDS):
         with walk.proof() as counter:
             start = _guess(walk, earlier, counter, entry.mask, havoc)
@@ -159,39 +186,53 @@ def _prove(walk: WalkState, entry: Entry, earlier: dict[str, Value], period: int
         if nodes is None:
             break
         broken = _broken(walk, start, counter)
-        if not broken:
+        if broken <= walk.graph.temporaries(entry.loop):
+            start |= {name: _not_affine(name) for name in broken}
             summary = _accept(walk, entry.loop, _Proof(counter, nodes, period, start))
             if summary is None:
+                endless = counter.count is None
                 break
             opened.close(counter)
-            return summary
+            return summary, False
         havoc |= broken
         walk.restore(before)
         opened.forget_but(noted)
     walk.restore(before)
     opened.forget_but(noted)
-    return None
+    return None, endless
 
 
 def _guess(
     walk: WalkState, earlier: dict[str, Value], counter: Symbol, mask: Mask, havoc: set[str]
 ) -> dict[str, Value]:
-    """Registers as functions of the iteration number: now + counter * (now - earlier)."""
+    """Registers as functions of the iteration number: now + counter * (now - earlier).
+
+    Of those that no iteration reads as the one before has left them this is guessed to be shown
+    alone: in the iterations that are walked now, nothing is known of them.
+    """
     registers = walk.state.registers
     for name, now in list(registers.items()):
         if name in havoc:
-            registers[name] = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
+            registers[name] = _not_affine(name)
             continue
         then = earlier.get(name)
         if then is now or isinstance(now, Unknown):
             continue
         step = _difference(walk, name, now, then, mask)
         if step is None:
-            registers[name] = Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
+            registers[name] = _not_affine(name)
         elif not isinstance(step, int) or step != 0:
             terms = clean_terms({**now.terms, counter: step})
             registers[name] = Known(now.base, terms, now.valid, now.otherwise)
-    return dict(registers)
+    guessed = dict(registers)
+    for name in walk.graph.temporaries(walk.trail.loops[-1].loop).intersection(registers):
+        registers[name] = _not_affine(name)
+    return guessed
+
+
+def _not_affine(name: str) -> Unknown:
+    """What is known of a register that is no function of the iteration number."""
+    return Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
 
 
 def _difference(

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.launch import BoundOrigin
+from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.values.value import Mask
 from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import (
@@ -188,3 +188,8 @@ def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
 def is_rotated(loop: Loop) -> bool:
     """Whether the loop is left only from blocks that also jump back: its test is at the end."""
     return all(source in loop.latches for source, _ in loop.exits)
+
+
+def most_lanes(mask: Mask) -> int:
+    """The largest number of lanes that a warp has in a mask."""
+    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())

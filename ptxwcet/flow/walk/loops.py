@@ -8,11 +8,11 @@ from contextlib import suppress
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
+from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
-from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated
+from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
 from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
 from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
@@ -64,7 +64,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
             executed = tuple(walk.trail.nodes)
     finally:
         walk.scattered.pop()
-    parts = PathScatter(_most_lanes(mask), executed)
+    parts = PathScatter(most_lanes(mask), executed)
     written = loop.body | frozenset(visited_blocks(executed))
     walk.trail.add(parts)
     walk.forget(loop, written)  # what one part has written another one need not have
@@ -233,7 +233,7 @@ def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
 
     Each time at least one lane leaves, on another way or in another iteration, and one stays.
     """
-    most = _most_lanes(mask) - 1
+    most = most_lanes(mask) - 1
     last = walk.trail.last
     if isinstance(last, PathLoop) and not last.iterations.slopes:
         most = min(most, (last.iterations.base + 1) * len(opened.sources))
@@ -279,8 +279,3 @@ def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Lo
         return refused.code in ("PW204", "PW205")
     block = walk.graph.block_of(refused.instruction)
     return block in {source for source, _ in loop.exits}
-
-
-def _most_lanes(mask: Mask) -> int:
-    """The largest number of lanes that a warp has in a mask."""
-    return int(mask.reshape(-1, WARP_SIZE).sum(axis=1).max())

@@ -114,6 +114,7 @@ class OpenLoop:
         self._pass: _Pass = ("", 0, 0)
         self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
+        self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
         self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
@@ -173,6 +174,11 @@ class OpenLoop:
         values = narrowed.new.last + 1
         self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
         self._values = values
+
+    @property
+    def few_left(self) -> int:
+        """The values that stay in the loop, if they are so few that it is followed; else 0."""
+        return self._values if self.shrinks and self._values <= _FEW_VALUES else 0
 
     def noted(self) -> _Noted:
         """What has been noted so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -55,23 +55,35 @@ def narrow(walk: WalkState, sides: OpenBranch, *, taken: bool) -> Narrowed | Non
     new = replace(old, name=f"{old.name}'", count=last - first + 1, slopes={})
     if not new.is_own:
         walk.parameters.append(new)
-    narrowed = Narrowed(old, new, first)
-    _replace(walk, old, first, new)
-    return narrowed
+    _replace(walk, walk.state.registers, old, (first, new))
+    return Narrowed(old, new, first)
 
 
-def widen(walk: WalkState, narrowed: Narrowed | None) -> None:
+def widen(walk: WalkState, made: Narrowed | None) -> None:
     """Undoes :func:`narrow` in registers, where sides of a branch meet."""
-    if narrowed is not None:
-        _replace(walk, narrowed.new, -narrowed.first, narrowed.old)
+    if made is not None:
+        _replace(walk, walk.state.registers, made.new, (-made.first, made.old))
 
 
-def _replace(walk: WalkState, symbol: Symbol, offset: int, by: Symbol) -> None:
-    """Puts ``by + offset`` in the place of a symbol."""
-    for name, value in walk.state.registers.items():
+def after_narrowing(
+    walk: WalkState, registers: Mapping[str, Value], made: Collection[Narrowed]
+) -> dict[str, Value]:
+    """Earlier registers in the lanes of which something has been made use of since."""
+    found = dict(registers)
+    for one in made:
+        _replace(walk, found, one.old, (one.first, one.new))
+    return found
+
+
+def _replace(
+    walk: WalkState, registers: dict[str, Value], symbol: Symbol, by: tuple[int, Symbol]
+) -> None:
+    """Puts a number plus another symbol in the place of a symbol."""
+    offset, other = by
+    for name, value in registers.items():
         if isinstance(value, Known) and symbol in value.terms:
             width = walk.graph.width(name)
-            walk.state.registers[name] = substitute(value, symbol, offset, {by: 1}, width)
+            registers[name] = substitute(value, symbol, offset, {other: 1}, width)
 
 
 _LEAST_BITS = 16

@@ -45,11 +45,11 @@ class Standing:
 
     def exact_if(self, still: bool) -> Standing:
         """This standing; its masks remain those of the run only if they are ``still``."""
-        return replace(self, is_exact=self.is_exact and still)
+        return self if still or not self.is_exact else replace(self, is_exact=False)
 
     def reached(self, reach: Reach) -> Standing:
         """This standing in the runs that ``reach`` describes."""
-        return replace(self, reach=reach)
+        return self if reach is self.reach else replace(self, reach=reach)
 
     def parted(self, block: int, causes: frozenset[Cause]) -> Standing:
         """This standing after an open branch, since which lanes may wait elsewhere."""
@@ -61,8 +61,9 @@ class Standing:
 
     def gone(self) -> Standing:
         """This standing after an open branch at which lanes may have ended."""
-        return replace(self, has_gone=True)
+        return self if self.has_gone else replace(self, has_gone=True)
 
     def gone_as(self, *others: Standing) -> Standing:
         """This standing, with the lanes that may have ended in any of others."""
-        return replace(self, has_gone=any(other.has_gone for other in others))
+        has_gone = any(other.has_gone for other in others)
+        return self if has_gone is self.has_gone else replace(self, has_gone=has_gone)

@@ -235,7 +235,7 @@ class WalkState(ABC):
         self.graph.work.visits += 1
         most = self.graph.work.most_visits
         if self._visits > _MOST_VISITS or (most is not None and self.graph.work.visits > most):
-            raise self._too_long(block)
+            raise self.too_long(block)
         self.spend(1 + len(self.steps.of(block)), self.cfg.blocks[block].start)
 
     def spend(self, steps: int, index: int) -> None:
@@ -243,14 +243,15 @@ class WalkState(ABC):
         try:
             self.graph.work.walking.spend(steps)
         except TooMuchEffort:
-            raise self._too_long(self.graph.block_of(index)) from None
+            raise self.too_long(self.graph.block_of(index)) from None
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
         if self.trail.depth > _MOST_SIDES:
-            raise self._too_long(block)
+            raise self.too_long(block)
 
-    def _too_long(self, block: int) -> Refused:
+    def too_long(self, block: int) -> Refused:
+        """Refuses what takes more than a walk may (PW206)."""
         remedy = "bound the irregular loops of the kernel with --loop-bound"
         if self.trail.loops:
             label = self.cfg.name(self.trail.loops[-1].loop.header)

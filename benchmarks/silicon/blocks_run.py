@@ -2,11 +2,13 @@
 
     python blocks_run.py KIT RESULTS.jsonl --seconds 68
 
-One line of JSON a launch: what its arrays hold afterwards, how long the launches of the plain
-kernel took by events, and the cycles of each block and of each SM by the clocks that the timed copy
-reads. ``first`` is the first launch after the module was loaded, ``cold`` those after 256 MiB were
-written, ``warm`` those after the arrays were. Kernels run in a process of their own, which is ended
-and started anew behind a kernel that does not come back.
+One line of JSON a launch: what its arrays hold afterwards, of the kernel and of a copy whose
+products and sums are not fused, how long the launches of the plain kernel took by events (the
+launch waits behind a kernel that waits, so that the host is not in it), and the cycles of each
+block and of each SM by the clocks that the timed copy reads. ``first`` is the first launch after
+the module was loaded, ``cold`` those after 256 MiB were written, ``warm`` those after the arrays
+were. Kernels run in a process of their own, which is ended and started anew behind a kernel that
+does not come back.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from typing import Any
 import numpy as np
 
 FLUSHED_BYTES = 256 << 20
-COLD, WARM = 12, 20
-WARM_UP_NS, BETWEEN_NS = 60_000_000, 200_000
+COLD, WARM, EMPTY = 36, 20, 300
+WARM_UP_NS, BETWEEN_NS, HELD_NS = 60_000_000, 200_000, 150_000
 ALONE_SHARED_BYTES = 118_784
 """Of shared memory: two blocks with so much do not fit an SM of compute capability 9.0."""
 SHOWN_BYTES = 65_536
@@ -144,9 +146,10 @@ class Device:
         """Until all is done."""
         self.check(self.cuda.cuCtxSynchronize())
 
-    def microseconds(self, launch: Callable[[], None]) -> float:
-        """How long a launch takes, by events before and behind it."""
+    def microseconds(self, launch: Callable[[], None], hold: Callable[[], None]) -> float:
+        """How long a launch takes, by events before and behind it, all queued behind ``hold``."""
         begin, end = self.events
+        hold()
         self.check(self.cuda.cuEventRecord(begin, 0))
         launch()
         self.check(self.cuda.cuEventRecord(end, 0))
@@ -239,8 +242,8 @@ class Arguments:
 class Run:
     """A job on a device; :meth:`result` is its line."""
 
-    def __init__(self, device: Device, kit: Path, job: Mapping[str, Any]) -> None:
-        self.device, self.kit, self.job = device, kit, job
+    def __init__(self, device: Device, kit: Path, job: Mapping[str, Any], spin: Spin) -> None:
+        self.device, self.kit, self.job, self.spin = device, kit, job, spin
         self.arguments = Arguments(device, job)
 
     def launcher(self, kernel: Kernel, dynamic: int, more: Any = None) -> Callable[[], None]:
@@ -277,7 +280,7 @@ class Run:
         times: dict[str, list[float]] = {}
         outputs: dict[int, dict[str, Any]] = {}
         for kind in self.each(kernel):
-            times.setdefault(kind, []).append(device.microseconds(launch))
+            times.setdefault(kind, []).append(device.microseconds(launch, self._hold))
             if kind == "first":
                 outputs = self._outputs(self.arguments.digests())
         again = {number: digest for number, (digest, _) in self.arguments.digests().items()}
@@ -285,6 +288,28 @@ class Run:
             output["repeats"] = again[number] == output["sha256"]
         kernel.unload()
         return {"times_us": times, "outputs": outputs, "plain_has": kernel.has}
+
+    def _hold(self) -> None:
+        self.spin.wait(HELD_NS)
+
+    def unfused(self) -> dict[str, Any]:
+        """What the copy computes whose products and sums are rounded one after the other.
+
+        A kit may leave it out.
+        """
+        path = self.kit / self.job["unfused"]
+        if not path.exists():
+            return {}
+        kernel = Kernel(self.device, path, self.job)
+        if self.job["dynamic_shared"]:
+            kernel.allow_shared(self.job["dynamic_shared"])
+        kernel.restore()
+        self.arguments.restore()
+        self.launcher(kernel, self.job["dynamic_shared"])()
+        self.device.wait()
+        outputs = self._outputs(self.arguments.digests())
+        kernel.unload()
+        return {"unfused": outputs}
 
     def _outputs(self, found: Mapping[int, tuple[str, bytes]]) -> dict[int, dict[str, Any]]:
         outputs: dict[int, dict[str, Any]] = {}
@@ -335,7 +360,7 @@ class Run:
 
     def result(self) -> dict[str, Any]:
         """All that is measured of the job."""
-        found = self.plain() | (self.timed() if self.job["is_timed"] else {})
+        found = self.plain() | self.unfused() | (self.timed() if self.job["is_timed"] else {})
         self.arguments.free()
         return found
 
@@ -355,14 +380,33 @@ class Spin:
         self.kernel = Kernel(device, kit / "spin.cubin", none)
         self.buffer = device.check(device.cuda.cuMemAlloc(16))
 
-    def megahertz(self, nanoseconds: int) -> float:
-        """The clock of the SMs over a wait."""
+    def wait(self, nanoseconds: int) -> None:
+        """Launches it."""
         values = [ctypes.c_uint64(int(self.buffer)), ctypes.c_uint64(nanoseconds)]
         pointers = np.array([ctypes.addressof(value) for value in values], dtype=np.uint64)
         sizes = (self.device.sms, 1, 1, 128, 1, 1, 0)
         launch = self.device.cuda.cuLaunchKernel
         answer = launch(self.kernel.function, *sizes, 0, pointers.ctypes.data, 0)
         self.device.check(answer)
+
+    def launches(self) -> dict[str, list[float]]:
+        """Microseconds by events of nothing, and of launches that end at once."""
+
+        def hold() -> None:
+            self.wait(HELD_NS)
+
+        def short() -> None:
+            self.wait(0)
+
+        times = self.device.microseconds
+        return {
+            "nothing_us": [times(lambda: None, hold) for _ in range(EMPTY)],
+            "empty_us": [times(short, hold) for _ in range(EMPTY)],
+        }
+
+    def megahertz(self, nanoseconds: int) -> float:
+        """The clock of the SMs over a wait."""
+        self.wait(nanoseconds)
         self.device.wait()
         cycles, waited = self.device.download(self.buffer, np.zeros(2, np.uint64))
         return round(1000 * int(cycles) / max(int(waited), 1), 1)
@@ -381,11 +425,13 @@ def work(kit: Path, results: Path, begin: int) -> None:
             file.flush()
 
         say({"device": device.name, "sms": device.sms, "mhz": warm, "begin": begin})
+        if begin == 0:
+            say(spin.launches())
         for number, job in enumerate(jobs[begin:], begin):
             say({"job": number, "starts": job["name"]})
             mhz = spin.megahertz(BETWEEN_NS)
             before = time.monotonic()
-            found = Run(device, kit, job).result()
+            found = Run(device, kit, job, spin).result()
             seconds = round(time.monotonic() - before, 3)
             say({"job": number, "name": job["name"], "mhz": mhz, "seconds": seconds, **found})
 

@@ -287,8 +287,8 @@ def _argument(launch: LaunchFile, number: int) -> dict[str, Any]:
         "initialiser": source.initialiser,
     }
     if source.initialiser in ("", "values", "arange"):
-        data = base64.b64encode(zlib.compress(value.tobytes(), 9)).decode()
-        described |= {"initialiser": "raw", "settings": {}, "data": data}
+        packed = base64.b64encode(zlib.compress(value.tobytes(), 9)).decode()
+        described |= {"initialiser": "raw", "settings": {}, "data": packed}
     assert built(described).tobytes() == value.tobytes(), (launch.file.name, argument.name)
     return described
 
@@ -339,16 +339,21 @@ def _assemble(ptx: Path, cubin: Path, *options: str) -> None:
 # --- Bounds ---------------------------------------------------------------------------------------
 
 COLUMNS = ("timed PTX", "timed code", "plain PTX", "plain code")
-MOST_SECONDS = 60
+MOST_SECONDS = 8
+"""Of processor time, for a bound."""
 L2_CYCLES = 367
 """The longest access that hit the L2 cache of an H200, of 200,000 in chases of one warp."""
 Bounded = dict[str, Any]
 
 
-def bounds_of(task: tuple[dict[str, Any], str, str, str]) -> tuple[Bounded, Bounded | None]:
+Task = tuple[dict[str, Any], str, str, str]
+
+
+def bounds_of(task: Task) -> tuple[str, str, Bounded, Bounded | None]:
     """The bounds of a launch, of one block and of all, in cycles; or why there are none.
 
-    Of the timed copy a second time with memory that answers as fast as the L2 cache.
+    Of the timed copy a second time with memory that answers as fast as the L2 cache. Before them
+    stand launch and column.
     """
     job, kit, machine, column = task
     what, kind = column.split()
@@ -369,7 +374,8 @@ def bounds_of(task: tuple[dict[str, Any], str, str, str]) -> tuple[Bounded, Boun
             given["loop_bounds"] = {answer.loop: answer.bound for answer in answers}
             found = _bounded(source, **given)
         fast = what == "timed" and "refused" not in found
-        return found, _bounded(source, **given, memory_latency=L2_CYCLES) if fast else None
+        with_l2 = _bounded(source, **given, memory_latency=L2_CYCLES) if fast else None
+        return job["name"], column, found, with_l2
 
 
 @lru_cache(maxsize=4)
@@ -377,12 +383,16 @@ def _read(path: str, is_code: bool) -> Module:
     return read_module(Request(path, is_code=is_code))
 
 
+class OverError(BaseException):
+    """A bound takes too long; no Exception, which a study would turn into a refusal."""
+
+
 def _bounded(source: Path, **given: Any) -> Bounded:
     def over(*_: object) -> None:
-        raise TimeoutError
+        raise OverError
 
-    signal.signal(signal.SIGALRM, over)
-    signal.alarm(MOST_SECONDS)
+    signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS, 1)  # again, as a callback may swallow it
     try:
         request = request_of(source, **given)
         answer = bound_file(request, _read(request.path, request.is_code))
@@ -391,10 +401,10 @@ def _bounded(source: Path, **given: Any) -> Bounded:
             raise PtxwcetError(found.diagnostics)
     except PtxwcetError as error:
         return {"refused": error.diagnostics[0].code, "why": error.diagnostics[0].message}
-    except TimeoutError:
+    except OverError:
         return {"refused": "seconds", "why": f"over {MOST_SECONDS} s"}
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return {"block": found.cycles, "launch": found.launch_cycles}
 
 
@@ -455,11 +465,11 @@ def write_bounds(
         if job["group"] in groups and column not in rows[job["name"]]
     ]
     with multiprocessing.Pool(workers) as pool:
-        for number, (found, fast) in enumerate(pool.imap(bounds_of, tasks, chunksize=8), 1):
-            job, _, _, column = tasks[number - 1]
-            rows[job["name"]][column] = found
+        answers = pool.imap_unordered(bounds_of, tasks, chunksize=4)
+        for number, (name, column, found, fast) in enumerate(answers, 1):
+            rows[name][column] = found
             if fast is not None:
-                l2[job["name"]][column] = fast
+                l2[name][column] = fast
             if number % 16 == 0 or number == len(tasks):
                 out.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 

@@ -5,8 +5,8 @@
 BOUNDS is what ``blocks.py bound`` wrote, also of memory that answers as fast as the L2 cache:
 against these stand the launches whose data was there. RESULTS are those of ``blocks_run.py``: of
 cycles the longest of all files count, times and arrays are those of the last.
-Exit code 1 if a bound of all paths is below a block that had its SM for itself, in a launch of one
-block: nothing else then used the memory.
+Exit code 1 if a bound is below the block of a launch of one block: nothing else then used the
+memory.
 """
 
 from __future__ import annotations
@@ -19,17 +19,22 @@ import re
 import statistics
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments" / "silicon-h200-blocks.md"
-KINDS = ("first", "cold", "warm")
-BLOCK_COLUMNS = ("timed PTX", "timed code", "plain PTX", "plain code")
+COLD, L2 = ("cold", "warm"), ("warm",)
+"""Kinds of launches that a bound is held against: of whatever memory, and of data in L2."""
+BLOCK_COLUMNS = ("timed PTX", "timed code")
 LAUNCH_COLUMNS = ("plain PTX", "plain code")
-SHOWN = 12
+SHOWN = 8
 """So many rows of the least ratios stand on the page."""
+MOST_AT_ONCE = 132
+"""Blocks of a launch that has an SM for each."""
+FIGURES = ("elements", "error", "unfused error")
 
 FUSED, ORDER, APPROXIMATE, OPEN = "fused", "order", "approximate", "open"
 LEFT_OPEN = (
@@ -54,8 +59,9 @@ class Row:
     """A launch: cycles of its blocks, microseconds of the launch, bounds, and arrays that differ.
 
     ``cycles``: the longest block that had its SM for itself, by kind of launch, ``us``: mean and
-    longest time. ``bounds``: block and launch in cycles and of which paths, by column. ``arrays``
-    are those the emulator computes: how many there are, and what is known of each that differs.
+    longest time. ``bounds``: of a block and of the launch in cycles, by column; ``l2_bounds`` of
+    memory as fast as the L2 cache. ``equal``: how many arrays are the emulator's, ``differ`` what
+    is known of each that is not.
     """
 
     name: str
@@ -71,22 +77,18 @@ class Row:
         """The longest block in launches of these kinds."""
         return max((self.cycles[kind] for kind in kinds if kind in self.cycles), default=None)
 
-    def ratio(self, column: str, kinds: Sequence[str] = ("cold", "warm")) -> float | None:
+    def ratio(self, column: str, kinds: Sequence[str] = COLD) -> float | None:
         """The bound of a block over the longest one; None if there is no such bound or block."""
-        bounds = self.l2_bounds if kinds == ("warm",) else self.bounds
+        bounds = self.l2_bounds if tuple(kinds) == L2 else self.bounds
         bound = bounds.get(column, {}).get("block")
         longest = self.measured(kinds)
         return None if bound is None or not longest else round(bound / longest, 3)
 
     def launch_ratio(self, column: str, mhz: float) -> float | None:
-        """The bound of the launch over the longest one in the L2-cold and warm launches."""
+        """The bound of the launch over the longest one in cold and warm launches."""
         bound = self.bounds.get(column, {}).get("launch")
         longest = max((self.us[kind][1] for kind in ("cold", "warm") if kind in self.us), default=0)
         return None if bound is None or not longest else round(bound / longest / mhz, 3)
-
-    def paths(self, column: str) -> str:
-        """Of which paths the bound of a column is."""
-        return str(self.bounds.get(column, {}).get("paths", ""))
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -218,97 +220,76 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def _figures(ratios: Sequence[float]) -> list[object]:
-    if not ratios:
-        return [0, "", "", "", ""]
     figures = (min(ratios), statistics.median(ratios), max(ratios))
     return [len(ratios), *(f"{one:.2f}" for one in figures), sum(one < 1 for one in ratios)]
 
 
-def block_ratios(rows: Sequence[Row], column: str, kinds: Sequence[str], paths: str) -> list[Row]:
+def block_ratios(rows: Sequence[Row], column: str, kinds: Sequence[str]) -> list[Row]:
     """The launches with a ratio of this column, in ascending order."""
-    some = [
-        row
-        for row in rows
-        if row.ratio(column, kinds) is not None
-        and (row.l2_bounds if kinds == ("warm",) else row.bounds)[column]["paths"] == paths
-    ]
+    some = [row for row in rows if row.ratio(column, kinds) is not None]
     return sorted(some, key=lambda row: row.ratio(column, kinds) or 0)
+
+
+def _blocks(rows: Sequence[Row]) -> Iterator[list[object]]:
+    for kinds, title in ((COLD, ""), (L2, ", data in L2")):
+        for column in BLOCK_COLUMNS:
+            some = block_ratios(rows, column, kinds)
+            for few, what in (
+                ([row for row in some if row.blocks == 1], "one block"),
+                ([row for row in some if 1 < row.blocks <= MOST_AT_ONCE], "a block an SM at most"),
+                ([row for row in some if row.blocks > MOST_AT_ONCE], "more blocks than SMs"),
+            ):
+                if few:
+                    ratios = [row.ratio(column, kinds) or 0 for row in few]
+                    yield [f"{column}{title}, {what}", *_figures(ratios)]
+
+
+def _least(rows: Sequence[Row]) -> Iterator[list[object]]:
+    for kinds, title in ((COLD, ""), (L2, ", data in L2")):
+        for column in BLOCK_COLUMNS:
+            for row in block_ratios(rows, column, kinds)[:SHOWN]:
+                bound = (row.bounds if kinds == COLD else row.l2_bounds)[column]["block"]
+                ratio = f"{row.ratio(column, kinds):.2f}"
+                of = f"{column}{title}"
+                yield [row.name, of, row.blocks, row.measured(kinds), bound, ratio]
 
 
 def table_of(rows: Sequence[Row], data: Mapping[str, Any]) -> list[str]:
     """The tables of the page."""
     head = ["of launches", "launches", "least", "median", "largest", "below 1"]
-    lines = ["", "**Blocks**, bound over the longest:", ""]
-    summary: list[list[object]] = []
-    for kinds, title in ((("cold", "warm"), ""), (("warm",), ", data in L2")):
-        for column in BLOCK_COLUMNS:
-            for paths in ("all", "executed"):
-                some = block_ratios(rows, column, kinds, paths)
-                if not some:
-                    continue
-                of = "" if paths == "all" else ", of executed paths"
-                for few, what in (
-                    ([row for row in some if row.blocks == 1], "one block"),
-                    ([row for row in some if row.blocks > 1], "several"),
-                ):
-                    if few:
-                        ratios = [row.ratio(column, kinds) or 0 for row in few]
-                        summary.append([f"{column}{title}{of}, {what}", *_figures(ratios)])
-    lines += _table(head, summary)
-    lines += ["The least of them:", ""]
-    least: list[list[object]] = []
-    for kinds, title in ((("cold", "warm"), ""), (("warm",), ", data in L2")):
-        for column in BLOCK_COLUMNS[:2]:
-            some = block_ratios(rows, column, kinds, "all")
-            bounds = [row.l2_bounds if title else row.bounds for row in some]
-            least += [
-                [
-                    row.name,
-                    f"{column}{title}",
-                    row.blocks,
-                    row.measured(kinds),
-                    bound[column]["block"],
-                    f"{row.ratio(column, kinds):.2f}",
-                ]
-                for row, bound in list(zip(some, bounds, strict=True))[:SHOWN]
-            ]
-    lines += _table(["launch", "bound", "blocks", "longest", "bound of a block", "ratio"], least)
+    lines = ["", "**Blocks**, bound over the longest:", "", *_table(head, [*_blocks(rows)])]
+    cells = ["launch", "bound", "blocks", "longest", "bound of a block", "ratio"]
+    lines += ["The least of them:", "", *_table(cells, [*_least(rows)])]
     lines += ["**Launches**, bound over the longest by events:", ""]
-    mhz = data["mhz"]
     launches = []
     for column in LAUNCH_COLUMNS:
-        found = [row.launch_ratio(column, mhz) for row in rows if row.paths(column) == "all"]
-        launches.append([column, *_figures([one for one in found if one is not None])])
+        found = [row.launch_ratio(column, data["mhz"]) for row in rows]
+        if any(found):
+            launches.append([column, *_figures([one for one in found if one is not None])])
     lines += _table(head, launches)
-    lines += ["**Arrays** that are otherwise than in the emulator:", ""]
     arrays = [
-        [
-            row.name,
-            one["array"],
-            one["why"],
-            one.get("elements", ""),
-            one.get("error", ""),
-            one.get("unfused error", ""),
-        ]
+        [row.name, *(one.get(key, "") for key in ("array", "why", *FIGURES))]
         for row in rows
         for one in row.differ
     ]
-    head = ["launch", "array", "why", "elements", "error", "error, not fused"]
-    return [*lines, *_table(head, arrays)]
+    same, causes = sum(row.equal for row in rows), Counter(one[2] for one in arrays)
+    counts = ", ".join(f"{count} {why}" for why, count in sorted(causes.items()))
+    lines += [
+        f"**Arrays**: {same} are the emulator's bit for bit, {len(arrays)} not: {counts}.",
+        "",
+    ]
+    return [*lines, *_table(["launch", "array", "why", *FIGURES], arrays)]
 
 
 def contradicted(rows: Sequence[Row]) -> list[str]:
-    """Launches of one block that took longer than a bound of all paths of what ran says."""
-    found = []
-    for column in BLOCK_COLUMNS[:2]:
-        for kinds in (("cold", "warm"), ("warm",)):
-            some = block_ratios(rows, column, kinds, "all")
-            found += [
-                f"{row.name}: {column}, {'/'.join(kinds)}, {row.ratio(column, kinds)}"
-                for row in some
-                if row.blocks == 1 and (row.ratio(column, kinds) or 1) < 1
-            ]
-    return found
+    """Launches of one block that took longer than the bound of what ran says."""
+    return [
+        f"{row.name}: {column}, {'/'.join(kinds)}, {row.ratio(column, kinds)}"
+        for column in BLOCK_COLUMNS
+        for kinds in (COLD, L2)
+        for row in block_ratios(rows, column, kinds)
+        if row.blocks == 1 and (row.ratio(column, kinds) or 1) < 1
+    ]
 
 
 def written(rows: Sequence[Row], data: Mapping[str, Any]) -> str:
@@ -318,12 +299,12 @@ def written(rows: Sequence[Row], data: Mapping[str, Any]) -> str:
 
 
 def _short(row: Row) -> dict[str, Any]:
-    """A row as it is kept: bounds as ``[block, launch]`` of all paths, or what there is instead."""
+    """A row as it is kept: bounds as ``[block, launch]``, or the code of the refusal."""
 
     def bound(one: Mapping[str, Any]) -> object:
         if "refused" in one:
             return one["refused"]
-        return [one["block"], one["launch"], *([] if one["paths"] == "all" else [one["paths"]])]
+        return [one["block"], one["launch"]]
 
     def bounds(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
         return {column: bound(one) for column, one in columns.items()}
@@ -346,7 +327,7 @@ def kept(data: Mapping[str, Any]) -> list[Row]:
     def bound(one: Any) -> dict[str, Any]:
         if isinstance(one, str):
             return {"refused": one}
-        return {"block": one[0], "launch": one[1], "paths": "all" if len(one) < 3 else one[2]}
+        return {"block": one[0], "launch": one[1]}
 
     return [
         Row(

@@ -206,7 +206,9 @@ class Arguments:
     """The arguments of a launch on the device, each array twice: one copy stays as it was."""
 
     def __init__(self, device: Device, job: Mapping[str, Any]) -> None:
-        self.device, self.arrays, self.values = device, {}, []
+        self.device = device
+        self.arrays: dict[int, tuple[Any, Any, Array]] = {}
+        self.values: list[Any] = []
         allocate = device.cuda.cuMemAlloc
         for number, argument in enumerate(job["arguments"]):
             if "bytes" in argument:

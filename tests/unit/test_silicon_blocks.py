@@ -122,9 +122,9 @@ def compared(compare: ModuleType, folder: Path, lines: list[dict[str, Any]]) -> 
     for number, one in enumerate(lines):
         paths.append(folder / f"{number}.jsonl")
         paths[-1].write_text(json.dumps(one) + "\n" + '{"cut": ', encoding="utf-8")
-    bounded = {"timed PTX": {"block": 1000, "launch": 7000, "paths": "all"}}
-    plain = {"plain PTX": {"block": 900, "launch": 9900, "paths": "all"}}
-    l2 = {"timed PTX": {"block": 450, "launch": 6000, "paths": "all"}}
+    bounded = {"timed PTX": {"block": 1000, "launch": 7000}}
+    plain = {"plain PTX": {"block": 900, "launch": 9900}}
+    l2 = {"timed PTX": {"block": 450, "launch": 6000}}
     bounds = {"rows": {"suite/one": bounded | plain}, "l2": {"suite/one": l2}}
     (row,) = compare.rows_of([job("aa")], bounds, paths)
     return row

@@ -590,13 +590,11 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
 def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpTiming | RefusedOp:
     """What the machine file says of an instruction: of its form, else of its op class."""
     name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
-    for row in (
-        machine.timings[op_class],
-        machine.timings[timing_class(instruction, op_class, machine)],
-    ):
-        if isinstance(row, OpTiming) and (figures := dict(row.forms).get(name)) is not None:
+    row = machine.timings[timing_class(instruction, op_class, machine)]
+    for one in (machine.timings.get(op_class), row):
+        if isinstance(one, OpTiming) and (figures := dict(one.forms).get(name)) is not None:
             initiation, latency = figures
-            return replace(row, initiation_cycles=initiation, latency_cycles=latency, readers=())
+            return replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
     return row
 
 

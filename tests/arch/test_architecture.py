@@ -120,7 +120,7 @@ LIBRARIES = {
 }
 # Lines of Python. Whoever raises one says why in the commit.
 MOST_LINES = {
-    "bounds": 5_527,
+    "bounds": 5_526,
     "cli": 1_854,
     "commands.annotate": 1_051,
     "commands.bound": 3_031,
@@ -167,7 +167,7 @@ MOST_LINES = {
     "timing": 4_129,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 997,
+    "warp": 996,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

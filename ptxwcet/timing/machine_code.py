@@ -54,6 +54,8 @@ PTX_FORMS = {
     "HMMA.16816.F16": f"{_HALVES}.f16.f16.f16.f16",
     "IMAD.HI": "mad.hi.s32",
     "IMAD.HI.U32": "mad.hi.u32",
+    "IMAD.HI.X": "mad.hi.s32",
+    "IMAD.HI.U32.X": "mad.hi.u32",
     "MATCH.ANY": "match.any.sync.b32",
     "MATCH.ANY.U64": "match.any.sync.b64",
     "MATCH.ALL": "match.all.sync.b32",

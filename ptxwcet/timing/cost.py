@@ -592,10 +592,27 @@ def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpT
     name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
     row = machine.timings[timing_class(instruction, op_class, machine)]
     for one in (machine.timings.get(op_class), row):
-        if isinstance(one, OpTiming) and (figures := dict(one.forms).get(name)) is not None:
+        figures = _form_of(one, name) if isinstance(one, OpTiming) and one.forms else None
+        if isinstance(one, OpTiming) and figures is not None:
             initiation, latency = figures
             return replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
     return row
+
+
+def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:
+    """Initiation and latency of an instruction that a row names; PTX leaves the order of its
+    modifiers open, and another order than the row's is charged no less than the class.
+    """
+    exact = dict(row.forms).get(name)
+    if exact is not None:
+        return exact
+    words = sorted(name.split("."))
+    found = [one for form, one in row.forms if sorted(form.split(".")) == words]
+    if not found:
+        return None
+    initiation = max(row.initiation_cycles, *(one[0] for one in found))
+    both = max(row.initiation_cycles + row.latency_cycles, *(sum(one) for one in found))
+    return initiation, both - initiation
 
 
 def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:

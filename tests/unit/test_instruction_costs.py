@@ -405,6 +405,11 @@ SEVERAL = {
     "min.f64 %rd1, %rd2, %rd3": 11,
     "sad.u64 %rd1, %rd2, %rd3, %rd4": 10,
     "cnot.b64 %rd1, %rd2": 6,
+    "add.sat.s32 %r1, %r2, %r3": 5,
+    "bfe.s64 %rd1, %rd2, %r1, %r2": 12,
+    "fns.b32 %r1, %r2, %r3, %r4": 50,
+    "bfind.s64 %r1, %rd2": 9,
+    "cvt.rn.sat.f64.s64 %rd1, %rd2": 14,
 }
 
 
@@ -418,6 +423,29 @@ def test_what_is_made_of_several_instructions_is_charged_for_all_of_them(name: s
         assert isinstance(found, TimedInstruction)
         assert found.initiation_cycles >= 1.3 * made_of, statement
         assert found.initiation_cycles + found.latency_cycles >= 2.1 * made_of, statement
+
+
+@pytest.mark.parametrize(
+    ("written", "listed"),
+    [
+        ("match.sync.any.b32 %r1, %r2, -1", "match.any.sync.b32 %r1, %r2, -1"),
+        ("add.s32.sat %r1, %r2, %r3", "add.sat.s32 %r1, %r2, %r3"),
+        ("mad.hi.s32.sat %r1, %r2, %r3, %r4", "mad.hi.sat.s32 %r1, %r2, %r3, %r4"),
+        ("tanh.f16x2.approx %r1, %r2", "tanh.approx.f16x2 %r1, %r2"),
+        (
+            "ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%r1, %r2, %r3, %r4}, [%r5]",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5]",
+        ),
+    ],
+)
+def test_modifiers_in_another_order_cost_no_less(written: str, listed: str) -> None:
+    """An H200 took up to ten times what such a spelling was charged (docs/machine-files.md)."""
+    machine = load_machine("h200")
+    found = [cost_instruction(parsed(one)[0], machine) for one in (written, listed)]
+    first, second = (one for one in found if isinstance(one, TimedInstruction))
+    assert first.initiation_cycles >= second.initiation_cycles
+    whole = [one.initiation_cycles + one.latency_cycles for one in (first, second)]
+    assert whole[0] >= whole[1]
 
 
 @pytest.mark.parametrize("architecture", [80, 90])

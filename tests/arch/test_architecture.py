@@ -164,7 +164,7 @@ MOST_LINES = {
     "support": 3_475,
     "sweeps.results": 1_736,
     "sweeps": 3_865,
-    "timing": 4_127,
+    "timing": 4_146,
     "trace": 1_108,
     "validate": 3_947,
     "warp": 996,

@@ -1,0 +1,230 @@
+"""Loops that are left from inside of another one to two places or more: the outer loop goes on from
+one, and is left, or continues elsewhere, from the other.
+
+Lanes of one warp may leave for different places, in different iterations; warps too, and barriers
+may be behind one of the places. Executed on adversarial data: each executed path is one that the
+analysis knows, no run takes longer than its bound.
+"""
+
+from __future__ import annotations
+
+import pytest
+from parsing import parse_kernel
+from path_attack import Attack, attack, machine
+
+from ptxwcet.flow.launch import Launch
+
+KERNEL = """
+.version 8.3
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 out)
+{{
+.reg .pred %p<9>; .reg .b32 %r<30>; .reg .b64 %rd<9>;
+ld.param.u64 %rd1, [data];
+ld.param.u64 %rd2, [out];
+mov.u32 %r1, %tid.x;
+{who}
+mov.u32 %r10, 0;
+mov.u32 %r11, 0;
+mov.u32 %r12, 0;
+mov.u32 %r20, 0;
+{body}
+ret;
+}}
+"""
+
+LANE = "mov.u32 %r2, %r1;"
+ONE_LANE = "mov.u32 %r2, %r1; setp.ne.u32 %p1, %r1, 0; @%p1 ret;"
+WARP = "shr.u32 %r2, %r1, 5;"
+BLOCK = "mov.u32 %r2, 0;"
+WHO = {"lane": LANE, "one lane": ONE_LANE, "warp": WARP, "block": BLOCK}
+
+
+def load(register: str, offset: int) -> str:
+    """A word of the lane, the warp or the block, another one in each iteration."""
+    return (
+        "mad.lo.u32 %r3, %r2, 7, %r10; mad.lo.u32 %r3, %r11, 3, %r3; "
+        f"add.u32 %r3, %r3, %r12; mad.wide.u32 %rd3, %r3, 4, %rd1; "
+        f"ld.global.u32 {register}, [%rd3+{offset}]; "
+    )
+
+
+def unless(label: str, offset: int, bit: int = 0) -> str:
+    """Goes to a label if a word says so."""
+    return (
+        load("%r4", offset) + f"and.b32 %r4, %r4, {1 << bit}; setp.ne.u32 %p2, %r4, 0; "
+        f"@%p2 bra {label};"
+    )
+
+
+def again(counter: str, limit: int, label: str) -> str:
+    return f"add.u32 {counter}, {counter}, 1; setp.lt.u32 %p3, {counter}, {limit}; @%p3 bra {label};"
+
+
+STORE = "st.global.u32 [%rd2], %r11;"
+MORE = "st.global.u32 [%rd2+4], %r10; st.global.u32 [%rd2+8], %r12; ld.global.u32 %r5, [%rd2];"
+
+BODIES = {
+    # for i: for j: { if a: goto NEXT; if b: goto OUT }
+    "next and out": f"""
+O: mov.u32 %r11, 0; {STORE}
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+OUT: {MORE}""",
+    # as before; all iterations done goes elsewhere than a
+    "three places": f"""
+O: mov.u32 %r11, 0;
+I: {unless("A", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+{STORE} bra NEXT;
+A: {MORE}
+NEXT: {again("%r10", 4, "O")}
+OUT: {STORE}""",
+    # code between the way out and where it meets the others
+    "out by work": f"""
+O: mov.u32 %r11, 0;
+I: {unless("NEXT", 0)} {unless("FOUND", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+{STORE} bra OUT;
+FOUND: {MORE}
+OUT: {STORE}""",
+    # return
+    "return": f"""
+O: mov.u32 %r11, 0; {STORE}
+I: {unless("NEXT", 0)} {unless("END", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+{MORE}
+END:""",
+    "return with work": f"""
+O: mov.u32 %r11, 0; {STORE}
+I: {unless("NEXT", 0)} {unless("END", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+{MORE} ret;
+END: {STORE}""",
+    # the way out is tested before any work
+    "out at the top": f"""
+O: mov.u32 %r11, 0;
+I: setp.ge.u32 %p3, %r11, 5; @%p3 bra NEXT; {unless("OUT", 64, 1)}
+add.u32 %r11, %r11, 1; bra I;
+NEXT: {STORE} add.u32 %r10, %r10, 1; setp.lt.u32 %p3, %r10, 4; @%p3 bra O;
+OUT: {MORE}""",
+    # out of three loops
+    "three loops": f"""
+O: mov.u32 %r11, 0;
+M: mov.u32 %r12, 0; {STORE}
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r12", 3, "I")}
+NEXT: {again("%r11", 3, "M")}
+{again("%r10", 3, "O")}
+OUT: {MORE}""",
+    # out of three loops and of two
+    "three loops, two ways": f"""
+O: mov.u32 %r11, 0;
+M: mov.u32 %r12, 0; {STORE}
+I: {unless("LAST", 0)} {unless("OUT", 64, 1)} {again("%r12", 3, "I")}
+{again("%r11", 3, "M")}
+LAST: {again("%r10", 3, "O")}
+OUT: {MORE}""",
+    # inside a loop around
+    "in a loop": f"""
+O: mov.u32 %r11, 0;
+M: mov.u32 %r12, 0; {STORE}
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r12", 3, "I")}
+NEXT: {again("%r11", 3, "M")}
+OUT: {MORE}
+{again("%r10", 3, "O")}""",
+    # how far it came decides how often what follows is repeated
+    "values behind": f"""
+O: mov.u32 %r11, 0;
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: mov.u32 %r21, 0;
+K: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r11; @%p3 bra K;
+{again("%r10", 4, "O")}
+OUT: mov.u32 %r21, 0;
+L: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r11; @%p3 bra L;""",
+    "values of the way out": f"""
+O: mov.u32 %r11, 0; mov.u32 %r20, 9;
+I: mov.u32 %r20, 2; {unless("NEXT", 0)} mov.u32 %r20, 7; {unless("OUT", 64, 1)} mov.u32 %r20, 1;
+{again("%r11", 5, "I")}
+NEXT: mov.u32 %r21, 0;
+K: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r20; @%p3 bra K;
+{again("%r10", 4, "O")} mov.u32 %r20, 3;
+OUT: mov.u32 %r21, 0;
+L: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r20; @%p3 bra L;""",
+    # in a branch that only some take
+    "in a branch": f"""
+{unless("OUT", 128, 2)}
+O: mov.u32 %r11, 0; {unless("NEXT", 32, 2)}
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+OUT: {MORE}""",
+    # lanes that part in the loop around, too
+    "a break around": f"""
+O: mov.u32 %r11, 0; {unless("OUT", 128, 2)}
+I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {unless("HERE", 32, 2)} {MORE}
+HERE: {again("%r10", 4, "O")}
+OUT: {MORE}""",
+    # behind the loop, one place leaves the loop around and the other does not
+    "the next may leave": f"""
+O: mov.u32 %r11, 0;
+I: {unless("A", 0)} {unless("B", 64, 1)} {again("%r11", 5, "I")}
+bra NEXT;
+A: {STORE} {unless("OUT", 32, 2)} bra NEXT;
+B: {MORE}
+NEXT: {again("%r10", 4, "O")}
+OUT: {STORE}""",
+    # straight back to the header of the loop around
+    "continue": f"""
+O: add.u32 %r10, %r10, 1; setp.gt.u32 %p4, %r10, 4; @%p4 bra OUT; mov.u32 %r11, 0;
+I: {unless("O", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+{MORE} bra O;
+OUT: {STORE}""",
+    # the loop around has no way out but through the inner one
+    "no other way": f"""
+O: mov.u32 %r11, 0; add.u32 %r10, %r10, 1; {STORE}
+I: setp.gt.u32 %p4, %r10, 4; @%p4 bra OUT; {unless("O", 0)} {again("%r11", 5, "I")}
+OUT: {MORE}""",
+    # the last iteration alone is left for another place
+    "by the counter": f"""
+O: mov.u32 %r11, 0;
+I: {unless("NEXT", 0)} add.u32 %r11, %r11, 1; setp.ge.u32 %p3, %r11, 5; @%p3 bra OUT;
+{unless("I", 64, 1)}
+{MORE}
+NEXT: {again("%r10", 4, "O")}
+OUT: {STORE}""",
+    # some lanes end in it
+    "ends within": f"""
+O: mov.u32 %r11, 0;
+I: {load("%r4", 128)} and.b32 %r4, %r4, 4; setp.ne.u32 %p2, %r4, 0; @%p2 ret;
+{unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+OUT: {MORE}""",
+    # a side in the inner loop
+    "a side within": f"""
+O: mov.u32 %r11, 0;
+I: {unless("NEXT", 0)} {unless("S", 128, 2)} {MORE}
+S: {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
+NEXT: {again("%r10", 4, "O")}
+OUT: {MORE}""",
+}
+
+
+def tried(body: str, who: str, *, warps: int = 1, executions: int = 24, seed: int = 1) -> Attack:
+    kernel = parse_kernel(KERNEL.format(who=WHO[who], body=body))
+    return attack(
+        kernel,
+        Launch((32 * warps, 1, 1), (1, 1, 1)),
+        machine(),
+        seed=seed,
+        executions=executions,
+        steps=20_000,
+        times_all=True,
+    )
+
+
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("body", BODIES)
+def test_bounded_at_or_above_the_truth(body: str, who: str) -> None:
+    found = tried(BODIES[body], who, warps=2 if who == "warp" else 1)
+    assert not found.violations
+    assert found.code is None

@@ -59,7 +59,9 @@ def unless(label: str, offset: int, bit: int = 0) -> str:
 
 
 def again(counter: str, limit: int, label: str) -> str:
-    return f"add.u32 {counter}, {counter}, 1; setp.lt.u32 %p3, {counter}, {limit}; @%p3 bra {label};"
+    return (
+        f"add.u32 {counter}, {counter}, 1; setp.lt.u32 %p3, {counter}, {limit}; @%p3 bra {label};"
+    )
 
 
 STORE = "st.global.u32 [%rd2], %r11;"
@@ -139,16 +141,16 @@ I: {unless("NEXT", 0)} {unless("OUT", 64, 1)} {again("%r11", 5, "I")}
 NEXT: mov.u32 %r21, 0;
 K: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r11; @%p3 bra K;
 {again("%r10", 4, "O")}
-OUT: mov.u32 %r21, 0;
+OUT: mov.u32 %r21, 0; and.b32 %r11, %r11, 7;
 L: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r11; @%p3 bra L;""",
     "values of the way out": f"""
 O: mov.u32 %r11, 0; mov.u32 %r20, 9;
 I: mov.u32 %r20, 2; {unless("NEXT", 0)} mov.u32 %r20, 7; {unless("OUT", 64, 1)} mov.u32 %r20, 1;
 {again("%r11", 5, "I")}
-NEXT: mov.u32 %r21, 0;
+NEXT: mov.u32 %r21, 0; and.b32 %r20, %r20, 15;
 K: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r20; @%p3 bra K;
 {again("%r10", 4, "O")} mov.u32 %r20, 3;
-OUT: mov.u32 %r21, 0;
+OUT: mov.u32 %r21, 0; and.b32 %r20, %r20, 15;
 L: {STORE} add.u32 %r21, %r21, 1; setp.lt.u32 %p3, %r21, %r20; @%p3 bra L;""",
     # in a branch that only some take
     "in a branch": f"""
@@ -226,5 +228,60 @@ def tried(body: str, who: str, *, warps: int = 1, executions: int = 24, seed: in
 @pytest.mark.parametrize("body", BODIES)
 def test_bounded_at_or_above_the_truth(body: str, who: str) -> None:
     found = tried(BODIES[body], who, warps=2 if who == "warp" else 1)
+    assert not found.violations
+    assert found.code is None
+
+
+def by(who: str, label: str, offset: int, bit: int = 0) -> str:
+    """Goes to a label if a word of the block, the warp or the lane says so, whoever the others are
+    by.
+    """
+    number = {"block": "mov.u32 %r2, 0;", "warp": WARP, "lane": LANE}[who]
+    return number + unless(label, offset, bit)
+
+
+BARRIER = "bar.sync 0;"
+FEWER = "shr.u32 %r15, %r1, 5; add.u32 %r15, %r15, 3; setp.ge.u32 %p5, %r11, %r15; @%p5 bra NEXT;"
+"""The loop has an iteration more in each warp."""
+
+
+def with_barrier(a: str, b: str, place: str, decided: str = "") -> str:
+    """A loop left for the next iteration of the one around by ``a``, for outside of it by ``b``."""
+    at = {name: BARRIER if name == place else "" for name in ("in", "next", "work", "out", "rest")}
+    return f"""
+O: mov.u32 %r11, 0; {at["rest"]}
+I: {at["in"]} {by(a, "NEXT", 0)} {by(b, "FOUND", 64, 1)} {decided} {again("%r11", 5, "I")}
+NEXT: {at["next"]} {STORE} {again("%r10", 4, "O")}
+{MORE} bra OUT;
+FOUND: {at["work"]} {STORE}
+OUT: {at["out"]} {MORE}"""
+
+
+PEOPLE = ("block", "warp", "lane")
+PLACES = ("in", "next", "work", "rest")
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("a", PEOPLE)
+@pytest.mark.parametrize("b", PEOPLE)
+def test_barriers_need_all_warps_to_leave_together(place: str, a: str, b: str) -> None:
+    """At one exit, in one iteration: it does not do that they agree on one of the two."""
+    found = tried(with_barrier(a, b, place), "block", warps=2, executions=12)
+    assert not found.violations
+    assert found.code == (None if a == b == "block" else "PW222")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_barriers_of_warps_with_other_counts(place: str) -> None:
+    found = tried(with_barrier("block", "block", place, FEWER), "block", warps=2)
+    assert found.code == "PW222"
+
+
+@pytest.mark.parametrize("a", PEOPLE)
+@pytest.mark.parametrize("b", PEOPLE)
+@pytest.mark.parametrize("decided", ["", FEWER])
+def test_barriers_behind_all(a: str, b: str, decided: str) -> None:
+    found = tried(with_barrier(a, b, "out", decided), "block", warps=2, executions=12)
     assert not found.violations
     assert found.code is None

@@ -8,6 +8,8 @@ analysis knows, no run takes longer than its bound.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from parsing import parse_kernel
 from path_attack import Attack, attack, machine
@@ -285,3 +287,71 @@ def test_barriers_behind_all(a: str, b: str, decided: str) -> None:
     found = tried(with_barrier(a, b, "out", decided), "block", warps=2, executions=12)
     assert not found.violations
     assert found.code is None
+
+
+class Nest:
+    """A random nest of counted loops, left and continued from inside of each other on data.
+
+    Who goes the same way differs from branch to branch; in some nests a barrier stands somewhere.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chooser = random.Random(seed)
+        self.people = self.chooser.choice(
+            [("block",), ("warp",), ("lane",), ("block", "warp"), ("block", "block", "lane")]
+        )
+        self.barriers = 0.25 if self.chooser.random() < 0.4 else 0.0
+        self.labels = 0
+        self.depth = self.chooser.choice((2, 2, 3))
+        self.body = self.loop(0) + f"OUT: {STORE}"
+
+    def some(self, text: str, chance: float) -> str:
+        return text if self.chooser.random() < chance else ""
+
+    def leave(self, level: int) -> str:
+        """Goes on with an iteration of a loop around, behind one, or to the end."""
+        around = range(level + 1)
+        labels = [*(f"NEXT{k}" for k in around), *2 * [f"OUT{k}" for k in around], "OUT"]
+        offset, bit = 8 * self.chooser.randrange(16), self.chooser.randrange(3)
+        return by(self.chooser.choice(self.people), self.chooser.choice(labels), offset, bit)
+
+    def side(self, level: int) -> str:
+        self.labels += 1
+        label = f"S{self.labels}"
+        inside = self.some(self.leave(level), 0.3)
+        return by(self.chooser.choice(self.people), label, 16, 1) + f"{MORE} {inside} {label}:"
+
+    def piece(self, level: int) -> str:
+        parts = [
+            self.some(self.leave(level), 0.5),
+            self.some(self.side(level), 0.25),
+            self.some(STORE, 0.4),
+            self.some(BARRIER, self.barriers),
+        ]
+        self.chooser.shuffle(parts)
+        return "\n".join(parts)
+
+    def loop(self, level: int) -> str:
+        counter, limit = f"%r1{level}", self.chooser.randint(2, 3)
+        inner = self.loop(level + 1) if level + 1 < self.depth else self.leave(level)
+        body = self.piece(level) + inner + self.piece(level)
+        top = f"L{level}: "
+        test, last = "", again(counter, limit, f"L{level}")
+        if self.chooser.random() < 0.5:  # the test comes first
+            test = f"setp.ge.u32 %p4, {counter}, {limit}; @%p4 bra DONE{level};"
+            last = f"add.u32 {counter}, {counter}, 1; bra L{level};"
+        behind = self.some(MORE, 0.5) + self.some(self.leave(level - 1) if level else "", 0.2)
+        return (
+            f"mov.u32 {counter}, 0;\n{top}{test}\n{body}\nNEXT{level}: {last}\n"
+            f"DONE{level}: {behind}\nOUT{level}: {self.some(STORE, 0.5)}\n"
+        )
+
+
+def nested(seed: int, executions: int) -> Attack:
+    return tried(Nest(seed).body, "block", warps=seed % 2 + 1, executions=executions, seed=seed)
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("seed", range(24))
+def test_random_nests(seed: int) -> None:
+    assert not nested(seed, 9).violations

@@ -51,16 +51,25 @@ Arrived = tuple[int, Mask, Places | None]
 """Where a loop has ended, with which lanes; or, if its exits lead to several places, which."""
 
 
-def several_places(walk: WalkState, loop: Loop) -> Refused:
-    """Refuses a loop of which a bound does not say where lanes are behind it."""
+def several_places(walk: WalkState, loop: Loop, *, parting: bool = False) -> Refused:
+    """Refuses a loop of which a bound does not say where lanes are behind it.
+
+    ``parting``: because lanes of a warp may leave it for several places.
+    """
+    if parting:
+        what = "different places, and lanes of a warp may leave it for several of them"
+        say = (
+            ", or, if all lanes of a warp take the branches that leave it alike, say so: "
+            '[[branch]] facts with uniform = "warp" ("block" if barriers are behind it)'
+        )
+    else:
+        what, say = "different places", ""
     return Refused(
         "PW218",
         walk.cfg.blocks[loop.header].start,
-        "the exits of this loop lead to different places, and lanes of a warp may leave it for "
-        "several of them: a bound on its iterations does not settle what follows",
-        "give the parameters that decide the exits, restructure the loop, or, if all lanes of a "
-        "warp take each of these branches alike, say so: [[branch]] facts with uniform = "
-        '"warp"',
+        f"the exits of this loop lead to {what}: a bound on its iterations does not settle what "
+        "follows",
+        f"give the parameters that decide the exits, restructure the loop{say}",
     )
 
 
@@ -121,7 +130,7 @@ def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
             if walk.trail.sides_of_some == opened.depth:
                 return FallsApart(opened.loop.id, block, walk.cause_of(loop))
             break
-    return several_places(walk, loop)
+    return several_places(walk, loop, parting=True)
 
 
 def one_of(ways: tuple[Path, ...], site: int | None = None, races: bool = False) -> Path:

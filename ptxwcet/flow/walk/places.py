@@ -117,6 +117,7 @@ def places_of(walk: WalkState, recorder: ExitRecorder, mask: Mask, *, parts: boo
     if parts:
         agreement = Agreement.WARP
         walk.scattered[-1].meetings.add(meeting)
+    walk.graph.work.open_branches.update(one.block for one in recorder.exits)
     races = if_race_free or recorder.if_race_free
     return Places(loop, tuple(dict.fromkeys(recorder.exits)), meeting, agreement, races, parts)
 

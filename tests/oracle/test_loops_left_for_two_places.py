@@ -9,12 +9,19 @@ analysis knows, no run takes longer than its bound.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from parsing import parse_kernel
+from parsing import parse_file, parse_kernel
 from path_attack import Attack, attack, machine
+from places import ROOT
 
 from ptxwcet.flow.launch import Launch
+from ptxwcet.machine.loader import load_machine
+from ptxwcet.opened.request import Request
+from ptxwcet.validate.inputs import validate_inputs
 
 KERNEL = """
 .version 8.3
@@ -355,3 +362,56 @@ def nested(seed: int, executions: int) -> Attack:
 @pytest.mark.parametrize("seed", range(24))
 def test_random_nests(seed: int) -> None:
     assert not nested(seed, 9).violations
+
+
+DRAFTS = ROOT / "benchmarks" / "kernels" / "plain" / "models.ptx"
+
+
+def tree(parents: Sequence[int]) -> tuple[list[int], list[int], int]:
+    """Of each node the first child and the next sibling, and the most children of one node."""
+    nodes = range(len(parents) + 1)
+    children = [[i + 1 for i, parent in enumerate(parents) if parent == node] for node in nodes]
+    following = [-1] * len(nodes)
+    for row in children:
+        for one, other in pairwise(row):
+            following[one] = other
+    return [row[0] if row else -1 for row in children], following, max(map(len, children))
+
+
+TREES = {
+    "a chain": list(range(7)),
+    "a star": [0] * 7,
+    "two stars": [0, 0, 0, 3, 3, 3, 3],
+    "few": [0, 0, 1, 1, 2, 2, 4],
+}
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("agreed", [3, 8])
+@pytest.mark.parametrize("kind", TREES)
+def test_drafts_verified_on_hard_data(kind: str, agreed: int, tmp_path: Path) -> None:
+    """The model agrees with the last sibling each time, up to a node; no sibling more than said."""
+    first, following, most = tree(TREES[kind])
+    drafts, targets = [1] * 8, [2] * 8
+    node = 0
+    while first[node] != -1:
+        child = first[node]
+        while following[child] != -1:
+            child = following[child]
+        targets[node] = drafts[child] = 10 + node
+        node = child
+    targets = [target if node < agreed else 99 for node, target in enumerate(targets)]
+    values = {"drafts": drafts, "targets": targets, "first_child": first, "next_sibling": following}
+    rows = [f'{name} = {{ dtype = "int32", values = {row} }}' for name, row in values.items()]
+    launch = tmp_path / "launch.toml"
+    launch.write_text(
+        'kernel = "verify_drafts"\ngrid = 1\nblock = 64\n[arguments]\nnodes = 8\n'
+        'accepted = { shape = 8, dtype = "int32", init = "zeros" }\n'
+        'length = { shape = 1, dtype = "int32", init = "zeros" }\n' + "\n".join(rows)
+    )
+    # a node's last sibling that does not match is no body execution: the loop is left there
+    request = Request(str(DRAFTS), launch_file=str(launch), loop_bounds=(f"$L__BB11_5={most - 1}",))
+    module = parse_file(DRAFTS)
+    (found,) = validate_inputs(request, module, load_machine("orin-ecrts2025-memory"), 1)
+    assert found.rows
+    assert not found.diagnostics

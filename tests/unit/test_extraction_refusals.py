@@ -244,6 +244,27 @@ def test_exits_to_different_places() -> None:
     assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
 
 
+PARTING = (
+    "L: ld.global.u32 %r4, [%d1]; A: setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
+    "ld.global.u32 %r5, [%d1+4]; B: setp.ne.s32 %p2, %r5, 9; @%p2 bra L; bar.sync 0; M:"
+)
+
+
+def test_lanes_that_leave_for_different_places_and_the_remedy() -> None:
+    """One place has a barrier on the way to the other: the lanes there would wait alone."""
+    diagnostic = refusal(PARTING, 5)
+    assert diagnostic.code == "PW218"
+    assert "lanes of a warp may leave it for several of them" in diagnostic.message
+    assert 'uniform = "warp" ("block" if barriers are behind it)' in remedy(diagnostic)
+    flow = ControlFlow.of(parse_kernel(f"{HEAD}{PARTING}\nret;\n}}\n"))
+    (loop,) = flow.forest.loops
+    alike = {source: "block" for source, _ in loop.exits}
+    facts = PlacedFacts({loop.id: 5}, uniform=alike)
+    (piece,) = extract_paths(flow, Launch((64, 1, 1), (4, 1, 1), {}), facts)
+    (entry,) = loop_entries(piece.warps[0].nodes)
+    assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
+
+
 # --- calls ----------------------------------------------------------------------------------------
 
 

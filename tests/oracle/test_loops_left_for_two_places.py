@@ -60,9 +60,9 @@ def load(register: str, offset: int) -> str:
 
 
 def unless(label: str, offset: int, bit: int = 0) -> str:
-    """Goes to a label if a word says so."""
+    """Goes to a label if a word says so: one in four of those at random."""
     return (
-        load("%r4", offset) + f"and.b32 %r4, %r4, {1 << bit}; setp.ne.u32 %p2, %r4, 0; "
+        load("%r4", offset) + f"and.b32 %r4, %r4, {5 << bit}; setp.eq.u32 %p2, %r4, {5 << bit}; "
         f"@%p2 bra {label};"
     )
 
@@ -285,6 +285,17 @@ def test_barriers_need_all_warps_to_leave_together(place: str, a: str, b: str) -
 def test_barriers_of_warps_with_other_counts(place: str) -> None:
     found = tried(with_barrier("block", "block", place, FEWER), "block", warps=2)
     assert found.code == "PW222"
+
+
+OTHER_WAY = f"shr.u32 %r15, %r1, 5; setp.eq.u32 %p5, %r15, 0; @%p5 bra Q; {MORE} Q:"
+"""Warp 0 goes another way than the others: the two are walked apart."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_barriers_of_warps_walked_apart(place: str) -> None:
+    """That the passes of one are those of the other is not shown."""
+    body = with_barrier("block", "block", place)
+    assert tried(OTHER_WAY + body, "block", warps=2).code == "PW222"
 
 
 @pytest.mark.parametrize("a", PEOPLE)

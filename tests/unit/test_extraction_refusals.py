@@ -10,6 +10,7 @@ from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.paths.questions import find_questions
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     PathChoice,
@@ -263,6 +264,16 @@ def test_lanes_that_leave_for_different_places_and_the_remedy() -> None:
     (piece,) = extract_paths(flow, Launch((64, 1, 1), (4, 1, 1), {}), facts)
     (entry,) = loop_entries(piece.warps[0].nodes)
     assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
+
+
+def test_facts_ask_who_leaves_together() -> None:
+    flow = ControlFlow.of(parse_kernel(f"{HEAD}{PARTING}\nret;\n}}\n"))
+    questions = find_questions(flow, Launch((64, 1, 1), (4, 1, 1), {}), NO_PLACED_FACTS)
+    (loop,) = flow.forest.loops
+    assert {(one.block, one.scope) for one in questions.agreements} == {
+        (source, "block") for source, _ in loop.exits
+    }
+    assert len(questions.loops) == 1
 
 
 # --- calls ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.flow.launch import NO_PLACED_FACTS, BoundOrigin, Launch, PlacedFacts
 from ptxwcet.flow.paths.extraction import extract_paths
+from ptxwcet.flow.paths.questions import find_questions
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     PathChoice,
@@ -242,6 +243,37 @@ def test_exits_to_different_places() -> None:
     (piece,) = paths(loop, 5)
     (entry,) = loop_entries(piece.warps[0].nodes)
     assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
+
+
+PARTING = (
+    "L: ld.global.u32 %r4, [%d1]; A: setp.eq.s32 %p1, %r4, 0; @%p1 bra M;"
+    "ld.global.u32 %r5, [%d1+4]; B: setp.ne.s32 %p2, %r5, 9; @%p2 bra L; bar.sync 0; M:"
+)
+
+
+def test_lanes_that_leave_for_different_places_and_the_remedy() -> None:
+    """One place has a barrier on the way to the other: the lanes there would wait alone."""
+    diagnostic = refusal(PARTING, 5)
+    assert diagnostic.code == "PW218"
+    assert "lanes of a warp may leave it for several of them" in diagnostic.message
+    assert 'uniform = "warp" ("block" if barriers are behind it)' in remedy(diagnostic)
+    flow = ControlFlow.of(parse_kernel(f"{HEAD}{PARTING}\nret;\n}}\n"))
+    (loop,) = flow.forest.loops
+    alike = {source: "block" for source, _ in loop.exits}
+    facts = PlacedFacts({loop.id: 5}, uniform=alike)
+    (piece,) = extract_paths(flow, Launch((64, 1, 1), (4, 1, 1), {}), facts)
+    (entry,) = loop_entries(piece.warps[0].nodes)
+    assert (entry.iterations.base, entry.origin) == (5, BoundOrigin.USER)
+
+
+def test_facts_ask_who_leaves_together() -> None:
+    flow = ControlFlow.of(parse_kernel(f"{HEAD}{PARTING}\nret;\n}}\n"))
+    questions = find_questions(flow, Launch((64, 1, 1), (4, 1, 1), {}), NO_PLACED_FACTS)
+    (loop,) = flow.forest.loops
+    assert {(one.block, one.scope) for one in questions.agreements} == {
+        (source, "block") for source, _ in loop.exits
+    }
+    assert len(questions.loops) == 1
 
 
 # --- calls ----------------------------------------------------------------------------------------

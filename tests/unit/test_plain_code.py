@@ -37,7 +37,11 @@ BOUNDED = {
     "unpack_sizes": "plugins",
     "row_norm": "plugins",
 }
-WITH_FACTS = {"find_edges": "ordering", "sparse_warps": "numbers"}
+WITH_FACTS = {
+    "find_edges": "ordering",
+    "sparse_warps": "numbers",
+    "verify_drafts": "models",  # a loop left from inside of another one for two places
+}
 WAITING = {"chained_scan": "ordering", "wait_flag": "scenes"}
 
 
@@ -60,7 +64,7 @@ def test_bounded_with_a_launch(kernel: str, file: str) -> None:
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("kernel", "file"), WITH_FACTS.items())
-def test_bounded_with_ranges_of_arrays_and_refused_without(kernel: str, file: str) -> None:
+def test_bounded_with_facts_of_the_data_and_refused_without(kernel: str, file: str) -> None:
     assert refused(kernel, file) == ["PW203"]
     assert refused(kernel, file, facts=True) == []
 

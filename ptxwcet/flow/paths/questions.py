@@ -239,7 +239,7 @@ _FOR_WANT_OF_VALUES = frozenset(
 )
 """Refusals that may go away when parameters have values: what they decide is one way then."""
 
-_FOR_WANT_OF_AGREEMENT = frozenset(("PW202", "PW222"))
+_FOR_WANT_OF_AGREEMENT = frozenset(("PW202", "PW218", "PW222"))
 """Refusals of branches whose lanes, or warps, may part."""
 
 _CONTRADICTED = frozenset(("PW217",))

@@ -11,7 +11,8 @@ from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.value import Known, Mask, combine, scale_by, wrap
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
-from ptxwcet.flow.walk.path import AffineCount, Path, PathChoice, PathLoop, PathRepeat, Together
+from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, PathRepeat, Together
+from ptxwcet.flow.walk.places import Arrived, one_of, parts_at_exits, places_of, several_places
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import ExitRecorder, WalkState
 from ptxwcet.flow.walk.stops import Refused
@@ -20,45 +21,50 @@ _LONGEST = 64
 """Bits of the widest registers."""
 
 
-def bounded_loop(walk: WalkState, loop: Loop, mask: Mask, claim: Claim) -> tuple[int, Mask]:
+def bounded_loop(
+    walk: WalkState, loop: Loop, mask: Mask, claim: Claim, *, one_place: bool = False
+) -> Arrived:
     """A loop whose exits are not decided, run as often as is claimed.
 
-    Raises Refused: PW218 if its exits lead to different places, PW222 if barriers are in it and
-    nothing says that all warps of the block leave it together.
+    Raises Refused: PW218 if its exits lead to different places, and lanes may leave for several or
+    ``one_place`` is asked for, PW222 if barriers are in it and nothing says that all warps of the
+    block leave it together.
     """
-    header = walk.cfg.blocks[loop.header].start
     rotated, bound = is_rotated(loop), claim.most
     if rotated and bound == 0:
         walk.contradict(runs_once(walk, loop), loop=loop.id)
         bound = 1  # no run enters the loop
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     _begin_any(walk, loop, mask, bound - rotated)
-    recorder = ExitRecorder(loop, walk.graph)
+    parts = parts_at_exits(walk, loop)
+    recorder = ExitRecorder(loop, walk.graph, parts=parts)
     with walk.trail.piece(recorder):
         block, arrived = walk.region(loop.header, mask, None, loop)
         full = tuple(walk.trail.nodes)
     walk.forget(loop)
-    target = recorder.target
     noted = bool(walk.trail.loops[-1].left)  # ways out of sides, which the recorder does not see
-    if block != loop.header or not np.array_equal(arrived, mask) or target is None or noted:
-        raise Refused(
-            "PW218",
-            header,
-            "the exits of this loop lead to different places: a bound on its iterations does "
-            "not settle what follows",
-            "give the parameters that decide the exits, or restructure the loop",
-        )
-    together = _together(walk, loop, full)
+    is_whole = block == loop.header and np.array_equal(arrived, mask)
+    if not is_whole or not recorder.exits or noted:
+        raise several_places(walk, loop)
+    targets = {one.target for one in recorder.exits}
+    meetings = {walk.graph.meeting(one.block) for one in recorder.exits}
+    places = None
+    if len(targets) > 1 or meetings != targets:
+        if one_place:
+            raise several_places(walk, loop)
+        places = places_of(walk, recorder, mask, parts=parts)
+    together = _together(walk, recorder, full)
     count = AffineCount(bound - 1 if rotated else bound)
-    repeat = PathRepeat(count, AffineCount(0), full, together)
-    ends = tuple(dict.fromkeys(recorder.paths))
-    site = None if together is None else together.site
-    races = together is not None and together.if_race_free
-    last: Path = ends[0] if len(ends) == 1 else (PathChoice(ends, site, races),)
+    body: Path = (PathRepeat(count, AffineCount(0), full, together),)
+    if places is None:
+        ways = tuple(dict.fromkeys(one.path for one in recorder.exits))
+        if together is None:
+            body += one_of(ways)
+        else:
+            body += one_of(ways, together.site, together.if_race_free)
     most = AffineCount(bound)
-    body = (repeat, *last)
     walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
-    return target, mask
+    return recorder.exits[0].target, mask, places
 
 
 def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
@@ -81,16 +87,18 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
             walk.state.write(name, combine(value, moved, 1, width), mask)
 
 
-def _together(walk: WalkState, loop: Loop, iteration: Path) -> Together | None:
+def _together(walk: WalkState, recorder: ExitRecorder, iteration: Path) -> Together | None:
     """Why all warps of the block leave the loop together; None if they need not, as there is no
     barrier in it.
     """
+    loop = recorder.loop
     if not any(walk.graph.block_of(index) in loop.body for index in walk.cfg.barriers):
         return None
     waits = walk.steps.have_barrier(iteration)
-    races = False
+    races = recorder.if_race_free
     for source in sorted({source for source, _ in loop.exits}):
         agreement, if_race_free = agreement_at(walk, source)
+        agreement = min(agreement, recorder.agreement)
         races |= if_race_free
         if agreement is not Agreement.BLOCK and not waits:
             return None

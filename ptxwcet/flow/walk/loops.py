@@ -15,6 +15,7 @@ from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
 from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
+from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
 from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
@@ -32,8 +33,9 @@ Ranges of numbers that are halved shrink more slowly than the numbers do.
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
     """One entry of a loop, from its header to wherever its lanes go next."""
     before, endings = walk.snapshot(), walk.endings
+    places: Places | None = None
     try:
-        block, arrived = _enter(walk, loop, mask, stop)
+        block, arrived, places = _enter(walk, loop, mask, stop)
     except FallsApart as reason:
         if reason.loop != loop.id:
             raise
@@ -44,7 +46,7 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
     if walk.endings != endings:
         behind = behind.reached(Reach.PERHAPS)
     walk.standing = behind.gone_as(walk.standing)
-    return block, arrived
+    return (block, arrived) if places is None else go_on(walk, places, arrived)
 
 
 def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
@@ -55,7 +57,9 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
     walk.scattered.append(scattered)
     try:
         with walk.trail.piece():
-            block, arrived = _enter(walk, loop, mask, None)
+            block, arrived, several = _enter(walk, loop, mask, None)
+            if several is not None:
+                raise several_places(walk, loop)
             places = [place for place in scattered.meetings if place is not None]
             final = min(places, key=walk.graph.distance_to_exit)
             if arrived.any() and block != final:
@@ -75,7 +79,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
     return final, arrived
 
 
-def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
+def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> Arrived:
     """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
     stated = walk.facts.loop_bounds.get(loop.id)
     claim = None if stated is None else Claim(stated)
@@ -89,13 +93,13 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[i
     elif loop.id in walk.graph.work.uncounted:
         claim = _smaller(claim, _variant_claim(walk, loop, mask))
     try:
-        block, arrived = _entered(walk, Entry(loop, mask, stop), claim)
+        arrived = _entered(walk, Entry(loop, mask, stop), claim)
         if walk.is_proving or not _is_worth_a_variant(walk, loop, claim, before.nodes):
-            return block, arrived
+            return arrived
         variant = _variant_before(walk, before, Entry(loop, mask, stop))
         most = _most_bodies(walk) if claim is None else claim.most
         if variant is None or most is None or variant.most >= most:
-            return block, arrived
+            return arrived
         walk.graph.work.uncounted.add(loop.id)
         walk.restore(before)
         claim = variant
@@ -162,14 +166,15 @@ def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
 
 def _entered(
     walk: WalkState, entry: Entry, claim: Claim | None, *, counted: bool = True
-) -> tuple[int, Mask]:
+) -> Arrived:
     """Walks a loop with what is said of its iterations, which need not be ``counted``."""
     loop, mask = entry.loop, entry.mask
     before = walk.snapshot()
+    places: Places | None = None
     with walk.trail.entry(loop):
         try:
             if claim is not None and not counted:
-                block, arrived = bounded_loop(walk, loop, mask, claim)
+                block, arrived, _ = bounded_loop(walk, loop, mask, claim, one_place=True)
             else:
                 block, arrived = analysed_loop(walk, entry, claim)
         except (Undecided, Refused) as refused:
@@ -178,7 +183,7 @@ def _entered(
             walk.restore(before)
             walk.standing = walk.standing.exact_if(False)
             walk.trail.enter_again()
-            block, arrived = bounded_loop(walk, loop, mask, claim)
+            block, arrived, places = bounded_loop(walk, loop, mask, claim)
         opened = walk.trail.loops[-1]
     for narrowed in reversed(opened.narrowed):
         widen(walk, narrowed)
@@ -191,7 +196,7 @@ def _entered(
         _bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)
-    return block, arrived
+    return block, arrived, places
 
 
 def _bound_results(

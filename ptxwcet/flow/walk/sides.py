@@ -237,3 +237,20 @@ def _between(met: Known, left: Value, right: Value, masks: tuple[Mask, Mask], wi
     merged = merge(met, joined, lanes)
     assert isinstance(merged, Known)
     return merged
+
+
+def join_sides(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
+    """Registers and lanes behind several sides: a lane is alive that is so behind one of its."""
+    joined = sides[0]
+    for side in sides[1:]:
+        meet_registers(walk, joined, side, causes)
+        waiting = joined.alive & ~side.mask & side.alive
+        joined = Side(
+            (),
+            joined.mask | side.mask,
+            joined.arrived | side.arrived,
+            walk.state.registers,
+            waiting | joined.mask & joined.alive | side.mask & side.alive,
+            joined.standing,
+        )
+    walk.state.registers, walk.state.alive = joined.registers, joined.alive

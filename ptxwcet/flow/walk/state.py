@@ -16,27 +16,43 @@ from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_WALK_STEPS, FlowGraph
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import PlacedFacts
+from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
 from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit
+from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, PathPart, Visit
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
 from ptxwcet.support.records import dataclass
 
 
-class ExitRecorder:
-    """Records, during one iteration of a user-bounded loop, the paths on which it may be left."""
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A way out of a loop: what of the last pass is executed, and where it leaves for where."""
 
-    def __init__(self, loop: Loop, graph: FlowGraph) -> None:
+    path: Path
+    block: int
+    taken: bool
+    target: int
+
+
+class ExitRecorder:
+    """Records, during one iteration of a user-bounded loop, the paths on which it may be left.
+
+    ``parts``: at its exits the lanes of a warp part for good. ``agreement`` is that of loops inside
+    that are left for outside of this one: who goes these ways alike.
+    """
+
+    def __init__(self, loop: Loop, graph: FlowGraph, *, parts: bool = False) -> None:
         self.loop = loop
         self.blocks = frozenset(source for source, _ in loop.exits)
-        self.paths: list[Path] = []
-        self.target: int | None = None
+        self.exits: list[Exit] = []
+        self.agreement = Agreement.BLOCK
+        self.if_race_free = False
+        self._parts = parts
         self._graph = graph
-        self._consistent = True
 
     def leave_or_stay(
         self, block: int, taken: int, fallthrough: int | None, out: list[PathNode]
@@ -47,13 +63,13 @@ class ExitRecorder:
         inside = fallthrough if leaves_when_taken else taken
         assert outside is not None
         assert inside is not None
-        self.paths.append((*out, Visit(block, taken=leaves_when_taken)))
-        joins = self._graph.meeting(block) == outside
-        if joins and self._consistent and self.target in (None, outside):
-            self.target = outside
-        else:
-            self.target, self._consistent = None, False
-        out.append(Visit(block, taken=not leaves_when_taken))
+        jumps = self._graph.jumps(block)
+        leave: PathNode = Visit(block, taken=jumps and leaves_when_taken)
+        stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
+        if self._parts:
+            leave = stay = PathPart(block, (), (), jumps=True)
+        self.exits.append(Exit((*out, leave), block, leaves_when_taken, outside))
+        out.append(stay)
         return inside
 
 

@@ -15,7 +15,7 @@ from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.guards import require_agreement
 from ptxwcet.flow.walk.open_branch import Side
 from ptxwcet.flow.walk.path import PathChoice, PathLate, Visit
-from ptxwcet.flow.walk.sides import meet_registers, reach_behind, walk_side, walked
+from ptxwcet.flow.walk.sides import join_sides, reach_behind, walk_side, walked
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused, aborted
@@ -44,7 +44,7 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     if agreement is not Agreement.BLOCK:
         walk.standing = walk.standing.parted(block, causes)
     sides = _sides(walk, ways, meeting, agreement, is_known=is_known)
-    _join(walk, sides, causes)
+    join_sides(walk, sides, causes)
     complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
     exact = before.standing.exact_if(complete)
     walk.standing = exact.gone_as(*(side.standing for side in sides))
@@ -103,22 +103,6 @@ def _feasible(
         walk.go_back(before)
         raise excluded
     return sides
-
-
-def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
-    """Registers and lanes behind several sides."""
-    joined = sides[0]
-    for side in sides[1:]:
-        meet_registers(walk, joined, side, causes)
-        joined = Side(
-            (),
-            joined.mask | side.mask,
-            joined.arrived | side.arrived,
-            walk.state.registers,
-            joined.alive & (~side.mask | side.alive) | side.mask & side.alive,
-            joined.standing,
-        )
-    walk.state.registers, walk.state.alive = joined.registers, joined.alive
 
 
 def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]:

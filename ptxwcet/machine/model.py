@@ -133,10 +133,11 @@ class OccupancyRules:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRules:
-    """How the blocks of a launch come to free slots of SMs, in cycles (docs/methods/grid.md).
+    """How the blocks of a launch come to the slots of SMs, in cycles (docs/methods/grid.md).
 
-    While blocks wait, a slot is free for at most ``delay_cycles`` in which the launcher could start
-    one; it is closed for ``gap_cycles`` after each start. Before the first block starts and after
+    While blocks wait, an SM with R slots is given its n-th within ``delay_cycles`` of the end of
+    the first n - R, not counting those in which the launcher is closed: ``gap_cycles`` after each
+    start. Before the first block starts and after
     the last one ends, a launch takes ``launch_overhead_cycles`` together.
     """
 

@@ -217,9 +217,9 @@ class MemoryServer:
 class Dispatch:
     """How blocks come to the SMs of a GPU.
 
-    ``delay_cycles``: while blocks wait, an SM is given its n-th at most so many cycles, in which the
-    launcher could start one, after the first ``n - resident_blocks`` that it was given have ended.
-    It may be given it as soon as one of its blocks has ended. ``gap_cycles``: at least so many between the starts of two blocks.
+    ``delay_cycles``: while blocks wait, an SM is given its n-th at most so many cycles, in which
+    the launcher could start one, after the first ``n - resident_blocks`` of it have ended, or
+    earlier. ``gap_cycles``: at least so many between the starts of two blocks.
     ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks. ``memory`` is what
     all SMs share.
     """

@@ -90,9 +90,9 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "and the SM was idle before"
         ),
         "dispatch-in-turn": (
-            "while blocks of a launch wait, an SM that holds R of them is given its n-th as soon as "
-            "the machine file says after the first n - R that it was given have ended, or earlier; "
-            "whichever block it is, and in whatever order the SMs come"
+            "while blocks of a launch wait, an SM that holds R of them is given its n-th as soon "
+            "as the machine file says after the first n - R that it was given have ended, or "
+            "earlier; whichever block it is, and in whatever order the SMs come"
         ),
         "resident-blocks": (
             "an SM holds as many blocks of a launch as its registers, all of its shared memory, "

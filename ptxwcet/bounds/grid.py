@@ -1,11 +1,12 @@
 """From bounds of blocks to a bound of the grid (docs/methods/grid.md).
 
-``S`` SMs hold up to ``R`` blocks each; a block that has not started gets a slot that is free within
-``delta`` cycles, and the launcher starts blocks at least ``gap`` cycles apart. A block is known by
-its slack ``lambda`` (what it takes besides the cycles in which it is charged, however the others
-treat it) and its work ``Y`` (all its initiations). Several forms are proved, and the least counts:
+``S`` SMs hold up to ``R`` blocks each. While blocks wait, an SM is given its n-th within ``delta``
+cycles of the end of the first ``n - R`` that it was given; the launcher starts blocks at least
+``gap`` cycles apart. A block is known by its slack ``lambda`` (what it takes besides the cycles in
+which it is charged, however the others treat it) and its work ``Y`` (all its initiations). Several
+forms are proved, and the least counts:
 
-    one SM     the last block waits for the slot with the least slack, and for all the work
+    one SM     one block of R, at most, waits for another, and all for the work
     fewest     the SM that was given the fewest blocks bounds the last start; then comes a tail
     split      the SM of the last block got n blocks, the others share the rest: worst n
     mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
@@ -216,8 +217,9 @@ class MemoryServer:
 class Dispatch:
     """How blocks come to the SMs of a GPU.
 
-    ``delay_cycles``: a slot is free for at most so many cycles in which the launcher could start a
-    block, while there is one. ``gap_cycles``: at least so many between the starts of two blocks.
+    ``delay_cycles``: while blocks wait, an SM is given its n-th at most so many cycles, in which
+    the launcher could start one, after the first ``n - resident_blocks`` of it have ended, or
+    earlier. ``gap_cycles``: at least so many between the starts of two blocks.
     ``breadth_first``: no SM ever holds more than ``ceil(blocks / sms)`` blocks. ``memory`` is what
     all SMs share.
     """
@@ -250,7 +252,7 @@ class GridBound:
     """No run of the grid takes more than ``cycles``, the sum of its parts.
 
     ``work``: initiations on an SM before the last start of a block, or altogether. ``slack``: of
-    the blocks that pass through one slot, with the delays of dispatch, of the last block, and of
+    blocks that wait for one another, with the delays of dispatch, of the last block, and of
     the heavy sections of all blocks. ``tail``: work that may be left when the last block starts.
     ``launcher``: its gaps. ``memory``: waiting at the memory of the GPU. ``polling``: what warps
     that wait for mbarriers may take of all that time.
@@ -462,7 +464,7 @@ class _Classed:
         self.each = sums.most * (min(slots, blocks) - 1)  # extras of a section, at most
         # slack, and extras of every section
         rows = [(row[1] + self.each * row[5], row[0]) for row in sums.rows] if self.each else []
-        self.evened = _Largest(rows) if rows else sums.slack
+        self.extended = _Largest(rows) if rows else sums.slack
 
     def extras(self, blocks: int, numbers: int) -> int:
         """The sum of so many of the others of ``blocks`` blocks, the largest of any."""
@@ -482,22 +484,6 @@ class _Classed:
         always = self.always.of(blocks)
         return _Span(least - always, always)
 
-    def evenly(self, blocks: int, *, to_end: bool) -> Iterator[_Span]:
-        """The last start or the end where an SM was given ``blocks``, by the mean of its slots.
-
-        With all work of light sections, and with extras of each section of the slot, but one.
-        """
-
-        def mean(slack: _Largest, unused: int) -> int:
-            last = slack.most if to_end else 0
-            return (slack.of(blocks) - last) // self.slots + last - unused
-
-        always, waits = self.always.of(blocks), mean(self.slack, 0)
-        yield _Span(self.summed.of(blocks) - always, always + waits)
-        if self.each:
-            extras = mean(self.evened, self.each) - waits
-            yield _Span(self.busiest.of(blocks) - always + extras, always + waits)
-
     def last_start(self, blocks: int) -> _Span:
         """The last start, less its own delay, where an SM was given ``blocks`` before.
 
@@ -506,15 +492,12 @@ class _Classed:
         passed = blocks // self.slots
         if not passed:
             return _Span(0, 0)
-        one = self.charged(blocks, self.sections.of(passed) - 1).after(self.slack.of(passed))
-        return _least((one, *self.evenly(blocks, to_end=False)))
+        return self.charged(blocks, self.sections.of(passed) - 1).after(self.slack.of(passed))
 
     def end(self, blocks: int) -> _Span:
         """When all blocks have ended on an SM that was given ``blocks``."""
-        passed = (blocks - 1) // self.slots
-        switches = self.sections.of(passed) + self.sections.most - 1
-        one = self.charged(blocks, switches).after(self.slack.of(passed) + self.slack.most)
-        return _least((one, *self.evenly(blocks, to_end=True)))
+        chain = -(-blocks // self.slots)
+        return self.charged(blocks, self.sections.of(chain) - 1).after(self.slack.of(chain))
 
     def tail(self, together: int) -> _Span:
         """From the last start, less its own delay, to the end of the blocks that are there."""
@@ -643,7 +626,7 @@ class _Grid:
 
 
 def _one_sm(grid: _Grid) -> GridBound:
-    """G2: all the work, the slack of the slot with the least, and that of the last block."""
+    """G2: all the work, and the slack of blocks that wait for one another, one of R at most."""
     return grid.answer(GridForm.ONE_SM, grid.end(grid.blocks), 0)
 
 
@@ -685,14 +668,13 @@ def _first(end: int, holds: Callable[[int], bool]) -> int:
 
 def _mean(grid: _Grid) -> GridBound:
     """G3, second form: both bounds of ``split``, weighed 1 : S - 1, in which n does not occur."""
-    others, tail, places = grid.sms - 1, grid.tail, grid.sms * grid.slots
+    others, tail, chains = grid.sms - 1, grid.tail, -(-grid.blocks // grid.slots)
 
     def of(way: _Classed, charged: _Span, slack: _Largest, unused: int) -> GridBound:
         """``slack`` may have the extras that each block needs, and the last one ``unused`` less."""
 
         def mean(waits: _Largest, unused: int, work: int) -> int:
-            before = waits.total - waits.most + grid.slots * (waits.most - unused)
-            return (before + grid.slots * work) // places
+            return (waits.of(chains) - unused + work) // grid.sms
 
         cycles = mean(slack, unused, charged.cycles + others * tail.cycles)
         left = others * tail.work // grid.sms
@@ -706,5 +688,5 @@ def _mean(grid: _Grid) -> GridBound:
         found.append(of(way, summed, way.slack, 0))
         if way.each:
             busiest = _Span(way.busiest.total - always, always)
-            found.append(of(way, busiest, way.evened, way.each))
+            found.append(of(way, busiest, way.extended, way.each))
     return min(found, key=lambda bound: bound.cycles)

@@ -31,7 +31,7 @@ PTX_IS_EXECUTED, MACHINE_CODE_IS_EXECUTED = "ptx-is-executed", "machine-code-is-
 """Bounds of machine code rest on the second, which no machine file can know, and not the first."""
 
 OF_LAUNCHES = (
-    "greedy-dispatch",
+    "dispatch-in-turn",
     "resident-blocks",
     STORES_HOLD,
     BREADTH_FIRST,
@@ -89,9 +89,10 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "the block has its SM to itself from its start to its end: no other block runs there, "
             "and the SM was idle before"
         ),
-        "greedy-dispatch": (
-            "while blocks of a launch wait, a free slot of an SM gets one of them as soon as the "
-            "machine file says, whichever block and slot it is"
+        "dispatch-in-turn": (
+            "while blocks of a launch wait, an SM that holds R of them is given its n-th as soon "
+            "as the machine file says after the first n - R that it was given have ended, or "
+            "earlier; whichever block it is, and in whatever order the SMs come"
         ),
         "resident-blocks": (
             "an SM holds as many blocks of a launch as its registers, all of its shared memory, "

@@ -44,6 +44,7 @@ _TABLES = ("limits", "units", "sources", "ops", "satisfies")
 _OPTIONAL_TABLES = (
     "occupancy",
     "dispatch",
+    "expansion",
     "memory",
     "carve_out",
     "l1_cache",
@@ -74,6 +75,16 @@ _DISPATCH: Mapping[str, tuple[int, int]] = {
     "gap_cycles": (0, MOST_CYCLES),
     "launch_overhead_cycles": (0, 1000 * MOST_CYCLES),
 }
+_EXPANSION: Mapping[str, tuple[int, int]] = {
+    "target": (75, 90),
+    **{
+        f"{kind}_{what}_cycles": (1, MOST_CYCLES)
+        for kind in ("ordinary", "special", "double")
+        for what in ("issue", "row")
+    },
+}
+_TARGETS = (75, 80, 86, 90)
+"""The architectures whose counts are known."""
 _MEMORY: Mapping[str, tuple[int, int]] = {
     "line_cycles": (0, MOST_CYCLES),
     "pass_cycles": (0, MOST_CYCLES),
@@ -104,6 +115,7 @@ _L2: Mapping[str, tuple[int, int]] = {
 FIGURES = {
     "occupancy": _OCCUPANCY,
     "dispatch": _DISPATCH,
+    "expansion": _EXPANSION,
     "memory": _MEMORY,
     "carve_out": _CARVE_OUT,
     "l1_cache": _L1,
@@ -516,6 +528,10 @@ class Checker:
         if name == "unit_bytes" and _has_type(value, int) and value % _SECTOR:
             message = f"{what} is {value}: it must be a multiple of {_SECTOR}, a sector"
             self.report("PW310", message, place)
+        if name == "target" and _has_type(value, int) and value not in _TARGETS:
+            known = ", ".join(map(str, _TARGETS))
+            message = f"{what} is {value}: counts are known for {known}"
+            self.report("PW310", message, place, "the nearest one that is no newer")
         self._evidence(figure["evidence"], what, place)
         if not _is_text(figure["source"]):
             self.report("PW306", f"{what}: source must be a text", place)

@@ -133,16 +133,36 @@ class OccupancyRules:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRules:
-    """How the blocks of a launch come to free slots of SMs, in cycles (docs/methods/grid.md).
+    """How the blocks of a launch come to the slots of SMs, in cycles (docs/methods/grid.md).
 
-    While blocks wait, a slot is free for at most ``delay_cycles`` in which the launcher could start
-    one; it is closed for ``gap_cycles`` after each start. Before the first block starts and after
+    While blocks wait, an SM with R slots is given its n-th within ``delay_cycles`` of the end of
+    the first n - R, not counting those in which the launcher is closed: ``gap_cycles`` after each
+    start. Before the first block starts and after
     the last one ends, a launch takes ``launch_overhead_cycles`` together.
     """
 
     delay_cycles: Figure
     gap_cycles: Figure
     launch_overhead_cycles: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionRules:
+    """What an instruction of PTX takes at least of which the compiler makes several.
+
+    ``target`` is the architecture (86: sm_86) whose counts are taken
+    (:mod:`ptxwcet.timing.expansion`). An ordinary instruction, one of the unit for special
+    functions and one of 64 bits of floating point or a conversion from or to such a width occupy
+    their units for so many ``issue`` cycles, and take so many ``row`` cycles in a chain.
+    """
+
+    target: Figure
+    ordinary_issue_cycles: Figure
+    ordinary_row_cycles: Figure
+    special_issue_cycles: Figure
+    special_row_cycles: Figure
+    double_issue_cycles: Figure
+    double_row_cycles: Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +259,8 @@ class Machine:
     ``memory_latency_cycles`` is the parameter that was put into the timings. ``issues_return``:
     ``ret`` and ``exit`` are issued like other instructions. ``satisfies`` holds every known
     assumption. ``occupancy`` is None if the machine file does not say how many blocks run at once,
-    ``dispatch`` if it does not say how they start, ``memory`` if each access of an op class costs
+    ``dispatch`` if it does not say how they start, ``expansion`` if each instruction of PTX is one
+    of the machine's, ``memory`` if each access of an op class costs
     the same, whatever its addresses, ``carve_out`` if nothing of the L2 cache can be set aside,
     ``l1_cache`` and ``l2_cache`` if nothing is claimed of these.
     ``makespan_letters`` says of units whether they are load/store units (L) or cores
@@ -265,6 +286,7 @@ class Machine:
     warp_size: int = WARP_SIZE
     occupancy: OccupancyRules | None = None
     dispatch: DispatchRules | None = None
+    expansion: ExpansionRules | None = None
     memory: MemoryRules | None = None
     carve_out: CarveOutRules | None = None
     l1_cache: L1Rules | None = None

@@ -39,6 +39,7 @@ from ptxwcet.memory.analysis import (
 )
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.timing.expansion import charged_for_all
 from ptxwcet.timing.machine_code import (
     PTX_FORMS,
     CodeTimes,
@@ -595,8 +596,18 @@ def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpT
         figures = _form_of(one, name) if isinstance(one, OpTiming) and one.forms else None
         if isinstance(one, OpTiming) and figures is not None:
             initiation, latency = figures
-            return replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
-    return row
+            named = replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
+            return named if name in dict(one.forms) else _of_several(named, instruction, machine)
+    return _of_several(row, instruction, machine)
+
+
+def _of_several(
+    row: OpTiming | RefusedOp, instruction: Instruction, machine: Machine
+) -> OpTiming | RefusedOp:
+    """A row that does not name the form, with at least what the compiler makes of it."""
+    if machine.expansion is None or isinstance(row, RefusedOp):
+        return row
+    return charged_for_all(row, instruction.mnemonic, machine.expansion)
 
 
 def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:

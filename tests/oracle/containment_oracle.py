@@ -149,9 +149,12 @@ class Oracle:
         graph = machine.program.graph
         if graph.following[start] == (graph.end,):
             return  # a walk need not follow lanes that do nothing more but end
-        block = self.block_at[start]
-        concrete = _Lanes(machine, lanes)
         self.checked += 1
+        block = self.block_at.get(start)
+        if block is None:  # all ways from here abort
+            self.missing.append(Missing(-1, warp, (), "no block of the analysis"))
+            return
+        concrete = _Lanes(machine, lanes)
         why: dict[str, None] = {}
         for number, (walked, pins) in enumerate(self._pins):
             if warp not in walked.walk.state.warps:

@@ -12,14 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from grid_machine import (
-    Block,
-    Demand,
-    Grid,
-    Op,
-    Warp,
-    demand,
-)
+from grid_machine import EARLY, GREEDY, LATE, Block, Demand, Grid, Op, Warp, demand
 from grid_machine_fast import EXTRA, HEAVY, LIGHT, Clock, all_runs, image, many_runs, nominal
 
 from ptxwcet.bounds.grid import BlockKind, Dispatch, Stretch, bound_grid
@@ -183,6 +176,7 @@ def random_grid(family: Family, seed: int) -> Grid:
         late=int(odd and rng.random() < 0.5),
         shared=odd and rng.random() < 0.3,
         servers=rng.randint(1, 2) if odd else 1,
+        turns=rng.choice((GREEDY, EARLY, LATE, LATE)),
     )
 
 
@@ -378,34 +372,23 @@ def mixed(
     def parts(n: int) -> int:
         return most(lambda block: block.sections, n)
 
-    def evenly(n: int) -> tuple[int, int, int]:
-        """Sum and largest of x and E for each section, and E."""
-        each = second * (min(slots, n) - 1) if extras else 0
-        both = [most(lambda block: block.slack + each * block.sections, k) for k in (n, 1)]
-        return both[0], both[1], each
-
     def end(n: int) -> int:
-        passed = (n - 1) // slots
-        one = most(waits, passed) + most(waits, 1) + work(n, parts(passed) + parts(1) - 1)
-        sums, last, each = evenly(n)
-        return min(one, (sums - last) // slots + last - each + work(n, 0))
+        chain = -(-n // slots)
+        return most(waits, chain) + work(n, parts(chain) - 1)
 
     def start(n: int) -> int:
         passed = n // slots
-        if not passed:
-            return 0
-        sums, _, each = evenly(n)
-        one = most(waits, passed) + work(n, parts(passed) - 1)
-        return min(one, sums // slots - each + work(n, 0))
+        return most(waits, passed) + work(n, parts(passed) - 1) if passed else 0
 
     tail = most(waits, 1) + work(together, parts(1) - 1)
     closed = grid.gap * (total - 1)
     if sms == 1:
         return end(total) + closed
     split = max(min(end(n + 1), start((total - 1 - n) // (sms - 1)) + tail) for n in range(total))
-    sums, last, each = evenly(total)
-    mean = sums - last + slots * (last - each + work(total, 0) + (sms - 1) * tail)
-    return min(start((total - 1) // sms) + tail, split, mean // (sms * slots)) + closed
+    each = second * (min(slots, total) - 1) if extras else 0  # E: at most, for each section
+    chains = most(lambda block: block.slack + each * block.sections, -(-total // slots))
+    mean = (chains - each + work(total, 0) + (sms - 1) * tail) // sms
+    return min(start((total - 1) // sms) + tail, split, mean) + closed
 
 
 def _all(grid: Grid, demands: Demands) -> Iterator[Demand]:
@@ -441,6 +424,15 @@ def without_exits(grid: Grid, _: Demands) -> int | None:
     return theorem(grid, tuple(demand(b, grid.cores, exits=False) for b in grid.kinds))
 
 
+def evenly(grid: Grid, demands: Demands) -> int | None:
+    """One SM: slack of the slot with the least, the mean of all. False if blocks take turns."""
+    if grid.sms > 1 or grid.gap:
+        return None
+    slack = [one.slack + grid.delay for one in _all(grid, demands)]
+    work = sum(one.work for one in _all(grid, demands))
+    return work + (sum(slack) - max(slack)) // grid.slots + max(slack)
+
+
 def with_breadth(grid: Grid, demands: Demands) -> int | None:
     """A2 dropped: dispatch taken for breadth first where it is not."""
     if grid.breadth or grid.blocks > grid.sms * grid.slots:
@@ -466,6 +458,7 @@ def _all_of(of: int, **false: bool) -> Statement:
 
 CONTROLS: dict[str, tuple[str, Statement]] = {
     "tail": ("the tail term dropped", without_tail),
+    "evenly": ("slack of slots: their mean", evenly),
     "busiest": ("busiest sub-core, then waves", busiest_in_waves),
     "exits": ("A1 dropped: nothing for exits that count late", without_exits),
     "breadth": ("A2 dropped: breadth first where it is not", with_breadth),
@@ -720,7 +713,7 @@ def smaller(grid: Grid) -> Iterator[Grid]:
     for name in ("sms", "slots", "cores", "servers"):
         if getattr(grid, name) > 1:
             yield replace(grid, **{name: getattr(grid, name) - 1})
-    for name in ("delay", "gap", "late"):
+    for name in ("delay", "gap", "late", "turns"):
         if getattr(grid, name):
             yield replace(grid, **{name: 0})
     for kind, block in enumerate(grid.kinds):

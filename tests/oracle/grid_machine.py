@@ -8,7 +8,7 @@ cycle; who issues, where a block starts and whether the dispatcher still waits i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -29,6 +29,11 @@ class Op:
         return self.lat
 
 
+GREEDY, EARLY, LATE = range(3)
+"""A place is given away within the delay of the end of its block; or, of that and of the end of all
+blocks that began before on this SM, EARLY at any time between them, LATE not before.
+"""
+
 Warp = tuple[Op, ...]
 Block = tuple[Warp, ...]
 
@@ -39,7 +44,7 @@ class Grid:
 
     ``late``: a warp that has ended in cycle C counts as arrived in C, so that others go on in C + 1
     (0: they go on in C). ``shared``: all sub-cores of an SM share their units. ``servers``: of each
-    queue of a unit.
+    queue of a unit. ``turns``: when the place of a block is given away, of GREEDY, EARLY, LATE.
     """
 
     kinds: tuple[Block, ...]
@@ -53,6 +58,7 @@ class Grid:
     late: int = 0
     shared: bool = False
     servers: int = 1
+    turns: int = 0
 
     @property
     def blocks(self) -> int:
@@ -194,6 +200,27 @@ class _Slot:
     age: int = 0
 
 
+@dataclass
+class _Given:
+    """The blocks that an SM was given, in turn, and since when which of its places are promised.
+
+    ``since[n]``: how many cycles the launcher had been open when the first n had all ended.
+    """
+
+    blocks: list[int] = field(default_factory=list)
+    since: list[int] = field(default_factory=lambda: [0])
+
+    def end(self, done: Mapping[int, object], opened: int) -> None:
+        """Notes how many of the first have all ended."""
+        while len(self.since) <= len(self.blocks) and self.blocks[len(self.since) - 1] in done:
+            self.since.append(opened)
+
+    def age(self, slots: int, opened: int) -> int | None:
+        """For how many open cycles the next block has been promised; None: it is not yet."""
+        before = max(0, len(self.blocks) + 1 - slots)
+        return opened - self.since[before] if before < len(self.since) else None
+
+
 @dataclass(frozen=True)
 class Run:
     """The end of the last block; SM, slot, start and end of each."""
@@ -207,7 +234,8 @@ def run_grid(grid: Grid, order: tuple[int, ...], choose: Choose, actual: Actual)
     slots = [_Slot(sm, n) for sm in range(grid.sms) for n in range(grid.slots)]
     queues: dict[tuple[int, int, int], list[int]] = {}
     done: dict[int, tuple[int, int, int, int]] = {}
-    started = cycle = gate = 0
+    given = [_Given() for _ in range(grid.sms)]
+    started = cycle = gate = opened = 0
     while True:
         _open_barriers([slot.block for slot in slots if slot.block], cycle, grid.late)
         for slot in slots:
@@ -215,8 +243,11 @@ def run_grid(grid: Grid, order: tuple[int, ...], choose: Choose, actual: Actual)
                 block = slot.block
                 done[block.index] = (slot.sm, slot.number, block.start, cycle)
                 slot.block, slot.age = None, 0
+        for one in given:
+            one.end(done, opened)
         while started < len(order) and cycle >= gate:
-            chosen = _free_slot(grid, slots, choose)
+            ages = [one.age(grid.slots, opened) for one in given]
+            chosen = _free_slot(grid, slots, ages if grid.turns else None, choose)
             if chosen is None:
                 break
             ops = grid.kinds[order[started]]
@@ -226,12 +257,15 @@ def run_grid(grid: Grid, order: tuple[int, ...], choose: Choose, actual: Actual)
                 for n, one in enumerate(ops)
             ]
             chosen.block = new
+            given[chosen.sm].blocks.append(started)
             started += 1
             gate = cycle + grid.gap
             if new.is_over(cycle):
                 done[new.index] = (chosen.sm, chosen.number, cycle, cycle)
                 chosen.block, chosen.age = None, 0
+                given[chosen.sm].end(done, opened)
         if cycle >= gate:
+            opened += 1
             for slot in slots:
                 slot.age += slot.block is None
         if started == len(order) and all(slot.block is None for slot in slots):
@@ -244,11 +278,19 @@ def run_grid(grid: Grid, order: tuple[int, ...], choose: Choose, actual: Actual)
         cycle += 1
 
 
-def _free_slot(grid: Grid, slots: list[_Slot], choose: Choose) -> _Slot | None:
+def _free_slot(
+    grid: Grid, slots: list[_Slot], promised: list[int | None] | None, choose: Choose
+) -> _Slot | None:
+    """Where the next block starts, if now; ``promised``: the age of each SM's next place."""
     free = [slot for slot in slots if slot.block is None]
     if not free:
         return None
-    forced = any(slot.age >= grid.delay for slot in free)
+
+    def age(slot: _Slot) -> int:
+        said = slot.age if promised is None else promised[slot.sm]
+        return -1 if said is None else said
+
+    forced = any(age(slot) >= grid.delay for slot in free)
     if grid.breadth:
         held = dict.fromkeys(range(grid.sms), 0)
         for slot in slots:
@@ -256,7 +298,9 @@ def _free_slot(grid: Grid, slots: list[_Slot], choose: Choose) -> _Slot | None:
         least = min(held[slot.sm] for slot in free)
         free = [slot for slot in free if held[slot.sm] == least]
     elif forced:
-        free = [slot for slot in free if slot.age >= grid.delay]
+        free = [slot for slot in free if age(slot) >= grid.delay]
+    if grid.turns == LATE and not forced:
+        free = [slot for slot in free if age(slot) >= 0]
     offers = sorted({slot.sm for slot in free})
     options = len(offers) + (not forced)
     which = choose("sm", options) if options > 1 else 0

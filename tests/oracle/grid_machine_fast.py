@@ -58,7 +58,7 @@ def image(grid: Grid, order: tuple[int, ...], clocks: tuple[Clock, ...]) -> Imag
         clock[k, : len(rows)] = rows
     shape = [
         *(grid.sms, grid.slots, grid.cores, units, grid.delay, grid.gap, grid.breadth),
-        *(grid.late, grid.shared, grid.servers),
+        *(grid.late, grid.shared, grid.servers, grid.turns),
     ]
     return Image(
         np.array(shape, np.int64),
@@ -85,9 +85,11 @@ def _pick(mode, m, script, count, options):
 
 
 @numba.njit(cache=True)
-def _reach(b, k, slot, made_shape, lengths, ops, clock, state, part, left, slack, charged):
-    """A section begins: ``slack`` has that of the slots and of the SM, ``charged`` the work that
-    counts on one sub-core each.
+def _reach(
+    b, k, slot, sm, made_shape, lengths, ops, clock, state, part, left, slack, always, charged
+):
+    """A section begins: ``slack`` has that of the blocks before which each comes, ``always`` that
+    of the SMs, ``charged`` the work that counts on one sub-core each.
     """
     cores, warps = made_shape[2], lengths.shape[1]
     many = 0
@@ -99,11 +101,11 @@ def _reach(b, k, slot, made_shape, lengths, ops, clock, state, part, left, slack
             left[b, (w + slot * many) % cores, 0] += 1
             if ops[k, w, n, 5]:
                 break
-    slack[slot] += clock[k, part[b], 1]
-    slack[-1] += clock[k, part[b], 2]
+    slack[b] += clock[k, part[b], 1]
+    always[sm] += clock[k, part[b], 2]
     for core in range(cores):
         if clock[k, part[b], 0] == 1 and left[b, core, 0] == 0:
-            charged[core] += clock[k, part[b], 3]
+            charged[sm, core] += clock[k, part[b], 3]
 
 
 @numba.njit(cache=True)
@@ -115,13 +117,33 @@ def _next_span(sums):
 
 
 @numba.njit(cache=True)
+def _end(given, many, ends, sm, slots, opened, since, before, out):
+    """A block of an SM has ended: how many of the first have all, and which of them the last."""
+    while ends[sm] < many[sm] and out[given[sm, ends[sm]], 3] >= 0:
+        b = given[sm, ends[sm]]
+        last = before[sm, ends[sm]]
+        if last < 0 or out[b, 3] >= out[last, 3]:
+            last = b
+        ends[sm] += 1
+        since[sm, ends[sm]] = opened
+        before[sm, ends[sm]] = last
+
+
+@numba.njit(cache=True)
+def _age(many, ends, sm, slots, opened, since):
+    """For how many open cycles an SM's next block has been promised; -1: it is not yet."""
+    first = max(0, many[sm] + 1 - slots)
+    return opened - since[sm, first] if first <= ends[sm] else -1
+
+
+@numba.njit(cache=True)
 def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, options, out, prefer):
     """A run; out gets SM, slot, start and end of each block. Cycles, choices, largest excess.
 
-    The excess: over all cycles, sub-cores and slots that have something to do, the largest ``t``
-    less what the clock of the slot says (docs/methods/grid.md), by the theorem at most 0.
+    The excess: over all cycles, sub-cores, blocks and places that are promised, the largest ``t``
+    less what the clock says (docs/methods/grid.md), by the theorem at most 0.
     """
-    sms, slots, cores, units, delay, gap, breadth, late, shared, servers = made_shape
+    sms, slots, cores, units, delay, gap, breadth, late, shared, servers, turns = made_shape
     blocks = len(kind_of)
     warps, longest = lengths.shape[1], ops.shape[2]
     holds = np.full((sms, slots), -1, np.int64)
@@ -132,13 +154,22 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
     ready = np.zeros((blocks, warps, longest), np.int64)
     part = np.zeros(blocks, np.int64)
     left = np.zeros((blocks, cores, 2), np.int64)  # of a section: to issue, charged
-    slack = np.zeros((sms, slots + 1), np.int64)
+    # what an SM was given, how many, how many of the first have ended, since when, the last of them
+    given = np.full((sms, blocks), -1, np.int64)
+    many_given = np.zeros(sms, np.int64)
+    ends = np.zeros(sms, np.int64)
+    since = np.zeros((sms, blocks + 1), np.int64)
+    before = np.full((sms, blocks + 1), -1, np.int64)
+    out[:, 3] = -1
+    slack = np.zeros(blocks, np.int64)
+    always = np.zeros(sms, np.int64)
     work = np.zeros(sms, np.int64)
     charged = np.zeros((sms, cores), np.int64)
-    sums = np.zeros((sms, slots, cores, 2), np.int64)
-    sums[:, :, :, 1] = -(1 << 40)
+    sums = np.zeros((blocks, cores, 2), np.int64)
+    unused = np.zeros((sms, cores, 2), np.int64)  # of a place that no block has had
+    unused[:, :, 1] = -(1 << 40)
     opens_now = np.zeros(blocks, np.bool_)
-    count = started = cycle = gate = ended = 0
+    count = started = cycle = gate = ended = opened = 0
     excess = -(1 << 40)
     while True:
         for sm in range(sms):  # barriers
@@ -175,12 +206,10 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                                     is_done = is_done and state[b, w, 2] <= cycle
                         if is_done or opens_now[b]:
                             for other in range(cores):
-                                sum_there = sums[sm, slot, other, 0]
-                                sums[sm, slot, core, 1] = max(sums[sm, slot, core, 1], sum_there)
-                if b >= 0 or started < blocks:  # the slot has something to do
-                    said = slack[sm, slot] + slack[sm, slots] + delay + work[sm] + gap * started
+                                sums[b, core, 1] = max(sums[b, core, 1], sums[b, other, 0])
+                    said = slack[b] + always[sm] + work[sm] + gap * started
                     for core in range(cores):
-                        beside = max(sums[sm, slot, core, 0], sums[sm, slot, core, 1])
+                        beside = max(sums[b, core, 0], sums[b, core, 1])
                         excess = max(excess, cycle - said - charged[sm, core] - beside)
                 if b < 0:
                     continue
@@ -191,11 +220,10 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                             state[b, w, 1] = max(state[b, w, 1], cycle)
                     part[b] += 1
                     _reach(
-                        *(b, kind_of[b], slot, made_shape, lengths, ops, clock, state, part, left),
-                        slack[sm],
-                        charged[sm],
+                        *(b, kind_of[b], slot, sm, made_shape, lengths, ops, clock, state, part),
+                        *(left, slack, always, charged),
                     )
-                    _next_span(sums[sm, slot])
+                    _next_span(sums[b])
                 over = True
                 for w in range(warps):
                     if lengths[k, w] >= 0 and (
@@ -209,6 +237,17 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                     ended += 1
                     holds[sm, slot] = -1
                     age[sm, slot] = 0
+            if started < blocks and _age(many_given, ends, sm, slots, opened, since) >= 0:
+                last = before[sm, max(0, many_given[sm] + 1 - slots)]
+                said = delay + always[sm] + work[sm] + gap * started
+                if last >= 0:
+                    said += slack[last]
+                for core in range(cores):
+                    beside = unused[sm, core, 0]
+                    if last >= 0:
+                        beside = max(sums[last, core, 0], sums[last, core, 1])
+                    excess = max(excess, cycle - said - charged[sm, core] - beside)
+            _end(given, many_given, ends, sm, slots, opened, since, before, out)
         # --- dispatch
         while started < blocks and cycle >= gate:
             free = 0
@@ -221,10 +260,13 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                     if holds[sm, slot] < 0:
                         has = True
                         free += 1
-                        if age[sm, slot] >= delay:
+                        if turns == 0 and age[sm, slot] >= delay:
                             forced = True
                     else:
                         held += 1
+                promised = _age(many_given, ends, sm, slots, opened, since)
+                if turns and has and promised >= delay:
+                    forced = True
                 if has:
                     least = min(least, held)
             if free == 0:
@@ -244,10 +286,16 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                 for sm in range(sms):
                     held = 0
                     place = -1
+                    promised = _age(many_given, ends, sm, slots, opened, since)
                     for slot in range(slots - 1, -1, -1):
+                        there = age[sm, slot]
+                        if turns:
+                            there = promised
                         if holds[sm, slot] >= 0:
                             held += 1
-                        elif breadth or not forced or age[sm, slot] >= delay:
+                        elif turns == 2 and not forced and there < 0:
+                            continue
+                        elif breadth or not forced or there >= delay:
                             place = slot
                     if place < 0 or (breadth and held > least):
                         continue
@@ -266,20 +314,37 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                 if lengths[k, w] > 0:
                     empty = False
             started += 1
-            slack[chosen_sm, chosen_slot] += delay
+            # the block before, of those that it may have to wait for: one that runs, or the last
+            last = -1
+            first = max(0, many_given[chosen_sm] + 1 - slots)
+            if first <= ends[chosen_sm]:
+                last = before[chosen_sm, first]
+            else:
+                last = given[chosen_sm, ends[chosen_sm]]
+            slack[b] = delay
+            for core in range(cores):
+                for switched in range(2):
+                    sums[b, core, switched] = unused[chosen_sm, core, switched]
+                    if last >= 0:
+                        sums[b, core, switched] = sums[last, core, switched]
+            if last >= 0:
+                slack[b] += slack[last]
+            given[chosen_sm, many_given[chosen_sm]] = b
+            many_given[chosen_sm] += 1
             _reach(
-                *(b, k, chosen_slot, made_shape, lengths, ops, clock, state, part, left),
-                slack[chosen_sm],
-                charged[chosen_sm],
+                *(b, k, chosen_slot, chosen_sm, made_shape, lengths, ops, clock, state, part),
+                *(left, slack, always, charged),
             )
-            _next_span(sums[chosen_sm, chosen_slot])
+            _next_span(sums[b])
             gate = cycle + gap
             if empty:
                 out[b, 3] = cycle
                 ended += 1
                 holds[chosen_sm, chosen_slot] = -1
                 age[chosen_sm, chosen_slot] = 0
+                _end(given, many_given, ends, chosen_sm, slots, opened, since, before, out)
         if cycle >= gate:
+            opened += 1
             for sm in range(sms):
                 for slot in range(slots):
                     if holds[sm, slot] < 0:
@@ -369,9 +434,10 @@ def run_fast(made_shape, kind_of, lengths, ops, clock, actual, mode, script, opt
                     if left[b, core, 0] == 0:
                         charged[sm, core] += row_of[3] - left[b, core, 1]
                 else:
-                    for slot in range(slots):
-                        sums[sm, slot, core, 0] += said
-                        sums[sm, slot, core, 1] += said
+                    unused[sm, core, 0] += said
+                    for other in range(many_given[sm]):
+                        sums[given[sm, other], core, 0] += said
+                        sums[given[sm, other], core, 1] += said
         cycle += 1
 
 

@@ -86,6 +86,14 @@ def test_random_kernels(kind: str) -> None:
         assert not result.wrong, (kind, seed)
 
 
+@pytest.mark.parametrize("seed", [918273911, 918274226])
+def test_lanes_need_not_be_followed_to_a_trap(seed: int) -> None:
+    """Runs of both come to a trap; of one in a block that the analysis does not have."""
+    one = random_kernel(seed, "aborts")
+    kernel = parse_kernel(one.text)
+    assert not contained(kernel, one.launch, seed=seed, executions=6, steps=one.steps).wrong
+
+
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_kernels_whose_lanes_are_not_told_apart(kind: str) -> None:

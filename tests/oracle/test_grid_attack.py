@@ -19,6 +19,7 @@ from grid_attack import (
     busiest_in_waves,
     clocks_of,
     demands_of,
+    evenly,
     kind_of,
     longest_by_chance,
     order_of,
@@ -29,7 +30,7 @@ from grid_attack import (
     theorem,
     without_exits,
 )
-from grid_machine import Block, Grid, Op, Run, Warp, demand, run_grid
+from grid_machine import GREEDY, LATE, Block, Grid, Op, Run, Warp, demand, run_grid
 from grid_machine_fast import (
     EXTRA,
     HEAVY,
@@ -143,6 +144,7 @@ def test_what_is_false_fails() -> None:
     assert tally.witnesses == []
     for name in ("carry", "extras", "once", "busiest"):
         assert tally.controls[name][1] > 0, name
+    assert attack(FAMILIES[1], range(30_000, 30_300)).controls["evenly"][1] > 0
 
 
 # --- worked examples of the page ------------------------------------------------------------------
@@ -290,6 +292,16 @@ def test_exits_that_count_late(late: int) -> None:
     assert longest == 8 + late
     assert theorem(grid, demands) == 9
     assert without_exits(grid, demands) in (None, 8)
+
+
+def test_places_that_are_given_away_in_turn() -> None:
+    """A short block's place waits for the long one before it: 24, and 19 by the mean of slots."""
+    grid = Grid((((Op(0, 1, 10),),), ((Op(0),),)), (2, 2), slots=2, turns=LATE)
+    demands = demands_of(grid)
+    run = last_first(grid, (0, 1, 0, 1))
+    assert [row[2:] for row in run.blocks] == [(0, 12), (0, 1), (12, 24), (12, 13)]
+    assert evenly(grid, demands) == 19 < run.cycles == theorem(grid, demands)
+    assert last_first(replace(grid, turns=GREEDY), (0, 1, 0, 1)).cycles < 19
 
 
 def test_dispatch_that_is_not_breadth_first() -> None:

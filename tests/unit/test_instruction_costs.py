@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from answers import only_refusal
+from instruction_forms import form, statements
 from parsing import parse_kernel, parse_text
 from places import DATA
 from refusals import refusals_of
@@ -23,6 +24,7 @@ from ptxwcet.timing.cost import (
     charge_unknown,
     cost_instruction,
 )
+from ptxwcet.timing.expansion import made_of
 from ptxwcet.timing.machine_code import PTX_FORMS
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, TimedInstruction
@@ -417,12 +419,48 @@ SEVERAL = {
 def test_what_is_made_of_several_instructions_is_charged_for_all_of_them(name: str) -> None:
     """An H200 takes 2.1 to 3.9 cycles for each of a chain of them, and 1.3 to 3.6 to issue it."""
     machine = load_machine(name)
-    for statement, made_of in SEVERAL.items():
+    for statement, several in SEVERAL.items():
         (instruction, _) = parsed(statement)
         found = cost_instruction(instruction, machine)
         assert isinstance(found, TimedInstruction)
-        assert found.initiation_cycles >= 1.3 * made_of, statement
-        assert found.initiation_cycles + found.latency_cycles >= 2.1 * made_of, statement
+        assert found.initiation_cycles >= 1.3 * several, statement
+        assert found.initiation_cycles + found.latency_cycles >= 2.1 * several, statement
+
+
+COUNTED = {"ampere-realistic": 80, "jetson-agx-orin": 86, "rtx-4070": 86, "titan-v": 75, "a100": 80}
+
+
+@pytest.mark.parametrize("name", SILICON)
+def test_no_form_is_charged_less_than_what_the_compiler_makes_of_it(name: str) -> None:
+    """Each takes an issue slot, and in a chain about two cycles at least."""
+    machine, target = load_machine(name), COUNTED.get(name, 90)
+    rules = machine.expansion
+    assert rules is not None
+    assert rules.target.value == target
+    checked = 0
+    for statement in statements():
+        made = made_of(statement.split()[0].rstrip(";"), target)
+        if made is None:
+            continue
+        found = cost_instruction(form(statement).instruction, machine)
+        if not isinstance(found, TimedInstruction):
+            continue
+        checked += 1
+        assert found.initiation_cycles >= sum(made), statement
+        measured = name == "h200" and found.initiation_cycles < 3 * made[0]
+        assert found.initiation_cycles + found.latency_cycles >= (1.7 if measured else 2.1) * sum(
+            made
+        )
+        if made[2] and name in ("jetson-agx-orin", "rtx-4070"):
+            assert found.initiation_cycles >= 32 * made[2], statement
+    assert checked > 400
+
+
+def test_another_order_of_modifiers_is_made_of_as_many() -> None:
+    assert made_of("cvt.rn.sat.f64.s64", 86) == made_of("cvt.sat.rn.f64.s64", 86)
+    assert sum(made_of("cvt.sat.rn.f64.s64", 86) or ()) > 10
+    assert made_of("add.u32", 86) is None
+    assert made_of("no.such.form", 86) is None
 
 
 @pytest.mark.parametrize(

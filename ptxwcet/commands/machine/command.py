@@ -17,6 +17,7 @@ from ptxwcet.machine.microbenchmarks import microbenchmark_files
 from ptxwcet.machine.model import (
     CarveOutRules,
     DispatchRules,
+    ExpansionRules,
     L1Rules,
     L2Rules,
     Machine,
@@ -81,6 +82,9 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     if shown.dispatch is not None:
         echo("\ndispatch")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.dispatch)))
+    if shown.expansion is not None:
+        echo("\nof what the compiler makes several instructions")
+        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.expansion)))
     if shown.memory is not None:
         echo("\nmemory")
         _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.memory)))
@@ -206,7 +210,13 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
 
 
 def _figures(
-    rules: OccupancyRules | DispatchRules | MemoryRules | CarveOutRules | L1Rules | L2Rules,
+    rules: OccupancyRules
+    | DispatchRules
+    | ExpansionRules
+    | MemoryRules
+    | CarveOutRules
+    | L1Rules
+    | L2Rules,
 ) -> Iterable[tuple[str, str, str, str]]:
     for field in fields(rules):
         figure = getattr(rules, field.name)

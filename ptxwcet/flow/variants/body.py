@@ -120,7 +120,9 @@ def traverse(
     forgot = False
     ways: list[tuple[int, Case]]
     for block in region.order:
-        reached = waiting.pop(block, [])
+        reached = waiting.pop(block, None)
+        if reached is None:
+            continue
         cases = _merged(reached, region.live[block] | kept, alike=thorough)
         forgot |= len(cases) < len(reached) and not thorough
         inner = region.inner.get(block)
@@ -181,22 +183,12 @@ def _known(case: Case, name: str, content: Content) -> Case:
 
 def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     """Where a case goes on behind a block."""
-    graph = region.graph
-    successors = graph.cfg.successors[block]
-    guard = graph.kernel.instructions[graph.last(block)].guard
-    taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
-    aborts = {(block, truth) for truth in (True, False)} & graph.cfg.aborts
-    is_open = len(successors) > 1 or bool(aborts)
-    if guard is None or taken is None or fallthrough is None or not is_open:
-        return [(target, case) for target in successors]
-    if guard.register not in region.relevant:  # either way the same is known
-        return [(target, case) for target in successors]
-    predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
+    register, targets = region.ways_of(block)
+    if register is None:
+        return [(target, case) for target, _ in targets]
+    predicate = predicate_of(case, register, f"{register.name}@0")
     return [
-        (target, after)
-        for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
-        if target in successors
-        for after in assumed(case, predicate, truth)
+        (target, after) for target, truth in targets for after in assumed(case, predicate, truth)
     ]
 
 
@@ -224,10 +216,10 @@ def _iteration(
     waiting: dict[int, list[Case]] = {inner.header: begun}
     left: list[tuple[int, Case]] = []
     steps = 0
-    for block in region.graph.cfg.reverse_postorder:
-        if block not in inner.body or block not in region.live:  # from there round again only
+    for block in region.order_in(inner):
+        if block not in waiting:
             continue
-        reached = _merged(waiting.pop(block, []), region.live[block], alike=True)
+        reached = _merged(waiting.pop(block), region.live[block], alike=True)
         walked, count = _walked(region, block, reached, how, {})
         steps += count
         for target, case in [way for one in walked for way in _ways(region, block, one)]:
@@ -259,12 +251,9 @@ def _before_last(region: Region, inner: Loop, case: Case, how: Stepping) -> Case
 
 def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
-    how = region.stepping(signed=True)
-    registers = dict(case.registers)
-    for name in region.graph.writes(inner.body):
-        if name in region.relevant:
-            known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
-            registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
+    registers, settled = dict(case.registers), region.settled.get(inner.header, ())
+    for name, unknown in region.left_by(inner).items():
+        registers[name] = (behind.get(name) if name in settled else None) or unknown
     return replace(case, registers=registers)
 
 
@@ -273,15 +262,17 @@ def _merged(cases: list[Case], live: frozenset[str], *, alike: bool = False) -> 
 
     ``alike``: only those of which the same is known.
     """
-    groups: dict[tuple[tuple[tuple[str, Content], ...], tuple[Form, ...]], list[Case]] = {}
-    for case in cases:
-        registers = {name: case.registers[name] for name in live if name in case.registers}
-        key = tuple(sorted(registers.items(), key=lambda item: item[0]))
-        groups.setdefault((key, case.facts if alike else ()), []).append(case)
+    if len(cases) > 1:
+        groups: dict[tuple[tuple[Content | None, ...], tuple[Form, ...]], list[Case]] = {}
+        for case in cases:
+            key = tuple(map(case.registers.get, live))
+            groups.setdefault((key, case.facts if alike else ()), []).append(case)
+        together = list(groups.values())
+    else:
+        together = [cases] if cases else []
     merged = []
-    for (key, _), group in groups.items():
-        first, *others = group
-        ranges, facts, truths = dict(first.ranges), first.facts, dict(first.truths)
+    for first, *others in together:
+        ranges, facts, truths = first.ranges, first.facts, first.truths
         for other in others:
             # what only some have is forgotten: nothing that is left mentions it
             ranges = {
@@ -291,7 +282,8 @@ def _merged(cases: list[Case], live: frozenset[str], *, alike: bool = False) -> 
             }
             facts = tuple(fact for fact in facts if fact in other.facts)
             truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
-        merged.append(Case(dict(key), ranges, facts, truths, first.effort))
+        registers = {name: held for name, held in first.registers.items() if name in live}
+        merged.append(Case(registers, ranges, facts, truths, first.effort))
     if len(merged) > _MOST_CASES:
         raise TooMuchEffort
     return merged

@@ -51,6 +51,10 @@ class _Compiled(dict[int, tuple[Step, ...]]):
     """The steps of blocks, once they are asked for."""
 
 
+class _Transfers(dict[int, Transfer]):
+    """What instructions do to values, of those that were asked for, whatever is launched."""
+
+
 class Steps:
     """The steps of the blocks of a kernel."""
 
@@ -115,7 +119,10 @@ class Steps:
         known = self._graph.loaded.get(index)
         if known is not None:
             return array_transfer(instruction, index, known, self._graph.kernel.registers)
-        return compile_transfer(instruction, index, self._graph.kernel.registers)
+        compiled = self._graph.work.of_graph[_Transfers]
+        if index not in compiled:
+            compiled[index] = compile_transfer(instruction, index, self._graph.kernel.registers)
+        return compiled[index]
 
     def _are_whole(self, mnemonic: str) -> bool:
         """Whether whole warps execute all instructions of this mnemonic: lanes that have parted may

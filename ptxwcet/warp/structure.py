@@ -59,11 +59,15 @@ def issued(node: Node) -> TimedInstruction | None:
 
 def entered(body: Sequence[Node]) -> Iterator[Node]:
     """All nodes of a tree, loops that are never executed left out. Cost: linear in the tree."""
-    for node in body:
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
         yield node
-        if not isinstance(node, Repeat | BlockRepeat) or node.count:
-            for inner in bodies(node):
-                yield from entered(inner)
+        if not isinstance(node, TimedInstruction) and (
+            not isinstance(node, Repeat | BlockRepeat) or node.count
+        ):
+            for inner in reversed(bodies(node)):
+                pending += reversed(inner)
 
 
 def joining(body: Sequence[Node]) -> tuple[TimedInstruction, ...]:

@@ -21,7 +21,7 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.operands import integer_of
 from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed, exact
-from ptxwcet.flow.variants.linear_forms import Form, plus, variable
+from ptxwcet.flow.variants.linear_forms import Form, Ranges, plus, variable
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
 from ptxwcet.flow.variants.regions import Region
 from ptxwcet.flow.variants.term_rules import computed
@@ -262,28 +262,41 @@ def _merged(cases: list[Case], live: frozenset[str], *, alike: bool = False) -> 
 
     ``alike``: only those of which the same is known.
     """
-    if len(cases) > 1:
+    if len(cases) == 1:
+        if cases[0].registers.keys() <= live:
+            return cases  # most blocks of a long way do nothing that matters
+        together = [cases]
+    else:
         groups: dict[tuple[tuple[Content | None, ...], tuple[Form, ...]], list[Case]] = {}
         for case in cases:
             key = tuple(map(case.registers.get, live))
             groups.setdefault((key, case.facts if alike else ()), []).append(case)
         together = list(groups.values())
-    else:
-        together = [cases] if cases else []
     merged = []
     for first, *others in together:
         ranges, facts, truths = first.ranges, first.facts, first.truths
         for other in others:
             # what only some have is forgotten: nothing that is left mentions it
-            ranges = {
-                name: interval.hull(other.ranges[name])
-                for name, interval in ranges.items()
-                if name in other.ranges
-            }
-            facts = tuple(fact for fact in facts if fact in other.facts)
-            truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
+            ranges = _hulls(ranges, other.ranges)
+            if other.facts is not facts:
+                facts = tuple(fact for fact in facts if fact in other.facts)
+            if other.truths is not truths:
+                truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
         registers = {name: held for name, held in first.registers.items() if name in live}
         merged.append(Case(registers, ranges, facts, truths, first.effort))
     if len(merged) > _MOST_CASES:
         raise TooMuchEffort
     return merged
+
+
+def _hulls(one: Ranges, two: Ranges) -> Ranges:
+    """The hulls of the ranges that variables have in both."""
+    if one is two and all(interval.step == 1 for interval in one.values()):
+        return one
+    hulls: dict[str, Interval] = {}
+    for name, interval in one.items():
+        other = two.get(name)
+        if other is not None:
+            is_hull = interval.covers(other) and interval.step == 1
+            hulls[name] = interval if is_hull else interval.hull(other)
+    return hulls

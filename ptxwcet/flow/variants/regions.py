@@ -107,7 +107,7 @@ class Region:
         return self.orders[inner.header]
 
     def left_by(self, inner: Loop) -> Mapping[str, Content]:
-        """What an inner loop leaves in relevant registers, of which nothing is known. Found once."""
+        """What an inner loop leaves in relevant registers: unknown contents. Found once."""
         if inner.header not in self.left:
             how = self.stepping(signed=True)
             self.left[inner.header] = {

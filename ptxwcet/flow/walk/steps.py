@@ -77,8 +77,8 @@ class Steps:
         return steps
 
     def have_barrier(self, nodes: Path) -> bool:
-        """Whether a path visits a block with a barrier. Cost: linear in the path."""
-        return any(
+        """Whether a path visits a block with a barrier. Cost: linear in the path, if there are."""
+        return bool(self._graph.cfg.barriers) and any(
             step.instruction.control in AT_BARRIERS
             for block in set(visited_blocks(nodes))
             for step in self.of(block)

@@ -76,6 +76,8 @@ def _opaque(case: Case, instruction: Instruction, fresh: str, how: Stepping) -> 
 
 _MOST_CASES = 48
 _MOST_STEPS = 6_000
+_VISITS_OF_A_STEP = 4
+"""An instruction takes as long as so many blocks in which nothing matters."""
 _MOST_ITERATIONS = 1 << 20
 """Of an inner loop; a guess, as all that is found here."""
 
@@ -110,7 +112,8 @@ def traverse(
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
     end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2). If any
     are, or if it is asked for, a case ``splits`` by whether numbers wrap around. Raises
-    TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
+    TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps; the
+    effort of ``start`` notes what is visited.
     """
     how, thorough = region.stepping(signed=signed, splits=splits or last > 0), last > 0
     waiting: dict[int, list[Case]] = {region.start: [start]}
@@ -123,6 +126,7 @@ def traverse(
         reached = waiting.pop(block, None)
         if reached is None:
             continue
+        before = steps
         cases = _merged(reached, region.live[block] | kept, alike=thorough)
         forgot |= len(cases) < len(reached) and not thorough
         inner = region.inner.get(block)
@@ -150,6 +154,8 @@ def traverse(
                 waiting.setdefault(target, []).append(case)
             else:
                 leaving.append(case)
+        if start.effort is not None:
+            start.effort.visited += len(reached) + _VISITS_OF_A_STEP * (steps - before)
         if steps > _MOST_STEPS:
             raise TooMuchEffort
     if waiting:

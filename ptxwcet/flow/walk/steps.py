@@ -25,7 +25,7 @@ from ptxwcet.support.records import dataclass
 class Step:
     """An instruction that the walk must look at.
 
-    ``transfer`` gives what it writes, None if no such register decides anything. ``is_checked``: it
+    ``transfer`` gives what it ``writes``, None if no such register decides anything. ``is_checked``: it
     is a control instruction, which may write registers too, as ``bar.red`` does. ``is_slow``: what
     it writes is computed lane by lane where lanes differ. ``elects``: what it writes is only known
     if no lane is or may be elsewhere.
@@ -38,6 +38,7 @@ class Step:
     is_checked: bool
     is_slow: bool
     elects: bool
+    writes: tuple[str, ...] = ()
 
 
 _CHECKED = COUNTING | {OpClass.BARRIER}
@@ -100,7 +101,8 @@ class Steps:
             return None
         is_slow = float_operation(instruction) is not None
         elects = is_election(instruction)
-        return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow, elects)
+        writes, guard = instruction.writes, instruction.guard
+        return Step(index, instruction, guard, transfer, is_checked, is_slow, elects, writes)
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
         if instruction.op_class is OpClass.MBARRIER_WAIT:

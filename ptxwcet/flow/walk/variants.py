@@ -338,7 +338,7 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
 
 @dataclass(slots=True)
 class _Regions:
-    """What is looked at for loops, whatever is launched; ``far`` are ways from before loops around."""
+    """What is looked at for loops, whatever is launched; ``far``: from before loops around."""
 
     loops: dict[
         int,

@@ -25,10 +25,10 @@ from ptxwcet.support.records import dataclass
 class Step:
     """An instruction that the walk must look at.
 
-    ``transfer`` gives what it ``writes``, None if no such register decides anything. ``is_checked``:
-    it is a control instruction, which may write registers too, as ``bar.red`` does. ``is_slow``:
-    what it writes is computed lane by lane where lanes differ. ``elects``: what it writes is only known
-    if no lane is or may be elsewhere.
+    ``transfer`` gives what it ``writes``, None if no such register decides anything. It
+    ``is_checked``: it is a control instruction, which may write registers too, as ``bar.red`` does.
+    ``is_slow``: what it writes is computed lane by lane where lanes differ. ``elects``: that is
+    only known if no lane is or may be elsewhere.
     """
 
     index: int

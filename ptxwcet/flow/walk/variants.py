@@ -64,8 +64,7 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     effort = _search(walk, loop).graph.work.searching
     before = effort.visited
     found = _variant_of(walk, loop, mask)
-    steps = (effort.visited - before) // _VISITED_IN_A_STEP
-    walk.spend(steps, walk.cfg.blocks[loop.header].start)
+    walk.graph.work.walking.count((effort.visited - before) // _VISITED_IN_A_STEP)
     return found
 
 

@@ -19,6 +19,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     Unordered,
 )
+from ptxwcet.warp.segments import conditional
 from ptxwcet.warp.structure import Structures, bodies, entered
 
 A, B = (TimedInstruction(unit, 1, 0) for unit in "AB")
@@ -75,3 +76,14 @@ def test_nodes_come_in_the_order_of_the_text(body: tuple[Node, ...]) -> None:
 
     whole = (*body, Repeat(0, body, 0), A)
     assert [id(one) for one in entered(whole)] == [id(one) for one in nested(whole)]
+
+
+@settings(max_examples=drawn(150), deadline=None)
+@given(BODIES)
+def test_what_is_conditional_already_is_not_made_again(body: tuple[Node, ...]) -> None:
+    """Sides in sides are asked for once more at each level; an instruction stays one."""
+    once = conditional(body)
+    assert conditional(once) is once
+    issued = [node for node in entered(once) if isinstance(node, TimedInstruction)]
+    assert all(one.conditional for one in issued)
+    assert len(issued) == sum(isinstance(node, TimedInstruction) for node in entered(body))

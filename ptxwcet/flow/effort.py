@@ -24,10 +24,6 @@ class Effort:
     spent: int = 0
     visited: int = 0
 
-    def count(self, steps: int) -> None:
-        """Counts steps of what has been done; if there were too many, the next ones are refused."""
-        self.spent += steps
-
     def spend(self, steps: int) -> None:
         """Counts steps. Raises TooMuchEffort if there were too many."""
         self.spent += steps

@@ -81,6 +81,10 @@ def test_what_searches_visit_takes_steps_of_the_walk(monkeypatch: pytest.MonkeyP
         walked.append(steps)
     free, some, all_ = walked
     assert free < some < all_
+    monkeypatch.setattr(flow_graph, "MOST_WALK_STEPS", free)
+    (refused,) = only_refusal(request).diagnostics
+    assert refused.code == "PW206"
+    assert "--loop-bound '$L__BB" in (refused.help or "")
 
 
 def test_what_decides_in_a_kernel_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,9 @@ def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     effort = _search(walk, loop).graph.work.searching
     before = effort.visited
     found = _variant_of(walk, loop, mask)
-    walk.graph.work.walking.count((effort.visited - before) // _VISITED_IN_A_STEP)
+    steps = (effort.visited - before) // _VISITED_IN_A_STEP
+    with walk.trail.entry(loop):  # of too many, the refusal names the loop
+        walk.spend(steps, walk.cfg.blocks[loop.header].start)
     return found
 
 

@@ -15,10 +15,14 @@ class TooMuchEffort(Exception):
 
 @dataclass(slots=True, eq=False)
 class Effort:
-    """Steps that have been ``spent``, of ``most``."""
+    """Steps that have been ``spent``, of ``most``.
+
+    ``visited`` are blocks that were passed meanwhile, which takes little and is not limited here.
+    """
 
     most: int
     spent: int = 0
+    visited: int = 0
 
     def spend(self, steps: int) -> None:
         """Counts steps. Raises TooMuchEffort if there were too many."""

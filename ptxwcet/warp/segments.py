@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import is_
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -122,7 +123,8 @@ def meets_barrier(body: Sequence[Node], ends: Ends = _is_barrier) -> bool:
 def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
     """The body with all instructions conditional: their results are ready at the later of times.
 
-    Then executing more of it never makes anything ready earlier. Cost: linear in the tree.
+    Then executing more of it never makes anything ready earlier. Itself if they are so already, as
+    are sides in sides. Cost: linear in the tree.
     """
     out: list[Node] = []
     for node in body:
@@ -130,10 +132,12 @@ def conditional(body: Sequence[Node]) -> tuple[Node, ...]:
             case TimedInstruction():
                 out.append(node if node.conditional else replace(node, conditional=True))
             case Barrier() | PartialBarrier():
-                out.append(replace(node, instruction=replace(node.instruction, conditional=True)))
+                inner = node.instruction
+                late = inner if inner.conditional else replace(inner, conditional=True)
+                out.append(node if late is inner else replace(node, instruction=late))
             case _:
                 out.append(with_bodies(node, conditional))
-    return tuple(out)
+    return body if isinstance(body, tuple) and all(map(is_, body, out)) else tuple(out)
 
 
 def with_before_barriers(body: Sequence[Node], late: Body) -> Body:

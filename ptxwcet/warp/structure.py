@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
+from operator import is_
 
 from ptxwcet.warp.program import (
     Barrier,
@@ -34,16 +35,19 @@ def bodies(node: Node) -> tuple[Body, ...]:
 
 
 def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
-    """The node with all that lies in it changed."""
+    """The node with all that lies in it changed; itself if nothing has."""
+    before = bodies(node)
+    after = tuple(map(change, before))
+    if all(map(is_, before, after)):
+        return node
     match node:
-        case Repeat(body=inner) | BlockRepeat(body=inner):
-            return replace(node, body=change(inner))
-        case Unordered(first, second):
-            return Unordered(change(first), change(second))
-        case Choice(alternatives) | BlockChoice(alternatives=alternatives):
-            return replace(node, alternatives=tuple(map(change, alternatives)))
-        case _:
-            return node
+        case Repeat() | BlockRepeat():
+            return replace(node, body=after[0])
+        case Unordered():
+            return Unordered(*after)
+        case Choice() | BlockChoice():
+            return replace(node, alternatives=after)
+    return node
 
 
 def issued(node: Node) -> TimedInstruction | None:
@@ -59,11 +63,15 @@ def issued(node: Node) -> TimedInstruction | None:
 
 def entered(body: Sequence[Node]) -> Iterator[Node]:
     """All nodes of a tree, loops that are never executed left out. Cost: linear in the tree."""
-    for node in body:
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
         yield node
-        if not isinstance(node, Repeat | BlockRepeat) or node.count:
-            for inner in bodies(node):
-                yield from entered(inner)
+        if not isinstance(node, TimedInstruction) and (
+            not isinstance(node, Repeat | BlockRepeat) or node.count
+        ):
+            for inner in reversed(bodies(node)):
+                pending += reversed(inner)
 
 
 def joining(body: Sequence[Node]) -> tuple[TimedInstruction, ...]:

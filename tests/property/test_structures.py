@@ -19,7 +19,8 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     Unordered,
 )
-from ptxwcet.warp.structure import Structures
+from ptxwcet.warp.segments import conditional
+from ptxwcet.warp.structure import Structures, bodies, entered
 
 A, B = (TimedInstruction(unit, 1, 0) for unit in "AB")
 LEAVES = (A, B, Barrier(A), Tally("n", 1), Tally("n", 2))
@@ -58,3 +59,31 @@ def test_counts_that_stand_for_several_numbers_are_not_compared() -> None:
     structures = Structures()
     assert structures.body((one,)) == structures.body((one,))
     assert structures.body((one,)) != structures.body((other,))
+
+
+@settings(max_examples=drawn(150), deadline=None)
+@given(BODIES)
+def test_nodes_come_in_the_order_of_the_text(body: tuple[Node, ...]) -> None:
+    """A node, then what lies in it, then what follows; not what is never executed."""
+
+    def nested(nodes: tuple[Node, ...]) -> list[Node]:
+        found: list[Node] = []
+        for node in nodes:
+            found.append(node)
+            if not isinstance(node, Repeat) or node.count:
+                found += [one for inner in bodies(node) for one in nested(inner)]
+        return found
+
+    whole = (*body, Repeat(0, body, 0), A)
+    assert [id(one) for one in entered(whole)] == [id(one) for one in nested(whole)]
+
+
+@settings(max_examples=drawn(150), deadline=None)
+@given(BODIES)
+def test_what_is_conditional_already_is_not_made_again(body: tuple[Node, ...]) -> None:
+    """Sides in sides are asked for once more at each level; an instruction stays one."""
+    once = conditional(body)
+    assert conditional(once) is once
+    issued = [node for node in entered(once) if isinstance(node, TimedInstruction)]
+    assert all(one.conditional for one in issued)
+    assert len(issued) == sum(isinstance(node, TimedInstruction) for node in entered(body))

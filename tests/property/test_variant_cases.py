@@ -13,8 +13,17 @@ from ptxwcet.flow.certificates.behind import Change, Result, Span
 from ptxwcet.flow.certificates.certificate import most_remainders
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
-from ptxwcet.flow.variants.body import step
-from ptxwcet.flow.variants.cases import Case, Compared, Joined, Open, Opposite, assumed, divided
+from ptxwcet.flow.variants.body import _merged, step
+from ptxwcet.flow.variants.cases import (
+    Case,
+    Compared,
+    Joined,
+    Open,
+    Opposite,
+    Raw,
+    assumed,
+    divided,
+)
 from ptxwcet.flow.variants.linear_forms import Form, maximum, minimum, plus, times, variable
 from ptxwcet.flow.variants.operands import Stepping
 
@@ -223,3 +232,42 @@ def test_times_is_repeated_addition() -> None:
     form = plus(variable("a"), Form(3), 2)
     assert times(form, 3) == plus(plus(form, form), form)
     assert IntegerType(32, signed=True).high == 2**31 - 1
+
+
+contents = st.sampled_from((Form(1), variable("a"), Raw("x"), True))
+held = st.dictionaries(st.sampled_from("pqr"), contents, max_size=3)
+stepped = st.builds(
+    lambda low, step, count: Interval(low, low + step * count, step),
+    numbers,
+    st.integers(1, 3),
+    st.integers(0, 2),
+)
+RANGES = st.dictionaries(st.sampled_from(NAMES), stepped, max_size=3)
+
+
+@settings(max_examples=drawn(300), deadline=None)
+@given(st.data(), st.frozensets(st.sampled_from("pqr")), st.booleans())
+def test_cases_that_meet(data: st.DataObject, live: frozenset[str], alike: bool) -> None:
+    """Against the definition: one for each content of the live registers, of what all have."""
+    kept = [
+        (data.draw(RANGES), data.draw(st.sampled_from(((), (variable("a"),)))), {"t": True})
+        for _ in range(2)
+    ]
+    cases = [
+        Case(data.draw(held), *data.draw(st.sampled_from(kept)))
+        for _ in range(data.draw(st.integers(0, 4)))
+    ]
+    groups: dict[object, list[Case]] = {}
+    for case in cases:
+        shown = frozenset((name, what) for name, what in case.registers.items() if name in live)
+        groups.setdefault((shown, case.facts if alike else ()), []).append(case)
+    expected = []
+    for (shown, _), group in groups.items():
+        first, *others = group
+        bounds = dict(first.ranges)
+        for other in others:
+            shared = bounds.keys() & other.ranges.keys()
+            bounds = {name: bounds[name].hull(other.ranges[name]) for name in shared}
+        facts = tuple(fact for fact in first.facts if all(fact in one.facts for one in others))
+        expected.append(Case(dict(shown), bounds, facts, {"t": True}))
+    assert _merged(cases, live, alike=alike) == expected

@@ -19,8 +19,9 @@ from ptxwcet.flow.certificates.proof import Proof, verdict_of
 from ptxwcet.flow.effort import Effort, TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_SEARCH_STEPS, FlowGraph, Work
 from ptxwcet.flow.launch import Launch
+from ptxwcet.flow.paths import extraction
 from ptxwcet.flow.paths.extraction import flow_graph as flow_graph_of
-from ptxwcet.flow.walk import analysed, closed_forms, loops
+from ptxwcet.flow.walk import analysed, closed_forms, loops, variants
 from ptxwcet.opened.request import Request
 from ptxwcet.pipeline import build_flow
 
@@ -67,6 +68,40 @@ def test_steps(
     assert found == code
     assert walked <= walking
     assert searched <= searching
+
+
+def test_what_searches_visit_takes_steps_of_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a kernel of thousands of instructions ways to a loop are long, and little of them read."""
+    request = Request(str(EFFORT / "counters.ptx"), ("short_beside_data",), "32")
+    walked = []
+    for visits in (1 << 30, 16, 1):
+        monkeypatch.setattr(variants, "_VISITED_IN_A_STEP", visits)
+        found, steps, _ = with_steps(request)
+        assert found == "PW203"
+        walked.append(steps)
+    free, some, all_ = walked
+    assert free < some < all_
+    monkeypatch.setattr(flow_graph, "MOST_WALK_STEPS", free)
+    (refused,) = only_refusal(request).diagnostics
+    assert refused.code == "PW206"
+    assert "--loop-bound '$L__BB" in (refused.help or "")
+
+
+def test_what_decides_in_a_kernel_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many launches are tried for what would settle a refusal."""
+    plain, slices = extraction.control_slice, []
+    monkeypatch.setattr(
+        extraction, "control_slice", lambda kernel: slices.append(1) or plain(kernel)
+    )
+    graphs = []
+    plain_graph = extraction.FlowGraph
+    monkeypatch.setattr(
+        extraction, "FlowGraph", lambda *parts: graphs.append(1) or plain_graph(*parts)
+    )
+    found, _, _ = with_steps(Request(str(ROOT / "samples" / "saxpy.ptx"), block="64"))
+    assert found == "PW203"
+    assert len(graphs) > 1
+    assert len(slices) == 1
 
 
 @pytest.mark.parametrize("sample", ["naive", "cp_async", "double_buffered"])

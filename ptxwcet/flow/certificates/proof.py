@@ -56,6 +56,7 @@ class _Asked:
     iterations: dict[tuple[int, Certificate], Verdict] = field(default_factory=dict)
     results: dict[tuple[int, Result], Verdict] = field(default_factory=dict)
     states: dict[int, list[State]] = field(default_factory=dict)
+    divisors: dict[int, tuple[int, ...]] = field(default_factory=dict)
     enough: dict[tuple[int, Certificate, BlockId | None], list[frozenset[Bound]]] = field(
         default_factory=dict
     )
@@ -121,10 +122,11 @@ def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> 
 
 def divisors_in(graph: FlowGraph, loop: Loop) -> tuple[int, ...]:
     """The constants that registers are divided by in a loop. Cost: linear in its body, once."""
-    iteration = _passage(graph, loop, None)
-    if iteration is None:
-        return ()
-    return tuple(iteration.divisors())
+    found = graph.work.of_graph[_Asked].divisors
+    if loop.id not in found:
+        iteration = _passage(graph, loop, None)
+        found[loop.id] = () if iteration is None else tuple(iteration.divisors())
+    return found[loop.id]
 
 
 def _passage(

@@ -280,7 +280,18 @@ def flow_graph(flow: ControlFlow, launch: Launch, of_graph: Kept | None = None) 
     agreements = agreements_of(flow, launch, work.of_graph)
     loaded = loads_of_arrays(flow.kernel, launch)
     parts = (flow.kernel, flow.cfg, flow.forest, flow.dominators, flow.postdominators)
-    return FlowGraph(*parts, control_slice(flow.kernel), agreements, loaded, work)
+    return FlowGraph(*parts, _control_slice(flow.kernel, work.of_graph), agreements, loaded, work)
+
+
+class _Slice(list[frozenset[str]]):
+    """The registers that decide control flow, once they are asked for."""
+
+
+def _control_slice(kernel: Kernel, of_graph: Kept) -> frozenset[str]:
+    found = of_graph[_Slice]
+    if not found:
+        found.append(control_slice(kernel))
+    return found[0]
 
 
 def extract_on(graph: FlowGraph, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:

@@ -21,7 +21,7 @@ from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.operands import integer_of
 from ptxwcet.flow.variants.cases import Case, Content, Raw, assumed, exact
-from ptxwcet.flow.variants.linear_forms import Form, plus, variable
+from ptxwcet.flow.variants.linear_forms import Form, Ranges, plus, variable
 from ptxwcet.flow.variants.operands import Stepping, predicate_of
 from ptxwcet.flow.variants.regions import Region
 from ptxwcet.flow.variants.term_rules import computed
@@ -76,6 +76,8 @@ def _opaque(case: Case, instruction: Instruction, fresh: str, how: Stepping) -> 
 
 _MOST_CASES = 48
 _MOST_STEPS = 6_000
+_VISITS_OF_A_STEP = 4
+"""An instruction takes as long as so many blocks in which nothing matters."""
 _MOST_ITERATIONS = 1 << 20
 """Of an inner loop; a guess, as all that is found here."""
 
@@ -110,7 +112,8 @@ def traverse(
     ``signed`` says how unknown bits are read, ``kept`` are registers whose content is wanted at the
     end. ``last``: so many of the last iterations of inner loops are walked (0, 1 or 2). If any
     are, or if it is asked for, a case ``splits`` by whether numbers wrap around. Raises
-    TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps.
+    TooMuchEffort. Cost: linear in the region for each way, at most a fixed number of steps; the
+    effort of ``start`` notes what is visited.
     """
     how, thorough = region.stepping(signed=signed, splits=splits or last > 0), last > 0
     waiting: dict[int, list[Case]] = {region.start: [start]}
@@ -120,7 +123,10 @@ def traverse(
     forgot = False
     ways: list[tuple[int, Case]]
     for block in region.order:
-        reached = waiting.pop(block, [])
+        reached = waiting.pop(block, None)
+        if reached is None:
+            continue
+        before = steps
         cases = _merged(reached, region.live[block] | kept, alike=thorough)
         forgot |= len(cases) < len(reached) and not thorough
         inner = region.inner.get(block)
@@ -148,6 +154,8 @@ def traverse(
                 waiting.setdefault(target, []).append(case)
             else:
                 leaving.append(case)
+        if start.effort is not None:
+            start.effort.visited += len(reached) + _VISITS_OF_A_STEP * (steps - before)
         if steps > _MOST_STEPS:
             raise TooMuchEffort
     if waiting:
@@ -181,22 +189,12 @@ def _known(case: Case, name: str, content: Content) -> Case:
 
 def _ways(region: Region, block: int, case: Case) -> list[tuple[int, Case]]:
     """Where a case goes on behind a block."""
-    graph = region.graph
-    successors = graph.cfg.successors[block]
-    guard = graph.kernel.instructions[graph.last(block)].guard
-    taken, fallthrough = graph.cfg.taken[block], graph.cfg.fallthrough[block]
-    aborts = {(block, truth) for truth in (True, False)} & graph.cfg.aborts
-    is_open = len(successors) > 1 or bool(aborts)
-    if guard is None or taken is None or fallthrough is None or not is_open:
-        return [(target, case) for target in successors]
-    if guard.register not in region.relevant:  # either way the same is known
-        return [(target, case) for target in successors]
-    predicate = predicate_of(case, Register(guard.register), f"{guard.register}@0")
+    register, targets = region.ways_of(block)
+    if register is None:
+        return [(target, case) for target, _ in targets]
+    predicate = predicate_of(case, register, f"{register.name}@0")
     return [
-        (target, after)
-        for target, truth in ((taken, not guard.negated), (fallthrough, guard.negated))
-        if target in successors
-        for after in assumed(case, predicate, truth)
+        (target, after) for target, truth in targets for after in assumed(case, predicate, truth)
     ]
 
 
@@ -224,10 +222,10 @@ def _iteration(
     waiting: dict[int, list[Case]] = {inner.header: begun}
     left: list[tuple[int, Case]] = []
     steps = 0
-    for block in region.graph.cfg.reverse_postorder:
-        if block not in inner.body or block not in region.live:  # from there round again only
+    for block in region.order_in(inner):
+        if block not in waiting:
             continue
-        reached = _merged(waiting.pop(block, []), region.live[block], alike=True)
+        reached = _merged(waiting.pop(block), region.live[block], alike=True)
         walked, count = _walked(region, block, reached, how, {})
         steps += count
         for target, case in [way for one in walked for way in _ways(region, block, one)]:
@@ -259,12 +257,9 @@ def _before_last(region: Region, inner: Loop, case: Case, how: Stepping) -> Case
 
 def _behind(region: Region, inner: Loop, case: Case, behind: Behind) -> Case:
     """The case behind an inner loop."""
-    how = region.stepping(signed=True)
-    registers = dict(case.registers)
-    for name in region.graph.writes(inner.body):
-        if name in region.relevant:
-            known = behind.get(name) if name in region.settled.get(inner.header, ()) else None
-            registers[name] = known or how.unknown(name, f"{name}@{inner.header}")
+    registers, settled = dict(case.registers), region.settled.get(inner.header, ())
+    for name, unknown in region.left_by(inner).items():
+        registers[name] = (behind.get(name) if name in settled else None) or unknown
     return replace(case, registers=registers)
 
 
@@ -273,25 +268,41 @@ def _merged(cases: list[Case], live: frozenset[str], *, alike: bool = False) -> 
 
     ``alike``: only those of which the same is known.
     """
-    groups: dict[tuple[tuple[tuple[str, Content], ...], tuple[Form, ...]], list[Case]] = {}
-    for case in cases:
-        registers = {name: case.registers[name] for name in live if name in case.registers}
-        key = tuple(sorted(registers.items(), key=lambda item: item[0]))
-        groups.setdefault((key, case.facts if alike else ()), []).append(case)
+    if len(cases) == 1:
+        if cases[0].registers.keys() <= live:
+            return cases  # most blocks of a long way do nothing that matters
+        together = [cases]
+    else:
+        groups: dict[tuple[tuple[Content | None, ...], tuple[Form, ...]], list[Case]] = {}
+        for case in cases:
+            key = tuple(map(case.registers.get, live))
+            groups.setdefault((key, case.facts if alike else ()), []).append(case)
+        together = list(groups.values())
     merged = []
-    for (key, _), group in groups.items():
-        first, *others = group
-        ranges, facts, truths = dict(first.ranges), first.facts, dict(first.truths)
+    for first, *others in together:
+        ranges, facts, truths = first.ranges, first.facts, first.truths
         for other in others:
             # what only some have is forgotten: nothing that is left mentions it
-            ranges = {
-                name: interval.hull(other.ranges[name])
-                for name, interval in ranges.items()
-                if name in other.ranges
-            }
-            facts = tuple(fact for fact in facts if fact in other.facts)
-            truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
-        merged.append(Case(dict(key), ranges, facts, truths, first.effort))
+            ranges = _hulls(ranges, other.ranges)
+            if other.facts is not facts:
+                facts = tuple(fact for fact in facts if fact in other.facts)
+            if other.truths is not truths:
+                truths = {name: t for name, t in truths.items() if other.truths.get(name) is t}
+        registers = {name: held for name, held in first.registers.items() if name in live}
+        merged.append(Case(registers, ranges, facts, truths, first.effort))
     if len(merged) > _MOST_CASES:
         raise TooMuchEffort
     return merged
+
+
+def _hulls(one: Ranges, two: Ranges) -> Ranges:
+    """The hulls of the ranges that variables have in both."""
+    if one is two and all(interval.step == 1 for interval in one.values()):
+        return one
+    hulls: dict[str, Interval] = {}
+    for name, interval in one.items():
+        other = two.get(name)
+        if other is not None:
+            is_hull = interval.covers(other) and interval.step == 1
+            hulls[name] = interval if is_hull else interval.hull(other)
+    return hulls

@@ -103,8 +103,23 @@ def _put(measure: Measure, name: str, equal: Measure) -> Measure | None:
 def relations(body: Region) -> tuple[tuple[str, Measure], ...]:
     """Carried registers that an iteration sets to a sum or difference of other carried ones.
 
-    Compilers keep ``hi - lo`` beside ``hi`` and ``lo``. Whether it holds is to be proved.
+    Compilers keep ``hi - lo`` beside ``hi`` and ``lo``. Whether it holds is to be proved. Found
+    once.
     """
+    known = body.found[_Relations]
+    if known.all is None:
+        known.all = _relations(body)
+    return known.all
+
+
+@dataclass(slots=True)
+class _Relations:
+    """Those of a region, once they are asked for."""
+
+    all: tuple[tuple[str, Measure], ...] | None = None
+
+
+def _relations(body: Region) -> tuple[tuple[str, Measure], ...]:
     equalities = []
     definitions = _definitions(body)
     for name in sorted(body.carried):

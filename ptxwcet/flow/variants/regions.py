@@ -8,12 +8,17 @@ from dataclasses import field
 from types import MappingProxyType
 
 from ptxwcet.flow.certificates.passage import NotFollowed, blocks_before
-from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.flow_graph import FlowGraph, Kept
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.variants.cases import Content
 from ptxwcet.flow.variants.operands import Stepping
+from ptxwcet.ir.operands import Register
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
+
+Ways = tuple[Register | None, tuple[tuple[int, bool], ...]]
+"""A predicate, and where control goes on, each with the truth of the predicate that leads there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,10 @@ class Region:
     settled: Mapping[int, frozenset[str]]
     once: frozenset[str]
     steps: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    ways: dict[int, Ways] = field(default_factory=dict, compare=False)
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    left: dict[int, dict[str, Content]] = field(default_factory=dict, compare=False)
+    found: Kept = field(default_factory=Kept, compare=False)
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -61,6 +70,52 @@ class Region:
                 if not self.relevant.isdisjoint(instructions[index].writes)
             )
         return self.steps[block]
+
+    def ways_of(self, block: int) -> Ways:
+        """The predicate that decides where control goes on behind a block, if what is known depends
+        on that, and the successors, each with what leads there. Found once.
+        """
+        if block not in self.ways:
+            self.ways[block] = self._ways_of(block)
+        return self.ways[block]
+
+    def _ways_of(self, block: int) -> Ways:
+        cfg = self.graph.cfg
+        successors = cfg.successors[block]
+        guard = self.graph.kernel.instructions[self.graph.last(block)].guard
+        taken, fallthrough = cfg.taken[block], cfg.fallthrough[block]
+        is_open = len(successors) > 1 or any(
+            (block, truth) in cfg.aborts for truth in (True, False)
+        )
+        if guard is None or taken is None or fallthrough is None or not is_open:
+            return None, tuple((target, True) for target in successors)
+        if guard.register not in self.relevant:  # either way the same is known
+            return None, tuple((target, True) for target in successors)
+        sides = (taken, not guard.negated), (fallthrough, guard.negated)
+        return Register(guard.register), tuple(side for side in sides if side[0] in successors)
+
+    def order_in(self, inner: Loop) -> tuple[int, ...]:
+        """The blocks of an inner loop in order, less those from which control only goes round
+        again. Found once.
+        """
+        if inner.header not in self.orders:
+            self.orders[inner.header] = tuple(
+                block
+                for block in self.graph.cfg.reverse_postorder
+                if block in inner.body and block in self.live
+            )
+        return self.orders[inner.header]
+
+    def left_by(self, inner: Loop) -> Mapping[str, Content]:
+        """What an inner loop leaves in relevant registers: unknown contents. Found once."""
+        if inner.header not in self.left:
+            how = self.stepping(signed=True)
+            self.left[inner.header] = {
+                name: how.unknown(name, f"{name}@{inner.header}")
+                for name in self.graph.writes(inner.body)
+                if name in self.relevant
+            }
+        return self.left[inner.header]
 
     @property
     def carried(self) -> frozenset[str]:

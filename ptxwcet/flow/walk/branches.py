@@ -39,24 +39,29 @@ def walk_branch(
     if recorder is not None and block in recorder.blocks:
         return recorder.leave_or_stay(block, taken, fallthrough, walk.trail.nodes), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
-    if unsure.any() and not walk.is_proving:
+    if walk.cfg.aborts and unsure.any() and not walk.is_proving:
         _use_assertion(walk, block, condition_of(walk, guard, mask), mask)
     sure, unsure = _possible(walk, block, sure, unsure, mask)
     going, staying = sure | unsure, mask & ~sure
-    if not going.any():
+    if not np.count_nonzero(going):
         assert fallthrough is not None
         walk.trail.add(_visit(walk, Visit(block, taken=False)))
         return fallthrough, mask
     jumps = walk.graph.jumps(block)
-    is_decided = not unsure.any() and walk.standing.are_here
-    if fallthrough is None or not staying.any() or (taken == fallthrough and is_decided):
+    is_open = bool(np.count_nonzero(unsure))
+    is_decided = not is_open and walk.standing.are_here
+    if (
+        fallthrough is None
+        or not np.count_nonzero(staying)
+        or (taken == fallthrough and is_decided)
+    ):
         walk.trail.add(_visit(walk, Visit(block, taken=jumps)))
         return taken, mask
     if taken == fallthrough:  # only the bubble of a taken branch is open
         walk.note_open(block, causes)
         walk.trail.add(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
-    if not unsure.any() and not walk.is_proving:  # lanes part, if they are here
+    if not is_open and not walk.is_proving:  # lanes part, if they are here
         walk.graph.work.parting.add(block)
     if is_decided:
         if block in walk.facts.uniform:
@@ -83,7 +88,7 @@ def walk_branch(
         walk.trail.add(Visit(block, taken=jumps and not straight))
         return _diverge(walk, block, (taken, going), (fallthrough, staying))
     sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
-    if unsure.any():
+    if is_open:
         sides = _opened(walk, sides, guard, mask)
     return _open_branch(walk, sides)
 

@@ -39,9 +39,10 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     if step.elects and (walk.standing.apart or not walk.standing.are_here):
         name = f"{step.instruction.mnemonic} of some lanes of a warp"
         values = (Unknown(frozenset({Cause(CauseKind.OPERATION, name, step.index)})),) * len(values)
-    for name, value in zip(step.instruction.writes, values, strict=True):
+    for name, value in zip(step.writes, values, strict=True):
         if name in walk.graph.control_registers:
-            walk.spend(symbols_of(value) // _SYMBOLS_IN_A_STEP, step.index)
+            if isinstance(value, Known):
+                walk.spend(symbols_of(value) // _SYMBOLS_IN_A_STEP, step.index)
             few = with_few_symbols(value, walk.graph.width(name)) if skipped is None else skipped
             state.write(name, few, lanes)
     state.active = mask

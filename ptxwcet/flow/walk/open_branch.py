@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+import numpy as np
+
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.regions import Symbol
@@ -78,12 +80,12 @@ class Side:
     @property
     def is_certain(self) -> bool:
         """Whether a warp that takes the side arrives at its end."""
-        return self.standing.reach is not Reach.PERHAPS and bool(self.arrived.any())
+        return self.standing.reach is not Reach.PERHAPS and bool(np.count_nonzero(self.arrived))
 
     @property
     def may_have_ended(self) -> bool:
         """Whether no lane is left of those that took it."""
-        return not bool((self.mask & self.alive).any())
+        return not np.count_nonzero(self.mask & self.alive)
 
 
 # For each way out the passes in which it is taken, and where.

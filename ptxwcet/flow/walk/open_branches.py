@@ -68,7 +68,7 @@ def fork(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
     state.alive = before.alive & ~(sides.taken[1] | sides.fallthrough[1])
     for side in walked_sides.values():
         state.alive = state.alive | side.mask & side.alive
-    arrive = all(not bool((side.mask & ~side.arrived).any()) for side in walked_sides.values())
+    arrive = not any(np.count_nonzero(side.mask & ~side.arrived) for side in walked_sides.values())
     exact = before.standing.exact_if(arrive and not lost)
     walk.standing = exact.gone_as(*(side.standing for side in walked_sides.values()))
     reach_behind(walk, before, walked_sides.values())

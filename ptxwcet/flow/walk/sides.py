@@ -166,7 +166,7 @@ def both_sides(
         walk.standing = standing
         if done:
             state.alive &= ~(other_mask & ~mask & ~done[0].alive)
-        if not done or done[0].arrived.any():
+        if not done or np.count_nonzero(done[0].arrived):
             walk.standing = standing.parted(sides.block, sides.causes)
         narrowed = narrow(walk, sides, taken=taken)
         try:

@@ -350,7 +350,7 @@ class WalkState(ABC):
         for block in loop.body if blocks is None else blocks:
             for step in self.steps.of(block):
                 if step.transfer is not None:
-                    for name in step.instruction.writes:
+                    for name in step.writes:
                         if name in self.graph.control_registers:
                             self.state.registers[name] = cause
 

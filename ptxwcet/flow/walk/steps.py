@@ -25,10 +25,10 @@ from ptxwcet.support.records import dataclass
 class Step:
     """An instruction that the walk must look at.
 
-    ``transfer`` gives what it writes, None if no such register decides anything. ``is_checked``: it
-    is a control instruction, which may write registers too, as ``bar.red`` does. ``is_slow``: what
-    it writes is computed lane by lane where lanes differ. ``elects``: what it writes is only known
-    if no lane is or may be elsewhere.
+    ``transfer`` gives what it ``writes``, None if no such register decides anything. It
+    ``is_checked``: it is a control instruction, which may write registers too, as ``bar.red`` does.
+    ``is_slow``: what it writes is computed lane by lane where lanes differ. ``elects``: that is
+    only known if no lane is or may be elsewhere.
     """
 
     index: int
@@ -38,6 +38,7 @@ class Step:
     is_checked: bool
     is_slow: bool
     elects: bool
+    writes: tuple[str, ...] = ()
 
 
 _CHECKED = COUNTING | {OpClass.BARRIER}
@@ -49,6 +50,10 @@ def _said_yes(_: LaneState) -> tuple[Value, ...]:
 
 class _Compiled(dict[int, tuple[Step, ...]]):
     """The steps of blocks, once they are asked for."""
+
+
+class _Transfers(dict[int, Transfer]):
+    """What instructions do to values, of those that were asked for, whatever is launched."""
 
 
 class Steps:
@@ -73,8 +78,8 @@ class Steps:
         return steps
 
     def have_barrier(self, nodes: Path) -> bool:
-        """Whether a path visits a block with a barrier. Cost: linear in the path."""
-        return any(
+        """Whether a path visits a block with a barrier. Cost: linear in the path, if there are."""
+        return bool(self._graph.cfg.barriers) and any(
             step.instruction.control in AT_BARRIERS
             for block in set(visited_blocks(nodes))
             for step in self.of(block)
@@ -96,7 +101,8 @@ class Steps:
             return None
         is_slow = float_operation(instruction) is not None
         elects = is_election(instruction)
-        return Step(index, instruction, instruction.guard, transfer, is_checked, is_slow, elects)
+        writes, guard = instruction.writes, instruction.guard
+        return Step(index, instruction, guard, transfer, is_checked, is_slow, elects, writes)
 
     def _transfer(self, index: int, instruction: Instruction) -> Transfer:
         if instruction.op_class is OpClass.MBARRIER_WAIT:
@@ -115,7 +121,10 @@ class Steps:
         known = self._graph.loaded.get(index)
         if known is not None:
             return array_transfer(instruction, index, known, self._graph.kernel.registers)
-        return compile_transfer(instruction, index, self._graph.kernel.registers)
+        compiled = self._graph.work.of_graph[_Transfers]
+        if index not in compiled:
+            compiled[index] = compile_transfer(instruction, index, self._graph.kernel.registers)
+        return compiled[index]
 
     def _are_whole(self, mnemonic: str) -> bool:
         """Whether whole warps execute all instructions of this mnemonic: lanes that have parted may

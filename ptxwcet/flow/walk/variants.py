@@ -42,6 +42,8 @@ _MOST_SEARCHES = 24
 _FAILED = 4  # one that has failed counts as many
 _LATELY = 2
 """Certificates of other states that are tried in the states that come after these."""
+# Blocks that searches pass in the time of an instruction.
+_VISITED_IN_A_STEP = 16
 # Values of registers and sums asked for at an entry that take as long as an instruction.
 _ASKED_IN_A_STEP = 2
 
@@ -56,6 +58,19 @@ class Proven:
 
 
 def variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
+    """:func:`_variant_of`; what searches visit counts as steps of the walk: of a large kernel, ways
+    to a loop are long.
+    """
+    effort = _search(walk, loop).graph.work.searching
+    before = effort.visited
+    found = _variant_of(walk, loop, mask)
+    steps = (effort.visited - before) // _VISITED_IN_A_STEP
+    with walk.trail.entry(loop):  # of too many, the refusal names the loop
+        walk.spend(steps, walk.cfg.blocks[loop.header].start)
+    return found
+
+
+def _variant_of(walk: WalkState, loop: Loop, mask: Mask) -> Proven | None:
     """How often the lanes of ``mask``, entering a loop now, may go back to its header, if known.
 
     Registers at the header may say it alone; if not, what leads to the loop is looked at, at first
@@ -103,7 +118,7 @@ def _along(
 
 def _far_ways(walk: WalkState, search: _Search, outer: int) -> tuple[Region, ...]:
     """What leads to a loop from before loops around it, found once."""
-    found = walk.graph.work.of_kernel[_Searched].far_ways
+    found = walk.graph.work.of_graph[_Regions].far
     key = (search.loop.id, outer)
     if key not in found:
         live = search.body.live[search.loop.header]
@@ -273,12 +288,11 @@ class _Search:
 
 @dataclass(slots=True)
 class _Searched:
-    """What is looked at for ``loops``, with ``far_ways`` from before loops around; what searches
-    found in each state, after how many ``tries``, and the last of it by its certificate.
+    """What is looked at for ``loops``; what searches found in each state, after how many ``tries``,
+    and the last of it by its certificate.
     """
 
     loops: dict[int, _Search] = field(default_factory=dict)
-    far_ways: dict[tuple[int, int], tuple[Region, ...]] = field(default_factory=dict)
     proven: dict[tuple[int, int, object], Proven | None] = field(default_factory=dict)
     tries: dict[tuple[int, int], int] = field(default_factory=dict)
     lately: dict[tuple[int, int], list[Proven]] = field(default_factory=dict)
@@ -313,13 +327,31 @@ def _search(walk: WalkState, loop: Loop) -> _Search:
     """What is looked at for a loop, found once."""
     searches = walk.graph.work.of_kernel[_Searched].loops
     if loop.id not in searches:
-        body = body_of(walk.graph, loop)
-        singles = measures(body)
-        ways = ways_to(walk.graph, loop, body.live[loop.header], _STEPS_BEFORE)
-        searches[loop.id] = _Search(
-            walk.graph, loop, body, ways, singles, sums(singles), gaps(body)
-        )
+        regions = walk.graph.work.of_graph[_Regions].loops
+        if loop.id not in regions:
+            body = body_of(walk.graph, loop)
+            singles = measures(body)
+            ways = ways_to(walk.graph, loop, body.live[loop.header], _STEPS_BEFORE)
+            regions[loop.id] = body, ways, singles, sums(singles), gaps(body)
+        searches[loop.id] = _Search(walk.graph, loop, *regions[loop.id])
     return searches[loop.id]
+
+
+@dataclass(slots=True)
+class _Regions:
+    """What is looked at for loops, whatever is launched; ``far``: from before loops around."""
+
+    loops: dict[
+        int,
+        tuple[
+            Region,
+            tuple[Region, ...],
+            tuple[Measure, ...],
+            tuple[Measure, ...],
+            tuple[Measure, ...],
+        ],
+    ] = field(default_factory=dict)
+    far: dict[tuple[int, int], tuple[Region, ...]] = field(default_factory=dict)
 
 
 def _distance(walk: WalkState, name: str, other: str) -> Measure:
@@ -331,12 +363,14 @@ def _distance(walk: WalkState, name: str, other: str) -> Measure:
 class _Known:
     """What the walk knows of registers of the lanes that enter a loop, one by one.
 
-    Nothing is known of other registers than ``names``.
+    Nothing is known of other registers than ``names``. ``said`` are the facts for the loops that
+    were asked for: the walk stands still meanwhile.
     """
 
     walk: WalkState
     mask: Mask
     names: frozenset[str]
+    said: dict[int, tuple[Bound, ...]] = field(default_factory=dict, compare=False)
 
     def interval(self, measure: Measure) -> Interval | None:
         """The values of a sum of registers, read as numbers of a type; of each alone if need be."""
@@ -355,6 +389,8 @@ class _Known:
 
     def facts(self, search: _Search) -> tuple[Bound, ...]:
         """What is known of registers and of measures, as a certificate says it."""
+        if search.loop.id in self.said:
+            return self.said[search.loop.id]
         bounds: dict[Bound, None] = {}
         singles = [
             Measure(((name, 1),), 0, IntegerType(self.walk.graph.width(name), signed=signed))
@@ -368,7 +404,8 @@ class _Known:
         for name, other, distance in self.distances():
             measure = _distance(self.walk, name, other)
             bounds[bound_of(measure, Interval(distance, distance))] = None
-        return tuple(bounds)
+        self.said[search.loop.id] = tuple(bounds)
+        return self.said[search.loop.id]
 
     def distances(self) -> Iterator[tuple[str, str, int]]:
         """Pairs of registers and by how much the first, read as a signed number, is larger.

@@ -160,7 +160,7 @@ class Walk(WalkState):
     ) -> tuple[int, Mask]:
         """Walks blocks and whole loops, as :meth:`WalkState.region` says."""
         first = True
-        while block != stop and block != self.cfg.exit and mask.any():
+        while block != stop and block != self.cfg.exit and np.count_nonzero(mask):
             if loop is not None and not first and block == loop.header:
                 break
             if loop is not None and block not in loop.body:
@@ -171,7 +171,7 @@ class Walk(WalkState):
             else:
                 block, mask = self._block(block, mask)
             first = False
-        if block == self.cfg.exit and mask.any():
+        if block == self.cfg.exit and np.count_nonzero(mask):
             self.state.alive &= ~mask
             mask = np.zeros_like(mask)
         return block, mask

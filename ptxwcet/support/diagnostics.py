@@ -121,6 +121,10 @@ class PtxwcetError(Exception):
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
 
 
+class PlanError(PtxwcetError):
+    """Mistakes of a file that says what to analyse: exit code 2, whatever their codes are."""
+
+
 USAGE_CODES = frozenset(
     (
         *("PW208", "PW232"),  # no such kernel

@@ -17,6 +17,7 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
+from ptxwcet.flow.facts.placing import loop_control
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, refuse
 from ptxwcet.opened.request import Request
@@ -193,10 +194,12 @@ def _loop_row(
     pressure = pressure_of(body, analysis.worst.analysis.workload.scoreboard)
     ports = _ports(pressure, machine, times)
     chain, alone = pressure.chain, pressure.alone
-    header = analysis.cfg.blocks[analysis.forest.loops[loop].header]
+    found = analysis.forest.loops[loop]
+    header = analysis.cfg.blocks[found.header]
+    control = loop_control(analysis.flow, found)
     return LoopPortsRow(
         analysis.cfg.name(header.id),
-        place(analysis.kernel, header.start),
+        place(analysis.kernel, header.start) if control is None else control.place,
         count,
         chain is not None and alone is not None,
         {port: _rounded(total) for port, (_, total) in ports.items()},
@@ -272,7 +275,7 @@ def render_ports_text(report: PortsReport) -> str:
 
 
 def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:
-    yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')}"
+    yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')} alike"
     ports = list(loop.ports)
     cells = [
         (

@@ -81,6 +81,11 @@ class PlanProblems:
         """Whether no more problems are collected: there are enough for anyone to read."""
         return len(self._problems) >= MOST_PROBLEMS
 
+    @property
+    def count(self) -> int:
+        """How many problems there are so far."""
+        return len(self._problems)
+
     def report(
         self,
         code: str,

@@ -339,3 +339,21 @@ def test_a_sequence_takes_source_and_compiles_it_once(calls: Path) -> None:
     ended = run_program("sequence", "p.toml")
     assert ended.code == 2
     assert "p.toml:3:1: error[PW550]: launch 1: arch is for CUDA source" in ended.err
+
+
+def test_a_mistake_in_one_check_hides_none_of_the_others(calls: Path) -> None:
+    tables = (
+        'files = "tile.cu"\narch = "sm_86"\nblok = 32\n',
+        'files = "absent*.cu"\n',
+        'files = "tile.cu"\narch = "sm_86"\nkernels = ["tield"]\n',
+        'files = "tile.cu"\narch = "sm_86"\nmachines = ["titan"]\n',
+    )
+    found = refused(Path("p.toml"), "".join(f"[[check]]\n{one}" for one in tables))
+    assert re.findall(r"p.toml:(\d+):1: error\[(PW\d+)\]", found) == [
+        ("4", "PW571"),
+        ("6", "PW573"),
+        ("10", "PW208"),
+        ("14", "PW301"),
+    ]
+    for one in ("block", "tiled", "titan-v"):
+        assert f"did you mean {one}? " in found

@@ -220,6 +220,7 @@ def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> Ptxw
 OPENER = "cuobjdump"
 _Read = TypeVar("_Read")
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d{2,3}[af]?)")
+_FAMILIES = ("native", "all", "all-major")
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 
 
@@ -248,6 +249,14 @@ def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -
     return _extracted(path, compilation, kernels)
 
 
+def require_architecture(name: str) -> None:
+    """Raises PtxwcetError (PW120) for a word that no compiler knows as an architecture."""
+    if _ARCHITECTURE.fullmatch(name) is None and name not in _FAMILIES:
+        number = re.search(r"\d{2,3}[af]?$", name)
+        near = "" if number is None else f"did you mean sm_{number[0]}? "
+        raise not_compiled(f"{name!r} is no architecture", f"{near}for example sm_86")
+
+
 def _compiled(path: str, compilation: Compilation) -> str:
     if compilation.architecture is None:
         raise not_compiled(
@@ -255,6 +264,7 @@ def _compiled(path: str, compilation: Compilation) -> str:
             'for example --arch sm_86, in a plan arch = "sm_86"; what is compiled for another one '
             "is other code",
         )
+    require_architecture(compilation.architecture)
     linked = ("-rdc=true",) if compilation.is_linked else ()
     options = (f"-arch={compilation.architecture}", *linked, *compilation.options)
     return compiled_ptx(path, options, compilation.kept)

@@ -357,3 +357,16 @@ def test_a_mistake_in_one_check_hides_none_of_the_others(calls: Path) -> None:
     ]
     for one in ("block", "tiled", "titan-v"):
         assert f"did you mean {one}? " in found
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("sm86", "sm_86"), ("SM_90a", "sm_90a"), ("8.6", None), ("ampere", None)]
+)
+def test_a_word_that_is_no_architecture(calls: Path, said: str, meant: str | None) -> None:
+    near = "" if meant is None else f"did you mean {meant}? "
+    ended = run_program("tile.cu", "--arch", said, "--block", "32")
+    assert f"error[PW120]: '{said}' is no architecture\n" in ended.err
+    assert f"  help: {near}for example sm_86" in ended.err
+    text = f'[[check]]\nfiles = "tile.cu"\narch = "{said}"\n'
+    assert f"p.toml:2:1: error[PW120]: check 1: '{said}' is no" in refused(Path("p.toml"), text)
+    assert not calls.exists()  # nothing was compiled

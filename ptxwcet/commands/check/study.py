@@ -2,10 +2,11 @@
 
 TOML, a table ``[[check]]`` for each launch (docs/continuous-integration.md); paths are relative to
 the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
-each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no such file), PW574
-(a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each with its place;
-they are reported together, files, kernels and machines of tables whose keys are right. A PTX file
-that cannot be read is no problem of the plan: its jobs are refused, the others are not.
+each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
+such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each
+with its place; they are reported together, files, kernels and machines of tables whose keys are
+right. A PTX file that cannot be read is no problem of the plan: its jobs are refused, the others
+are not.
 """
 
 from __future__ import annotations

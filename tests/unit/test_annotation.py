@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -382,11 +383,14 @@ def test_a_loop_stands_at_one_line_in_ports_and_bounds() -> None:
     words = (str(SAMPLES / "scan.ptx"), "--launch", str(SAMPLES / "launches/scan.toml"))
     _, ports, _ = run_program("annotate", "ports", *words, "--format", "json")
     _, bounds, _ = run_program(*words, "--format", "json")
+    _, graph, _ = run_program("cfg", *words, "--format", "text")
     lines = [
         [(loop["block"], loop[key]) for loop in json.loads(text)["kernels"][0]["loops"]]
         for text, key in ((ports, "place"), (bounds, "source_line"))
     ]
     assert lines[0] == lines[1]
+    for label, at in lines[0]:
+        assert re.search(rf"^ +{re.escape(label)} +{re.escape(at)}  at most", graph, re.M)
 
 
 def test_phases_that_are_not_known_are_told_beside_an_empty_table(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.bound.loop_text import loop_place
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
-from ptxwcet.flow.facts.placing import loop_control
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, refuse
 from ptxwcet.opened.request import Request
@@ -195,11 +195,9 @@ def _loop_row(
     ports = _ports(pressure, machine, times)
     chain, alone = pressure.chain, pressure.alone
     found = analysis.forest.loops[loop]
-    header = analysis.cfg.blocks[found.header]
-    control = loop_control(analysis.flow, found)
     return LoopPortsRow(
-        analysis.cfg.name(header.id),
-        place(analysis.kernel, header.start) if control is None else control.place,
+        analysis.cfg.name(found.header),
+        loop_place(analysis.flow, found),
         count,
         chain is not None and alone is not None,
         {port: _rounded(total) for port, (_, total) in ports.items()},

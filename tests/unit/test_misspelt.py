@@ -9,6 +9,7 @@ import pytest
 from places import SAMPLES
 from programs import run_program
 
+import ptxwcet
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import locate_table, nearest
 
@@ -81,6 +82,14 @@ def test_words_of_options() -> None:
         ended = run_program(*SAXPY, *options)
         assert ended.code == 2
         assert f"help: did you mean {meant}? " in ended.err
+
+
+def test_what_cannot_be_read_is_not_said_of_another_argument() -> None:
+    """The file of ptxas has other names in Python and plans than on the command line."""
+    with pytest.raises(ptxwcet.PtxwcetError) as raised:
+        ptxwcet.bound(SAXPY[0], block=64, grid=4, params={"n": 9}, ptxas_info="absent")
+    assert "registers=" not in str(raised.value)
+    assert "cannot read 'absent', which ptxas should have written" in str(raised.value)
 
 
 def test_functions_of_plans(tmp_path: Path) -> None:

@@ -323,7 +323,8 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
     legend = list(_hatch(axes, panel))
     _label(axes, drawn)
     alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)}"
-    axes.set_title(f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}", wrap=True)
+    title = f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}"
+    axes.set_title(title, wrap=True)
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02)
     bar.set_label(f"least bound, {unit}" + ", logarithmic" * is_logarithmic)
     _tick_colours(bar, is_logarithmic)

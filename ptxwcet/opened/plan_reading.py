@@ -21,7 +21,7 @@ from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.launch_tables import MAKING
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PlanError, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import (
@@ -115,9 +115,9 @@ class PlanProblems:
         self._problems.append(Diagnostic(code, message, span, help=remedy))
 
     def stop(self) -> None:
-        """Raises PlanError with all problems, if there are any."""
+        """Raises UsageError with all problems, if there are any."""
         if self._problems:
-            raise PlanError(self._problems)
+            raise UsageError(self._problems)
 
     def check_keys(
         self,

@@ -121,8 +121,8 @@ class PtxwcetError(Exception):
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
 
 
-class PlanError(PtxwcetError):
-    """Mistakes of a file that says what to analyse: exit code 2, whatever their codes are."""
+class UsageError(PtxwcetError):
+    """Mistakes of a plan or a command line: exit code 2, whatever their codes are."""
 
 
 USAGE_CODES = frozenset(

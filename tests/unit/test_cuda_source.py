@@ -365,8 +365,13 @@ def test_a_mistake_in_one_check_hides_none_of_the_others(calls: Path) -> None:
 def test_a_word_that_is_no_architecture(calls: Path, said: str, meant: str | None) -> None:
     near = "" if meant is None else f"did you mean {meant}? "
     ended = run_program("tile.cu", "--arch", said, "--block", "32")
+    assert ended.code == 2
     assert f"error[PW120]: '{said}' is no architecture\n" in ended.err
     assert f"  help: {near}for example sm_86" in ended.err
     text = f'[[check]]\nfiles = "tile.cu"\narch = "{said}"\n'
     assert f"p.toml:2:1: error[PW120]: check 1: '{said}' is no" in refused(Path("p.toml"), text)
+    ended = run_program("tile.cu", "--block", "32")
+    assert ended.code == 2
+    assert "'tile.cu' is CUDA source: for which architecture is not said" in ended.err
+    assert run_program("tile.cu", "--machine-code", "--block", "32").code == 2
     assert not calls.exists()  # nothing was compiled

@@ -32,7 +32,7 @@ from ptxwcet.opened.launch_tables import (
 from ptxwcet.opened.opening import RefusedKernel
 from ptxwcet.opened.plan_reading import made_text
 from ptxwcet.opened.request import Request, needs_tool
-from ptxwcet.support.diagnostics import Diagnostic, PlanError, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
@@ -98,7 +98,7 @@ def bound_sequence(
     try:
         asked = reader.launches()
     except PtxwcetError as error:
-        raise PlanError(error.diagnostics) from None
+        raise UsageError(error.diagnostics) from None
     for number, (request, times) in enumerate(asked):
         try:
             if request not in bounds:

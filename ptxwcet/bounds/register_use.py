@@ -90,7 +90,8 @@ def read_register_use(path: str) -> RegisterUse:
         data = read_bytes(path, MOST_TEXT_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _problem(f"cannot read --registers '{shown}': {reason}", _WANTED) from None
+        message = f"cannot read '{shown}', which ptxas should have written: {reason}"
+        raise _problem(message, _WANTED) from None
     is_cubin = data.startswith(_ELF)
     use = RegisterUse(shown, tuple(_of_cubin(data))) if is_cubin else _of_text(shown, data)
     if not use.found:

@@ -21,7 +21,7 @@ import click
 
 from ptxwcet.cli.output import echo, finish
 from ptxwcet.cli.tree import CommandTree
-from ptxwcet.support.diagnostics import PtxwcetError, internal_error
+from ptxwcet.support.diagnostics import PtxwcetError, UsageError, internal_error
 from ptxwcet.support.version import VERSION
 from ptxwcet.support.whole_files import FULL_DISK
 
@@ -106,7 +106,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return code if isinstance(code, int) else 0
     except PtxwcetError as error:
-        return finish(error.diagnostics)
+        code = finish(error.diagnostics)
+        return 2 if isinstance(error, UsageError) else code
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:

@@ -20,6 +20,7 @@ from ptxwcet.support.array_files import Array, load_array
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import Span
+from ptxwcet.support.toml_places import nearest
 
 DTYPES = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
@@ -94,14 +95,16 @@ def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> A
     dtype = table.get("dtype")
     if not isinstance(dtype, str) or dtype not in DTYPES:
         what = "dtype is missing" if dtype is None else f"dtype {dtype!r} is not known"
-        raise Malformed(what, f"one of {', '.join(DTYPES)}; bfloat16 is given as uint16 bits")
+        remedy = f"one of {', '.join(DTYPES)}; bfloat16 is given as uint16 bits"
+        raise Malformed(what, nearest(str(dtype), DTYPES) + remedy)
     if "values" in table:
         _only(table, ("dtype", "shape", "values"), "an array of listed values")
         return _listed(table, dtype, span)
     kind = table.get("init")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         what = "init is missing" if kind is None else f"init {kind!r} is not known"
-        raise Malformed(what, f"one of {', '.join(_SETTINGS)}; or give values or file")
+        remedy = f"one of {', '.join(_SETTINGS)}; or give values or file"
+        raise Malformed(what, nearest(str(kind), _SETTINGS) + remedy)
     _only(table, ("dtype", "shape", "init", *_SETTINGS[kind]), f"init {kind}")
     shape = _shape(table.get("shape"), dtype)
     settings = _settings(kind, table, dtype, math.prod(shape))
@@ -111,9 +114,8 @@ def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> A
 def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
     unknown = [key for key in table if key not in allowed]
     if unknown:
-        raise Malformed(
-            f"unknown key {unknown[0]!r}", f"{what} takes {', '.join(allowed)}", code="PW422"
-        )
+        remedy = f"{nearest(unknown[0], allowed)}{what} takes {', '.join(allowed)}"
+        raise Malformed(f"unknown key {unknown[0]!r}", remedy, code="PW422")
 
 
 def _shape(value: object, dtype: str) -> tuple[int, ...]:

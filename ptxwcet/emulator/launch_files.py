@@ -140,7 +140,9 @@ class _Reader:
             self.report("PW424", f"kernel must be a name, not {name!r}", ("", "kernel"), listed)
         else:
             number = "several kernels" if named else "no kernel"
-            self.report("PW208", f"{source} has {number} {name!r}", ("", "kernel"), listed)
+            near = "" if named else nearest(name, (kernel.readable for kernel in kernels))
+            message = f"{source} has {number} {name!r}"
+            self.report("PW208", message, ("", "kernel"), near + listed)
         return None
 
     def _size(self, key: str, value: object) -> Dim3 | None:
@@ -205,7 +207,8 @@ class _Reader:
             parameter = parameter_named(kernel, name, called)
             if parameter is None or parameter not in kernel.parameters:  # a word has no argument
                 message = f"kernel {kernel.readable} has no parameter {name!r}"
-                listed = f"its parameters: {_parameters(kernel, names)}"
+                near = nearest(name, (*(names or ()), *own))
+                listed = f"{near}its parameters: {_parameters(kernel, names)}"
                 self.report("PW422", message, ("arguments", name), listed)
             elif parameter.index in seen:
                 message = f"{seen[parameter.index]!r} and {name!r} are the same parameter"

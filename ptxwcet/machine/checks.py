@@ -14,7 +14,7 @@ from ptxwcet.machine.assumptions import ALONE, ASSUMPTIONS, CLAIMS, HASHED_SETS
 from ptxwcet.machine.model import Evidence, Reader, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.source import SourceFile, Span
-from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
+from ptxwcet.support.toml_places import MOST_PROBLEMS, locate_key, locate_table, nearest
 from ptxwcet.warp.program import Scoreboard
 
 SCHEMA = 1
@@ -155,16 +155,8 @@ _FIGURE_KEYS = ("value", "evidence", "source")
 
 def locate(file: SourceFile, table: str, key: str) -> Span | None:
     """Where ``key`` of ``table`` is written in a TOML text; None if it is not found."""
-    in_table = "" if not table else rf"^\[{re.escape(table)}\]$(?:(?!^\[).)*?"
-    for pattern in (
-        rf"^\[{re.escape(f'{table}.{key}' if table else key)}\]$",
-        rf"{in_table}^\s*({re.escape(key)})\s*=[^\n]*",
-    ):
-        match = re.search(pattern, file.text, re.MULTILINE | re.DOTALL)
-        if match:
-            group = match.lastindex or 0
-            return Span(file, match.start(group), match.end(group))
-    return None
+    whole = f"{table}.{key}" if table else key
+    return locate_table(file, whole) or locate_key(file, table, key)
 
 
 class Checker:

@@ -20,6 +20,7 @@ from ptxwcet.opened.nvcc import (
     Compilation,
     compiled,
     extracted,
+    no_architecture,
     not_compiled,
     nothing_found,
     tool_run,
@@ -53,7 +54,7 @@ def machine_code(
     architecture = compilation.architecture
     if architecture is not None and _ARCHITECTURE.fullmatch(architecture) is None:
         message = f"'{architecture}' is no architecture of machine code"
-        raise not_compiled(message, "it is called as sm_86")
+        raise no_architecture(message, "it is called as sm_86")
     if text is None and needs_tool(path) and Path(path).suffix.lower() != SOURCE:
         data = _found(path, architecture, kernels)
     elif architecture is None:
@@ -62,7 +63,7 @@ def machine_code(
             'for example --arch sm_86, in a plan arch = "sm_86"; what is compiled for another one '
             "is other code"
         )
-        raise not_compiled(message, remedy)
+        raise no_architecture(message, remedy)
     elif text is None and needs_tool(path):
         options = (f"-arch={architecture}", *compilation.options)
         data = compiled(path, options, "cubin", compilation.kept)

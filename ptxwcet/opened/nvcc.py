@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import whole_file
@@ -217,9 +217,15 @@ def not_compiled(message: str, remedy: str, notes: tuple[str, ...] = ()) -> Ptxw
     return PtxwcetError(Diagnostic("PW120", message, help=remedy, notes=notes))
 
 
+def no_architecture(message: str, remedy: str) -> UsageError:
+    """The error of who does not say for which architecture, or says none."""
+    return UsageError(not_compiled(message, remedy).diagnostics)
+
+
 OPENER = "cuobjdump"
 _Read = TypeVar("_Read")
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d{2,3}[af]?)")
+_FAMILIES = ("native", "all", "all-major")
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s+([\w$%.]+)", re.MULTILINE)
 
 
@@ -248,13 +254,22 @@ def ptx_text(path: str, compilation: Compilation, kernels: Sequence[str] = ()) -
     return _extracted(path, compilation, kernels)
 
 
+def require_architecture(name: str) -> None:
+    """Raises PtxwcetError (PW120) for a word that no compiler knows as an architecture."""
+    if _ARCHITECTURE.fullmatch(name) is None and name not in _FAMILIES:
+        number = re.search(r"\d{2,3}[af]?$", name)
+        near = "" if number is None else f"did you mean sm_{number[0]}? "
+        raise no_architecture(f"{name!r} is no architecture", f"{near}for example sm_86")
+
+
 def _compiled(path: str, compilation: Compilation) -> str:
     if compilation.architecture is None:
-        raise not_compiled(
+        raise no_architecture(
             f"'{path}' is CUDA source: for which architecture is not said",
             'for example --arch sm_86, in a plan arch = "sm_86"; what is compiled for another one '
             "is other code",
         )
+    require_architecture(compilation.architecture)
     linked = ("-rdc=true",) if compilation.is_linked else ()
     options = (f"-arch={compilation.architecture}", *linked, *compilation.options)
     return compiled_ptx(path, options, compilation.kept)

@@ -21,7 +21,7 @@ from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.launch_tables import MAKING
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.demangling import readable_names
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import (
@@ -81,6 +81,11 @@ class PlanProblems:
         """Whether no more problems are collected: there are enough for anyone to read."""
         return len(self._problems) >= MOST_PROBLEMS
 
+    @property
+    def count(self) -> int:
+        """How many problems there are so far."""
+        return len(self._problems)
+
     def report(
         self,
         code: str,
@@ -110,9 +115,9 @@ class PlanProblems:
         self._problems.append(Diagnostic(code, message, span, help=remedy))
 
     def stop(self) -> None:
-        """Raises PtxwcetError with all problems, if there are any."""
+        """Raises UsageError with all problems, if there are any."""
         if self._problems:
-            raise PtxwcetError(self._problems)
+            raise UsageError(self._problems)
 
     def check_keys(
         self,
@@ -182,7 +187,7 @@ class PlanProblems:
             self._made[asked] = None
             try:
                 if is_made(path, is_code=making[2]):
-                    self._made[asked] = _made(
+                    self._made[asked] = made_text(
                         path, making, kernels, is_linked=is_linked, kept=self._kept
                     )
             except PtxwcetError as error:
@@ -199,7 +204,7 @@ class PlanProblems:
     def require_use_of_making(self, paths: Iterable[str], number: int, *, is_code: bool) -> None:
         """PW572 for what a table says of making PTX, where all files are PTX."""
         files = list(paths)
-        if any(map(needs_tool, files)):
+        if not files or any(map(needs_tool, files)):
             return
         assembles = any(is_made(path, is_code=is_code) for path in files)
         for key in MAKING[1:] if assembles else MAKING:
@@ -249,14 +254,19 @@ def is_made(path: str, *, is_code: bool) -> bool:
     return needs_tool(path) or (is_code and not is_no_ptx(path))
 
 
-def _made(
+def made_text(
     path: str,
     making: tuple[str | None, str, bool],
     kernels: Sequence[str],
     *,
     is_linked: bool,
-    kept: Path | None,
+    kept: Path | None = None,
 ) -> str:
+    """What a tool makes of a file, as a table says: see ``made``.
+
+    Raises PtxwcetError (PW120, PW121, PW123, PW124). Cost: a run of the tool, unless ``kept`` is a
+    folder that has it.
+    """
     # here: plans of PTX need neither compiler nor opener
     from ptxwcet.opened.machine_code import machine_code
     from ptxwcet.opened.nvcc import Compilation, not_compiled, ptx_text

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.jit import compiled, inlined, one_of, unsigned
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 if TYPE_CHECKING:  # names of policies are asked for where nothing runs: without numpy
     from typing import TypeAlias
@@ -217,7 +218,7 @@ def find_policy(name: str) -> Policy:
         Diagnostic(
             "PW530",
             f"no scheduling policy is called {name!r}",
-            help=f"choose one: {POLICY_NAMES}",
+            help=f"{nearest(name, (one.value for one in Policy))}choose one: {POLICY_NAMES}",
         )
     )
 

@@ -121,6 +121,10 @@ class PtxwcetError(Exception):
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
 
 
+class UsageError(PtxwcetError):
+    """Mistakes of a plan or a command line: exit code 2, whatever their codes are."""
+
+
 USAGE_CODES = frozenset(
     (
         *("PW208", "PW232"),  # no such kernel

@@ -23,6 +23,7 @@ _SKIPPED = re.compile(
     r"|\#[^\n]*+",
     re.DOTALL,
 )
+_LEAST_BEGINNING = 3  # letters of a name that are enough to tell it
 _MOST_PARTS = 16
 _MOST_DEPTH = 64
 _MOST_DIGITS = 200
@@ -85,8 +86,13 @@ def _require_plain(file: SourceFile) -> None:
 
 
 def locate_table(file: SourceFile, name: str, number: int = 0) -> Span | None:
-    """The header of table ``name``, or of the one with this number in an array of tables."""
+    """The header of table ``name``, or of the one with this number in an array of tables.
+
+    Of a table that has tables in it and no header of its own it is the first of theirs.
+    """
     found = _headers(file, name)
+    if not found and number == 0:
+        found = _headers(file, name, is_within=True)
     return found[number][0] if number < len(found) else None
 
 
@@ -106,21 +112,31 @@ def locate_key(file: SourceFile, table: str, key: str, number: int = 0) -> Span 
 
 
 @lru_cache(maxsize=8)  # places of many entries of one table are asked for one after the other
-def _headers(file: SourceFile, name: str) -> list[tuple[Span, int, int]]:
-    """Each header of a table, with where its entries begin and end. Cost: linear in the text."""
+def _headers(
+    file: SourceFile, name: str, *, is_within: bool = False
+) -> list[tuple[Span, int, int]]:
+    """Each header of a table, or of those in it, with where its entries begin and end.
+
+    Cost: linear in the text.
+    """
     rows = list(_HEADER.finditer(file.text))
     ends = [*(row.start() for row in rows[1:]), len(file.text)]
     found = []
     for row, end in zip(rows, ends, strict=False):  # without a header there is an end too many
         parts = [part.strip().strip("\"'") for part in row.group(2).split(".")]
-        if ".".join(parts) == name:
+        whole = ".".join(parts)
+        if whole.startswith(f"{name}.") if is_within else whole == name:
             found.append((Span(file, row.start(1), row.end(1)), row.end(), end))
     return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``did you mean x? ``, if there is a name much like it."""
+    """``did you mean x? ``, if there is a name much like it, or only one that it begins."""
     # here: of a known word nothing is near
     from difflib import get_close_matches
 
-    return "".join(f"did you mean {one}? " for one in get_close_matches(name, tuple(known), 1))
+    words = {one.lower(): one for one in known}
+    found = get_close_matches(name.lower(), words, 1)
+    if not found and len(name) >= _LEAST_BEGINNING:
+        found = [one for one in words if one.startswith(name.lower())]
+    return f"did you mean {words[found[0]]}? " if len(found) == 1 else ""

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 Values = Mapping[str, int | str]
 """The values of axes by name: what a template is rendered with."""
@@ -308,6 +309,8 @@ class _Builder:
                 return _binary(_ARITHMETIC[type(op)], self.number(left), self.number(right))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 return self._call(node, name, args)
+            case ast.Call(func=ast.Name(id=name)) if name not in FUNCTIONS:
+                raise self._error(node, f"no function {name!r}", nearest(name, FUNCTIONS) + _KNOWN)
             case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
                 raise self._error(node, "a condition where a number is expected", None)
             case _:

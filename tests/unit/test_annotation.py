@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -315,7 +316,7 @@ def test_ports_of_a_loop_by_instruction() -> None:
     assert code == 0
     (head,) = (line for line in text.splitlines() if line.startswith("line "))
     assert head.split() == ["line", "issue", "GMEM", "INT", "SP", "chain"]
-    assert "loop $L__BB0_2  saxpy.cu:4  3 iterations" in text
+    assert "loop $L__BB0_2  saxpy.cu:3  3 iterations alike" in text
     assert "all            11     3   10   1    204" in text
     # the first load of an iteration waits to overwrite what that of the iteration before writes
     assert "saxpy.cu:4      1     1               *  ld.global.f32 %f2, [%rd6];" in text
@@ -341,7 +342,7 @@ def test_ports_of_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     words = ("annotate", "ports", file, "--block", "32x32", "--machine", "rtx-4070", *sizes)
     code, text, _ = run_program(*words)
     assert code == 0
-    assert "loop .L_x_1  sgemm_naive.cu:14  31 iterations" in text
+    assert "loop .L_x_1  sgemm_naive.cu:13  31 iterations alike" in text
     assert [line for line in text.splitlines() if "FFMA" in line and "*" in line]
     assert "busiest LSU 176, chain" in text
 
@@ -375,3 +376,27 @@ SKIP:
     assert "at most" in text
     assert "mul.lo.u32 %r3, %r2, %r2;" in text
     assert text.rstrip().endswith("iterations differ or are too long: no chain is given")
+
+
+def test_a_loop_stands_at_one_line_in_ports_and_bounds() -> None:
+    """At the line at which a bound by line finds it."""
+    words = (str(SAMPLES / "scan.ptx"), "--launch", str(SAMPLES / "launches/scan.toml"))
+    _, ports, _ = run_program("annotate", "ports", *words, "--format", "json")
+    _, bounds, _ = run_program(*words, "--format", "json")
+    _, graph, _ = run_program("cfg", *words, "--format", "text")
+    lines = [
+        [(loop["block"], loop[key]) for loop in json.loads(text)["kernels"][0]["loops"]]
+        for text, key in ((ports, "place"), (bounds, "source_line"))
+    ]
+    assert lines[0] == lines[1]
+    for label, at in lines[0]:
+        assert re.search(rf"^ +{re.escape(label)} +{re.escape(at)}  at most", graph, re.M)
+
+
+def test_phases_that_are_not_known_are_told_beside_an_empty_table(tmp_path: Path) -> None:
+    words = ("annotate", "phases", str(SAMPLES / "mandelbrot.ptx"), "--block", "32x8")
+    words = (*words, "--loop-bound", "$L__BB0_2=9", "--format", "csv")
+    code, table, told = run_program(*words)
+    assert (code, table) == (0, "kernel,warp,phase,start,cycles,repeats\n")
+    assert "kernel mandelbrot, warp 0: execution time and phases are not given" in told
+    assert run_program(*words, "--quiet").err == ""

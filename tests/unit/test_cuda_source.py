@@ -293,3 +293,85 @@ def test_what_was_compiled_is_kept_by_its_content(
     for path in (kept / "compiled").iterdir():
         path.write_bytes(path.read_bytes().replace(b", 8;", b", 9;"))
     assert [compilations(), compilations()] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("command", "table"),
+    [(("check",), "check"), (("sweep", "-o", "out"), "sweep"), (("sequence",), "launch")],
+)
+def test_source_that_is_not_compiled_is_a_mistake_of_the_plan(
+    calls: Path, command: tuple[str, ...], table: str
+) -> None:
+    """Its exit code is that of other mistakes of plans, whatever their codes are."""
+    key = "file" if table == "launch" else "files"
+    text = (
+        f'[[{table}]]\n{key} = "tile.cu"\narch = "sm_86"\nnvcc_options = "-DTILE=0"\nblock = 32\n'
+    )
+    Path("p.toml").write_text(text)
+    name, *options = command
+    ended = run_program(name, "p.toml", *options)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"p.toml:2:1: error[PW120]: {table} 1: nvcc does not compile 'tile.cu'" in ended.err
+    Path("p.toml").write_text(text.replace("tile.cu", "absent.cu").replace("arch", "archi"))
+    ended = run_program(name, "p.toml", *options)
+    assert ended.code == 2
+    assert "did you mean arch? " in ended.err
+
+
+def test_nothing_is_said_of_the_architecture_of_a_file_that_is_not_there(calls: Path) -> None:
+    found = refused(Path("p.toml"), '[[check]]\nfiles = "tiel.cu"\narch = "sm_86"\n')
+    assert "error[PW573]: check 1: no file 'tiel.cu'" in found
+    assert "arch is for" not in found
+
+
+def test_a_sequence_takes_source_and_compiles_it_once(calls: Path) -> None:
+    launch = (
+        '[[launch]]\nfile = "tile.cu"\narch = "sm_86"\nnvcc_options = "-DTILE=8"\n'
+        'block = 32\ngrid = "2"\nparams = { n = 10 }\n'
+    )
+    Path("p.toml").write_text(launch + launch.replace("10", "20"))
+    ended = run_program("sequence", "p.toml", "--format", "json")
+    assert ended.code == 0, ended.err
+    first, second = json.loads(ended.out)["launches"]
+    assert first["cycles"] < second["cycles"]
+    assert sum("-DTILE=8" in one for one in calls.read_text().splitlines()) == 1
+    Path("p.toml").write_text('[[launch]]\nfile = "k.ptx"\narch = "sm_86"\n')
+    ended = run_program("sequence", "p.toml")
+    assert ended.code == 2
+    assert "p.toml:3:1: error[PW550]: launch 1: arch is for CUDA source" in ended.err
+
+
+def test_a_mistake_in_one_check_hides_none_of_the_others(calls: Path) -> None:
+    tables = (
+        'files = "tile.cu"\narch = "sm_86"\nblok = 32\n',
+        'files = "absent*.cu"\n',
+        'files = "tile.cu"\narch = "sm_86"\nkernels = ["tield"]\n',
+        'files = "tile.cu"\narch = "sm_86"\nmachines = ["titan"]\n',
+    )
+    found = refused(Path("p.toml"), "".join(f"[[check]]\n{one}" for one in tables))
+    assert re.findall(r"p.toml:(\d+):1: error\[(PW\d+)\]", found) == [
+        ("4", "PW571"),
+        ("6", "PW573"),
+        ("10", "PW208"),
+        ("14", "PW301"),
+    ]
+    for one in ("block", "tiled", "titan-v"):
+        assert f"did you mean {one}? " in found
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("sm86", "sm_86"), ("SM_90a", "sm_90a"), ("8.6", None), ("ampere", None)]
+)
+def test_a_word_that_is_no_architecture(calls: Path, said: str, meant: str | None) -> None:
+    near = "" if meant is None else f"did you mean {meant}? "
+    ended = run_program("tile.cu", "--arch", said, "--block", "32")
+    assert ended.code == 2
+    assert f"error[PW120]: '{said}' is no architecture\n" in ended.err
+    assert f"  help: {near}for example sm_86" in ended.err
+    text = f'[[check]]\nfiles = "tile.cu"\narch = "{said}"\n'
+    assert f"p.toml:2:1: error[PW120]: check 1: '{said}' is no" in refused(Path("p.toml"), text)
+    ended = run_program("tile.cu", "--block", "32")
+    assert ended.code == 2
+    assert "'tile.cu' is CUDA source: for which architecture is not said" in ended.err
+    assert run_program("tile.cu", "--machine-code", "--block", "32").code == 2
+    assert not calls.exists()  # nothing was compiled

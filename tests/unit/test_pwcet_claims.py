@@ -250,6 +250,24 @@ def test_times_are_never_printed_too_small(value: float | None, said: str) -> No
         assert float(said.replace(",", "")) >= value
 
 
+@pytest.mark.parametrize("bound", [None, 10**6])
+def test_the_title_of_a_refused_curve_is_whole(
+    bound: int | None, request: pytest.FixtureRequest
+) -> None:
+    """However long the label is, the picture says that the curve is refused."""
+    (study,) = request.getfixturevalue("light").studies
+    sample = replace(study.sample, label="measurements of a long name " * 3)
+    figure = draw_exceedance(replace(study, sample=sample), "cycles", bound, shown=False)
+    figure.draw_without_rendering()
+    title = figure.axes[0].title
+    drawn = title.get_window_extent()
+    assert title.get_text().endswith("(curve REFUSED: the hypotheses do not hold)")
+    assert drawn.x0 >= 0
+    right = figure.axes[-1].title.get_window_extent().x0 if bound else figure.bbox.x1
+    assert drawn.x1 <= right
+    assert drawn.y1 <= figure.bbox.y1
+
+
 @pytest.mark.parametrize("kind", ["light", "heavy", "mixed"])
 def test_the_picture_draws_what_the_table_prints(kind: str, request: pytest.FixtureRequest) -> None:
     answer: PwcetAnswer = request.getfixturevalue(kind)

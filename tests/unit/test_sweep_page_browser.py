@@ -21,6 +21,11 @@ PAINTED = """() => {
   return [getComputedStyle(document.body).backgroundColor, getComputedStyle(bar).fill];
 }"""
 
+WIDER = """(which) => [...document.querySelectorAll(which)]
+  .filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => getComputedStyle(one).backgroundImage === "none" ? "cut" : "shadow")"""
+"""What is wider than its room, and whether that is seen at its edge."""
+
 
 def test_wide_narrow_and_dark(tmp_path: Path) -> None:
     results, path = tmp_path / "results.parquet", tmp_path / "page.html"
@@ -39,6 +44,8 @@ def test_wide_narrow_and_dark(tmp_path: Path) -> None:
             assert said == [path.as_uri()]  # the only request
             assert page.evaluate("document.body.scrollWidth <= innerWidth")
             assert page.locator("svg").count() == 11
+            wider = page.evaluate(WIDER, ".scroll, .beside figure")
+            assert set(wider) == (set() if width > 640 else {"shadow"})
             painted[scheme] = page.evaluate(PAINTED)
         browser.close()
     assert painted["light"][0] != painted["dark"][0]

@@ -16,6 +16,7 @@ from programs import Ended, run_program
 from sweeps import Row, sgemm_sweep, write_parquet
 
 from ptxwcet.commands.explain.schema import schema_of
+from ptxwcet.sweeps.results.pictures import draw_best, draw_map
 from ptxwcet.sweeps.results.results_table import read_results
 from ptxwcet.sweeps.results.sweep_build import build_sweep_report
 from ptxwcet.sweeps.results.sweep_model import SweepReport
@@ -609,3 +610,22 @@ def test_one_column_makes_no_map(tmp_path: Path) -> None:
     assert report_of(rows, tmp_path).varying == ("tm",)
     ended = shown(written(rows, tmp_path), "--map", "tm", "--format", "json")
     assert (ended.code, "tm: no other column" in ended.err) == (2, True)
+
+
+def test_titles_of_pictures_are_whole(tmp_path: Path) -> None:
+    """A number of which a digit is cut off is another number."""
+    rows = with_column(
+        "a_long_name_of_an_axis", lambda row: f"a value as long as this, {row['tm']}"
+    )
+    report = report_of(rows, tmp_path)
+    figures = [draw_best(machine) for machine in report.machines]
+    assert report.map is not None
+    figures += [draw_map(report.map, panel) for panel in report.map.panels if panel.of]
+    assert len(figures) > 2
+    for figure in figures:
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            drawn = axes.title.get_window_extent()
+            assert drawn.x0 >= 0
+            assert drawn.x1 <= figure.bbox.x1
+            assert drawn.y1 <= figure.bbox.y1

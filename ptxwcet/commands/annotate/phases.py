@@ -13,7 +13,7 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
-from ptxwcet.cli.output import echo, echo_json, finish
+from ptxwcet.cli.output import echo, echo_json, finish, is_quiet
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.report import WITHOUT_WAITING
 from ptxwcet.commands.bound.study import bound_file
@@ -53,8 +53,14 @@ def annotate_phases(warp: int, form: str, **given: Any) -> int:
         echo_json(alone)
     if form == "csv":
         echo(_table(alone), nl=False)
+        for one in alone:
+            if one.phases is None and not is_quiet():
+                echo(f"kernel {one.readable}, warp {one.warp}: {_NO_PHASES}", err=True)
     diagnostics += [one for refused in answer.refused for one in refused.diagnostics]
     return finish(diagnostics, is_partial=bool(answer.answered))
+
+
+_NO_PHASES = "execution time and phases are not given: the warp has no single known path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,7 @@ def _describe(alone: _WarpAlone) -> Iterator[str]:
     without = WITHOUT_WAITING if alone.waits_behind_units else ""
     yield f"isolated length L = {alone.isolated_cycles:,} cycles{without}"
     if alone.phases is None:
-        yield "execution time and phases are not given: the warp has no single known path"
+        yield _NO_PHASES
         return
     yield f"execution time E = {alone.execution_cycles:,} cycles"
     yield from _phase_lines(alone.phases, "")

@@ -16,6 +16,7 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
+from ptxwcet.commands.bound.loop_text import loop_place
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import RefusedKernel, refuse
@@ -193,10 +194,10 @@ def _loop_row(
     pressure = pressure_of(body, analysis.worst.analysis.workload.scoreboard)
     ports = _ports(pressure, machine, times)
     chain, alone = pressure.chain, pressure.alone
-    header = analysis.cfg.blocks[analysis.forest.loops[loop].header]
+    found = analysis.forest.loops[loop]
     return LoopPortsRow(
-        analysis.cfg.name(header.id),
-        place(analysis.kernel, header.start),
+        analysis.cfg.name(found.header),
+        loop_place(analysis.flow, found),
         count,
         chain is not None and alone is not None,
         {port: _rounded(total) for port, (_, total) in ports.items()},
@@ -272,7 +273,7 @@ def render_ports_text(report: PortsReport) -> str:
 
 
 def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:
-    yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')}"
+    yield f"loop {loop.block}  {loop.place}  {plural(loop.iterations, 'iteration')} alike"
     ports = list(loop.ports)
     cells = [
         (

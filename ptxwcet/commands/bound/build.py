@@ -21,7 +21,7 @@ from ptxwcet.bounds.outcome import BlockBound, SectionBound
 from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.claims import Assumption, AssumptionState, Guarantee, Refusal, TimingClaim
 from ptxwcet.commands.bound.explanation import explanation_row, launch_line_rows, path_rows
-from ptxwcet.commands.bound.loop_text import reason_text, total_texts
+from ptxwcet.commands.bound.loop_text import loop_place, reason_text, total_texts
 from ptxwcet.commands.bound.report import (
     AssumptionRow,
     BoundedKernel,
@@ -40,7 +40,6 @@ from ptxwcet.commands.bound.report import (
     citation_texts,
 )
 from ptxwcet.commands.bound.study import FileAnswer
-from ptxwcet.flow.facts.placing import loop_control
 from ptxwcet.flow.walk.path import PathLoop, largest_bounds, loop_entries
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.opened.budgets import Checks
@@ -238,15 +237,10 @@ def _loop_rows(analysis: KernelAnalysis) -> tuple[LoopRow, ...]:
         entry_or_none = most.get(loop.id)
         if entry_or_none is None:
             continue
-        start = analysis.cfg.blocks[loop.header].start
-        control = loop_control(analysis.flow, loop)
-        shown = place(analysis.kernel, start) if control is None else control.place
-        if control is None and analysis.kernel.instructions[start].location is not None:
-            shown += " (label only)"
         loop_rows.append(
             LoopRow(
                 analysis.cfg.name(loop.header),
-                shown,
+                loop_place(analysis.flow, loop),
                 entry_or_none.iterations.base,
                 entry_or_none.obtained,
                 _reason(analysis, entry_or_none),

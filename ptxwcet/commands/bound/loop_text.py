@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxwcet.flow.facts.placing import loop_control
+from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin, PlacedFacts
 from ptxwcet.flow.walk.path import PathLoop
+from ptxwcet.ir.kernel import place
 
 PER_ENTRY = "body executions an entry"
 """What the number of a bound counts: the head of its column."""
@@ -17,6 +21,16 @@ PER_ENTRY = "body executions an entry"
 def iterations_text(iterations: int) -> str:
     """The number of a bound."""
     return f"{iterations:,}"
+
+
+def loop_place(flow: ControlFlow, loop: Loop) -> str:
+    """The line at which a bound by line finds a loop, else that of its first block, marked so."""
+    control = loop_control(flow, loop)
+    if control is not None:
+        return control.place
+    start = flow.cfg.blocks[loop.header].start
+    mark = "" if flow.kernel.instructions[start].location is None else " (label only)"
+    return f"{place(flow.kernel, start)}{mark}"
 
 
 def bound_text(entry: PathLoop) -> str:

@@ -359,7 +359,8 @@ def _next_step(kernel: BoundedKernel) -> str:
     if stated and not is_code:  # which nothing here executes
         blocks = ", ".join(stated[:_MOST_LOOPS])
         return (
-            f"try the bounds you stated ({blocks}) on data: ptxwcet validate --launch --inputs 20"
+            f"try the bounds you stated ({blocks}) on data: "
+            "ptxwcet validate FILE --launch LAUNCH.toml --inputs 20"
         )
     launch = kernel.launch
     if launch is not None and launch.open and launch.least_cycles < launch.cycles:

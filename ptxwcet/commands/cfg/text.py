@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxwcet.commands.bound.loop_text import PER_ENTRY
+from ptxwcet.commands.bound.loop_text import PER_ENTRY, loop_place
 from ptxwcet.commands.cfg.study import DescribedKernel, branch_rows
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.divergence import DivergentSet, select_divergent_edges
 from ptxwcet.flow.paths.dot import source_lines
-from ptxwcet.ir.kernel import Kernel, place
+from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.printable import aligned
 
 
@@ -95,9 +95,8 @@ def _loops(described: DescribedKernel) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for loop in described.forest.loops:
         note = described.notes.loops[loop.id]
-        start = described.cfg.blocks[loop.header].start
         name = "  " * (loop.depth - 1) + described.cfg.name(loop.header)
-        rows.append((name, place(described.kernel, start), note.bound, note.reason))
+        rows.append((name, loop_place(described.flow, loop), note.bound, note.reason))
     return rows
 
 

@@ -4,8 +4,9 @@ TOML, a table ``[[check]]`` for each launch (docs/continuous-integration.md); pa
 the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
 each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
 such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each
-with its place; all of a plan are reported at once. A PTX file that cannot be read is no problem of
-the plan: its jobs are refused, the others are not.
+with its place; they are reported together, files, kernels and machines of tables whose keys are
+right. A PTX file that cannot be read is no problem of the plan: its jobs are refused, the others
+are not.
 """
 
 from __future__ import annotations
@@ -119,15 +120,20 @@ class _Reader:
         problems.check_keys(data, None, _TOP, _value_problem)
         tables = problems.tables(data, "launch")
         defaults = {key: data[key] for key in _DEFAULTS if key in data}
+        is_right, right = problems.count == 0, []
         for number, table in enumerate(tables):
+            before = problems.count
             problems.check_keys(table, number, _KNOWN, _value_problem)
             if not table.get("files"):
                 problems.report(
                     "PW572", "files is missing: PTX or CUDA source to check", "files", number
                 )
-        problems.stop()
+            if problems.count == before:
+                right.append((number, table))
+        if not is_right or problems.is_full:
+            problems.stop()
         seen: dict[tuple[Request, str], CheckJob] = {}
-        for number, table in enumerate(tables):
+        for number, table in right:
             for job in self._jobs_of(number, defaults | table):
                 self._add(job, seen)
         problems.stop()

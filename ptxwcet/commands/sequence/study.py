@@ -9,6 +9,7 @@ places; a launch without a bound has its own diagnostics.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,14 +22,17 @@ from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
+    LINK,
+    MAKING,
     NUMBERS,
     is_text,
     launch_request,
     value_problem,
 )
 from ptxwcet.opened.opening import RefusedKernel
-from ptxwcet.opened.request import Request
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.opened.plan_reading import made_text
+from ptxwcet.opened.request import Request, needs_tool
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.source import SourceFile
@@ -51,7 +55,7 @@ _MOST_TIMES = 10**12
 _MOST_LAUNCHES = 10_000
 _TEXTS = ("file", "kernel", "stream")
 _NUMBERS = {"times": _MOST_TIMES, **NUMBERS}
-_KNOWN = (*_TEXTS, "times", *LAUNCH_KEYS)
+_KNOWN = (*_TEXTS, "times", *MAKING, *LAUNCH_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,8 @@ def bound_sequence(
 ) -> SequenceBound:
     """Bounds all launches of a sequence file together.
 
-    Raises PtxwcetError: PW550, PW551, and every reason why a launch has no bound. Cost: that of
-    each different launch once, however often it is repeated.
+    Raises PtxwcetError: PW550, PW551, PW120 (not compiled), and every reason why a launch has no
+    bound. Cost: that of each different launch once, however often it is repeated.
     """
     loaded = load_machine(machine, memory_latency_cycles)
     file = _read(path)
@@ -91,7 +95,11 @@ def bound_sequence(
     bounds: dict[Request, BoundedLaunch] = {}
     launches = []
     problems: list[Diagnostic] = []
-    for number, (request, times) in enumerate(reader.launches()):
+    try:
+        asked = reader.launches()
+    except PtxwcetError as error:
+        raise UsageError(error.diagnostics) from None
+    for number, (request, times) in enumerate(asked):
         try:
             if request not in bounds:
                 bounds[request] = _bounded(request, times, reader, number)
@@ -162,6 +170,7 @@ class _Reader:
         self._file = file
         self._machine, self._memory_latency, self._sms = machine, memory_latency, sms
         self._folder = Path(file.name).parent
+        self._texts: dict[tuple[object, ...], str] = {}
 
     def launches(self) -> list[tuple[Request, int]]:
         """Each launch, and how often in a row. Raises PtxwcetError (PW550, PW551)."""
@@ -223,7 +232,7 @@ class _Reader:
         if "file" not in table:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
         request = launch_request(
-            Request(str(self._folder / table["file"])),
+            self._made(number, table),
             table.get("kernel"),
             table,
             str(self._folder),
@@ -232,6 +241,29 @@ class _Reader:
             self._sms,
         )
         return request, table.get("times", 1)
+
+    def _made(self, number: int, table: Mapping[str, Any]) -> Request:
+        """The file of a launch, with the PTX that a tool makes of it, once for what is alike."""
+        path = str(self._folder / table["file"])
+        arch, options = (table.get(key) for key in MAKING)
+        if not needs_tool(path):
+            for key in MAKING:
+                if key in table:
+                    self.fail(number, key, f"{key} is for CUDA source: PTX is compiled already")
+            return Request(path)
+        kernels = (table["kernel"],) if "kernel" in table else ()
+        asked = (path, arch, options, kernels, is_linked := LINK in table)
+        try:
+            if asked not in self._texts:
+                making = (arch, options or "", False)
+                self._texts[asked] = made_text(path, making, kernels, is_linked=is_linked)
+        except PtxwcetError as error:
+            span = locate_key(self._file, "launch", "file", number)
+            whose = f"launch {number + 1}: "
+            raise PtxwcetError(
+                replace(one, message=whose + one.message, span=span) for one in error.diagnostics
+            ) from None
+        return Request(path, text=self._texts[asked])
 
     def _check(self, number: int, key: str, value: object) -> None:
         """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""

@@ -73,7 +73,7 @@ def draw_gantt(simulation: KernelSimulation, path: Path) -> None:
     axes.set_xlim(0, last)
     axes.set_ylim(base, -0.3)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_title(_title(simulation), fontsize=10)
+    axes.set_title(_title(simulation), fontsize=10, wrap=True)
     legend = [Patch(facecolor=colour[unit], label=unit) for unit in units]
     legend += [
         Patch(facecolor="0.6", alpha=0.4, label="latency"),

@@ -27,6 +27,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.opened.whole_launch import Wishes
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.toml_places import nearest
 
 _CHANGE = re.compile(
     r"(\w+)\.(latency|initiation)=(\d{1,9})(?:\.\.(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII
@@ -99,7 +100,9 @@ def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[s
     """The machines of a change, by what is changed. Raises PtxwcetError (PW325)."""
     match = _CHANGE.fullmatch(text.strip())
     if match is None:
-        raise _refused(f"{text!r} is no change of a machine")
+        figure = text.partition("=")[0].rpartition(".")[2]
+        near = nearest(figure, ("latency", "initiation"))
+        raise _refused(f"{text!r} is no change of a machine", near)
     what, figure, first, last, step = match.groups()
     numbers = _numbers(text, int(first), last, step)
     if what == _MEMORY:
@@ -112,7 +115,9 @@ def _variants(text: str, machine: Machine, request: Request) -> Iterator[tuple[s
     timed = [one for one in classes if isinstance(machine.timings[one], OpTiming)]
     if not timed:
         reason = "is refused by the machine" if classes else "is no op class, nor a part of one"
-        raise _refused(f"{text!r}: {what} {reason}")
+        words = {part for one in OpClass for part in (one.value, *one.value.split("_"))}
+        near = "" if classes else nearest(what, (_MEMORY, *sorted(words)))
+        raise _refused(f"{text!r}: {what} {reason}", near)
     for number in numbers:
         yield f"{what}.{figure}={number}", _changed(machine, timed, figure, number)
 
@@ -141,6 +146,8 @@ def _changed(machine: Machine, classes: Sequence[OpClass], figure: str, number: 
     return replace(machine, timings=timings)
 
 
-def _refused(message: str) -> PtxwcetError:
-    remedy = "for example fp32_fma.latency=2, load.initiation=1..4 or memory.latency=100..400:50"
+def _refused(message: str, near: str = "") -> PtxwcetError:
+    remedy = (
+        near + "for example fp32_fma.latency=2, load.initiation=1..4 or memory.latency=100..400:50"
+    )
     return PtxwcetError.of("PW325", message, help=remedy)

@@ -67,7 +67,7 @@ def draw_exceedance(study: Study, unit: str, bound: int | None, *, shown: bool) 
         _curve(plot, study, RED, "estimated curve")
         right = _interval(plot, study)
     title = "" if shown else "   (curve REFUSED: the hypotheses do not hold)"
-    plot.set_title(f"{plain(study.sample.label)}: exceedance{title}")
+    plot.set_title(f"{plain(study.sample.label)}: exceedance{title}", wrap=True)
     _frame(plot, study, unit, right)
     if bound is not None:
         both = axes[0, 1]
@@ -296,7 +296,8 @@ def _extremogram(study: Study) -> Figure:
     plot.axhline(pairs.limit, color=RED, ls="--", lw=1, label="limit at each lag")
     top = max(0.05, 1.2 * float(pairs.values.max()), 1.1 * pairs.limit)
     plot.set(xlabel="lag", ylabel="P(long | long before)", ylim=(0, top))
-    plot.set_title(f"{plain(study.sample.label)}: extremogram above {study.index.threshold:,.6g}")
+    title = f"{plain(study.sample.label)}: extremogram above {study.index.threshold:,.6g}"
+    plot.set_title(title, wrap=True)
     plot.legend(fontsize=8)
     return figure
 
@@ -315,7 +316,7 @@ def _quantiles(study: Study, unit: str) -> Figure:
         p = fit.goodness.p_anderson_darling
         plot.set_title(f"{family.value}: Anderson-Darling p = {p:.3f}", fontsize=10)
         plot.set(xlabel=f"law, {unit}", ylabel=f"observed, {unit}")
-    figure.suptitle(f"{plain(study.sample.label)}: quantiles")
+    figure.suptitle(f"{plain(study.sample.label)}: quantiles", wrap=True)
     return figure
 
 
@@ -345,7 +346,8 @@ def _stability(study: Study, unit: str) -> Figure:
     )
     plot.axvline(threshold, color=RED, ls="--", lw=1)
     plot.set(xlabel=f"threshold, {unit}", ylabel=f"mean excess, {unit}")
-    figure.suptitle(f"{plain(study.sample.label)}: stability; the dashed line is the choice")
+    title = f"{plain(study.sample.label)}: stability; the dashed line is the choice"
+    figure.suptitle(title, wrap=True)
     return figure
 
 

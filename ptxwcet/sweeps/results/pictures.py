@@ -161,7 +161,7 @@ def draw_best(machine: MachineRanking) -> Figure:
     parts = figure.subplots(len(counts), 1, squeeze=False, height_ratios=[2 + n for n in counts])
     for axes, ranking in zip(parts[:, 0], rankings, strict=True):
         _bars_of(axes, ranking)
-        axes.set_title(f"{plain(machine.machine)}: {claim_text(ranking)}")
+        axes.set_title(f"{plain(machine.machine)}: {claim_text(ranking)}", wrap=True)
     return figure
 
 
@@ -235,7 +235,7 @@ def draw_shares(report: SweepReport, column: ColumnShares) -> Figure:
             label.set(ha="right", rotation_mode="anchor")
     axes.set(xlabel=plain(column.column), ylabel="% of its units")
     axes.set(ylim=(0, _top(report)), xlim=(-0.6, len(places) - 0.4))
-    axes.set_title(f"without a bound, by {plain(column.column)}")
+    axes.set_title(f"without a bound, by {plain(column.column)}", wrap=True)
     axes.tick_params(axis="x", length=0)
     _frame(axes, "y")
     figure.legend(loc="outside right upper", frameon=False, reverse=True)
@@ -323,7 +323,8 @@ def draw_map(drawn: SweepMap, panel: MapPanel) -> Figure:
     legend = list(_hatch(axes, panel))
     _label(axes, drawn)
     alone = "" if panel.policy is None else f", {scheduler_text(panel.policy)}"
-    axes.set_title(f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}")
+    title = f"{plain(panel.machine)}: least {panel.guarantee} of a {panel.of}{alone}"
+    axes.set_title(title, wrap=True)
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, pad=0.02)
     bar.set_label(f"least bound, {unit}" + ", logarithmic" * is_logarithmic)
     _tick_colours(bar, is_logarithmic)

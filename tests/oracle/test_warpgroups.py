@@ -23,16 +23,21 @@ from warpgroup_attack import (
     worst_of,
 )
 from warpgroup_machine import CORES, Block, Op, Rules, Warp, all_runs, run
+from warpgroup_ways import Either, Loop, Step, analysis_of, random_tree, some_block, steps_of
 
 from ptxwcet.bounds import analysis as analysis_module
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.gub import bound_gub
+from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Refusal
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.timing import demand as demand_module
 from ptxwcet.warp.program import TimedInstruction
 
 
@@ -241,3 +246,63 @@ def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
         if worst_of(blocks, Rules(holds=True, slots=2), random, 5, jitter=False) > claim:
             return
     pytest.fail("no run exceeds it")
+
+
+# --- warps of a warpgroup on ways of their own ----------------------------------------------------
+
+
+def exceeded_by_ways(seeds: range) -> int:
+    """How many of the cases some run exceeds the bound of, of the block or of a launch."""
+    exceeded = 0
+    for seed in seeds:
+        random = Random(f"ways {seed}")
+        trees = [random_tree(random) for _ in range(random.choice((1, 1, 2)))]
+        if steps_of(trees) > 120:
+            continue
+        analysis, slots, count = analysis_of(trees), random.randint(1, 2), random.randint(1, 3)
+        bound = bound_safe(analysis).cycles
+        launched = bound_grid([block_kind(analysis, count)], Dispatch(1, slots)).cycles
+        over = False
+        for number in range(8):
+            rules = Rules(
+                holds=number == 0, early=random.random() < 0.5, whole=random.random() < 0.5
+            )
+            alone = some_block(trees, random)
+            over |= worst_of((alone,), rules, random, 1, jitter=number > 4) > bound
+            rules = replace(rules, holds=False, slots=slots)
+            blocks = tuple(some_block(trees, random) for _ in range(count))
+            over |= number < 3 and worst_of(blocks, rules, random, 1, jitter=False) > launched
+        exceeded += over
+    return exceeded
+
+
+def test_warps_of_a_warpgroup_may_go_ways_of_their_own() -> None:
+    assert exceeded_by_ways(range(drawn(40))) == 0
+
+
+def test_each_warp_of_a_warpgroup_has_what_a_total_leaves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one of them may do once four may do, one after the other: each holds up the others."""
+    slow, then = Step(1, Op("A", 1, 90, (3,))), Step(2, Op("B", 1, 0, (1, 3)))
+    tree = (Loop(4, (Either(((slow,), ()), 9, 1), then, Step(3, product(1, 0, 2, 3)))),)
+    warps = []
+    for turn in range(4):
+        ops: list[Op] = []
+        for n in range(4):
+            last = (len(ops) - 1,) if ops else ()
+            if n == turn:
+                ops.append(Op("A", 1, 90, last))
+                last = (*last, len(ops) - 1)
+            ops.append(Op("B", reads=last))
+            ops.append(product(1, 0, *last, len(ops) - 1))
+        warps.append(tuple(ops))
+    end = run((tuple(warps),), Rules(), lambda *_: 0)
+    kind = block_kind(analysis_of([tree]), 1)
+    assert 4 * 91 < end <= bound_safe(analysis_of([tree])).cycles
+    assert end <= bound_grid([kind], Dispatch(1, 1)).cycles
+    monkeypatch.setattr(demand_module, "WARPGROUP", 1)  # as this was
+    kind = block_kind(analysis_of([tree]), 1)
+    assert bound_safe(analysis_of([tree])).cycles < end
+    assert bound_grid([kind], Dispatch(1, 1)).cycles < end
+    assert exceeded_by_ways(range(40)) > 0

@@ -6,8 +6,7 @@ page says of the bounds is dropped piece by piece, and each piece is missed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -22,11 +21,10 @@ from warpgroup_attack import (
     safe,
     worst_of,
 )
-from warpgroup_machine import CORES, Block, Op, Rules, Warp, all_runs, run
+from warpgroup_controls import CONTROLS, at_once, exceeds, per_sub_core
+from warpgroup_machine import CORES, Op, Rules, Warp, all_runs, run
 from warpgroup_ways import Either, Loop, Step, analysis_of, random_tree, some_block, steps_of
 
-from ptxwcet.bounds import analysis as analysis_module
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
 from ptxwcet.bounds.grid import Dispatch, bound_grid
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.gub import bound_gub
@@ -38,7 +36,6 @@ from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.timing import demand as demand_module
-from ptxwcet.warp.program import TimedInstruction
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -120,8 +117,8 @@ def test_two_sub_cores_hold_a_warpgroup_up_one_after_the_other() -> None:
     block = (*[own] * CORES, first, second, (Op("B"),), (Op("B"),))
     assert safe(block[:CORES]) == 4 + 31
     end = run((block,), Rules(), lambda why, count: count - 1 if why == "issue" else 0)
-    with pytest.MonkeyPatch.context() as patch:
-        assert per_sub_core(patch, block) < end
+    with per_sub_core():
+        assert safe(block) < end
     assert 35 + 9 + 9 - 1 <= end <= safe(block)
 
 
@@ -134,77 +131,12 @@ def test_methods_that_know_no_products_refuse() -> None:
 # --- what the page says, dropped piece by piece --------------------------------------------------
 
 
-ALL = Rules(holds=True)
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A false statement: ``claim`` is exceeded by blocks under ``rules``."""
-
-    claim: Callable[[pytest.MonkeyPatch, Block], int]
-    rules: Rules = ALL
-    blocks: Callable[[Random], Block] = random_block
-
-
-def at_once(patch: pytest.MonkeyPatch) -> None:
-    """Charges a product its initiation once, as where it comes to all four units in one cycle."""
-    delay = analysis_module._delay
-
-    def once(one: TimedInstruction, units: frozenset[str]) -> int:
-        joins = one.joins and one.unit in units
-        return 1 - (-one.initiation_cycles // CORES) if joins else delay(one, units)
-
-    patch.setattr(analysis_module, "_delay", once)
-
-
-def per_sub_core(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """Warps are delayed by those of their own sub-core alone, as where nobody joins."""
-    at_once(patch)
-    patch.setattr(BlockAnalysis, "competing", lambda one, _: one.sub_cores)
-    patch.setattr(BlockSection, "unhindered", lambda *_: 1)
-    return safe(block)
-
-
-def without_initiations(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """A product of another warpgroup costs four issues, and its initiation nothing."""
-    delay = analysis_module._delay
-    patch.setattr(analysis_module, "_delay", lambda i, units: 1 if i.joins else delay(i, units))
-    return safe(block)
-
-
-def just_safe(_: pytest.MonkeyPatch, block: Block) -> int:
-    return safe(block)
-
-
-def unlike(random: Random) -> Block:
-    """The warps of a warpgroup have different programs, with as many products."""
-    return tuple(
-        (*[random_op(random, n, False) for n in range(random.randint(0, 3))], product(2, 4))
-        for _ in range(CORES)
-    )
-
-
-def apart(random: Random) -> Block:
-    return tuple([(Op("A", 5), product(2, 4), Op("A", 5))] * CORES)
-
-
-DROPPED = {
-    "sub-cores are apart": Dropped(per_sub_core),
-    "initiations cost nothing": Dropped(without_initiations),
-    "any programs": Dropped(just_safe, blocks=unlike),
-    "shared units": Dropped(just_safe, Rules(shared=frozenset("A")), apart),
-}
-
-
-@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize("name", CONTROLS)
 def test_each_piece_is_needed(name: str) -> None:
-    dropped = DROPPED[name]
     for seed in range(400):
-        random = Random(seed)
-        block = dropped.blocks(random)
-        with pytest.MonkeyPatch.context() as patch:
-            claim = dropped.claim(patch, block)
-        if worst_of((block,), dropped.rules, random, 5, jitter=False) > claim:
+        exceeded, faulty = exceeds(name, seed, 8)
+        assert not faulty, seed
+        if exceeded:
             return
     pytest.fail("no run exceeds it")
 
@@ -227,25 +159,9 @@ def test_quarters_of_one_product_hold_another_warpgroup_up_twice() -> None:
     block = (*[own] * CORES, *[other] * CORES, (Op("B"),), slow, (Op("B"),), (Op("B"),))
     rules = Rules(early=True, whole=True)
     worst = max(worst_of((block,), rules, Random(seed), 25, jitter=False) for seed in range(4))
-    with pytest.MonkeyPatch.context() as patch:
-        at_once(patch)
+    with at_once():
         assert safe(block) < worst
     assert worst <= safe(block)
-
-
-def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
-    """Theorem M charges a sub-core at a time; a product leads from one to another."""
-    for seed in range(400):
-        random = Random(seed)
-        kinds = [random_block(random, 1) for _ in range(2)]
-        blocks = tuple(random.choice(kinds) for _ in range(4))
-        with pytest.MonkeyPatch.context() as patch:
-            at_once(patch)
-            patch.setattr(BlockAnalysis, "joins", False)
-            claim = launch(blocks, 2)
-        if worst_of(blocks, Rules(holds=True, slots=2), random, 5, jitter=False) > claim:
-            return
-    pytest.fail("no run exceeds it")
 
 
 # --- warps of a warpgroup on ways of their own ----------------------------------------------------

@@ -6,7 +6,9 @@ page says of the bounds is dropped piece by piece, and each piece is missed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -22,7 +24,7 @@ from warpgroup_attack import (
     worst_of,
 )
 from warpgroup_controls import CONTROLS, at_once, exceeds, per_sub_core
-from warpgroup_machine import CORES, Op, Rules, Warp, all_runs, run
+from warpgroup_machine import CORES, Block, Kind, Op, Rules, Warp, all_runs, run
 from warpgroup_ways import Either, Loop, Step, analysis_of, random_tree, some_block, steps_of
 
 from ptxwcet.bounds.grid import Dispatch, bound_grid
@@ -222,3 +224,62 @@ def test_each_warp_of_a_warpgroup_has_what_a_total_leaves_it(
     assert bound_safe(analysis_of([tree])).cycles < end
     assert bound_grid([kind], Dispatch(1, 1)).cycles < end
     assert exceeded_by_ways(range(40)) > 0
+
+
+# --- number by number -----------------------------------------------------------------------------
+
+
+def length_and_slack(ops: Sequence[tuple[int, Op]]) -> tuple[int, int]:
+    """L of what a warp executes in a section, alone, and its slack."""
+    ready: dict[int, int] = {}
+    free: dict[str, int] = {}
+    t = end = own = most = 0
+    for place, op in ops:
+        issue = max([t, *(ready.get(read, 0) for read in op.reads)])
+        most = max(most, issue - own)
+        begin = max(issue, free.get(op.unit, 0))
+        free[op.unit] = begin + op.init
+        ready[place] = begin + op.init + op.lat
+        end = max(end, ready[place])
+        own += op.init
+        t = issue + 1 + op.bubble
+        if op.kind is Kind.BARRIER:
+            end = max(end, t)
+    return end, max(most, end - own)
+
+
+def numbers(block: Block) -> tuple[int, int, int]:
+    """The bound, lambda and Y of a block, as the page defines them."""
+    rows = []
+    for warp in block:
+        cuts = [n + 1 for n, op in enumerate(warp) if op.kind is Kind.BARRIER]
+        parts = pairwise([0, *cuts, len(warp)])
+        rows.append([list(enumerate(warp))[first:last] for first, last in parts])
+    bound = slack = 0
+    for section in zip(*rows, strict=True):
+        joins = [any(op.kind is Kind.PRODUCT for _, op in ops) for ops in section]
+        units = [{op.unit for _, op in ops} for ops in section]
+        found = []
+        for w, ops in enumerate(section):
+            total = length_and_slack(ops)[0]
+            for v, others in enumerate(section):
+                together = v // CORES == w // CORES if joins[w] else v == w
+                if together or not (any(joins) or v % CORES == w % CORES):
+                    continue
+                for _, op in others:
+                    is_product = op.kind is Kind.PRODUCT
+                    total += op.init + is_product if op.unit in units[w] else 1
+            found.append(total)
+        bound += max(found)
+        slack += max(length_and_slack(ops)[1] for ops in section)
+    work = sum(op.init + (op.kind is Kind.PRODUCT) for warp in block for op in warp)
+    return bound, slack, work
+
+
+def test_the_product_says_what_the_page_says() -> None:
+    for seed in range(drawn(150)):
+        block = random_block(Random(f"numbers {seed}"))
+        kind = block_kind(analysed(block), 1)
+        assert (safe(block), kind.slack_cycles, kind.work_cycles) == numbers(block), seed
+        joins = any(op.kind is Kind.PRODUCT for warp in block for op in warp)
+        assert (kind.busiest_cycles is None) == joins

@@ -483,6 +483,7 @@ class _State:
     meets: bool = False
     takes: int = 0
     products: list[int] = field(default_factory=list)
+    entered: dict[int, int] = field(default_factory=dict)
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -632,6 +633,8 @@ def run_blocks(
     queues: _Queues = {}  # of what has been issued there: when it ends, its charge
     spent = [0] * machine.sms
     started = cycle = quiet = 0
+    products = any(isinstance(op.does, Product) for b in blocks for ops in b.warps for op in ops)
+    whole = products and bool(choose(2))  # results are there when all four quarters are done
 
     def times(init: int, lat: int) -> tuple[int, int]:
         if shorter is None:
@@ -685,7 +688,9 @@ def run_blocks(
         issued = going = False
         for sm in range(machine.sms):
             resident = [held[0] for at, held in slots if at == sm and held]
-            for core in range(machine.cores):
+            turn = choose(machine.cores) if machine.cores > 1 and products else 0
+            for place in range(machine.cores):  # whose request comes first to what they share
+                core = (turn + place) % machine.cores
                 eligible = [
                     (one, w)
                     for one in resident
@@ -714,13 +719,20 @@ def run_blocks(
                     s.ready[s.next], s.next, s.earliest = 10**9, s.next + 1, cycle + 1
                     four = one.warps[first : first + 4]
                     is_last = all(len(each.products) > number for each in four)
-                    # its quarter comes to the unit now, or when the last one comes
-                    for each in four if is_last else [s] if choose(2) else []:
-                        for n in [n for n in each.products[: number + 1] if each.ready[n] == 10**9]:
+                    # its quarter comes to the unit now, or with a later one, or with the last
+                    come = [each for each in four if len(each.products) > number]
+                    for each in come if is_last else [each for each in come if choose(2)]:
+                        for n in [n for n in each.products[: number + 1] if n not in each.entered]:
                             op = one.block.warps[w][n]
                             charge(sm, one, op.init, False)
                             of = op.unit, op.init, op.lat
-                            each.ready[n] = enter(sm, one, each.core, of, False)
+                            each.entered[n] = enter(sm, one, each.core, of, False)
+                            ends = [other.entered.get(n, 10**9) for other in four]
+                            if not whole:
+                                each.ready[n] = each.entered[n]
+                            elif max(ends) < 10**9:
+                                for other in four:
+                                    other.ready[n] = max(ends)
                     continue
                 charge(sm, one, op.init, s.polls)
                 end = enter(sm, one, core, (op.unit, op.init, op.lat), s.polls)

@@ -32,7 +32,9 @@ class Count:
 
 @dataclass(frozen=True)
 class Wait:
-    """A poll for the phase of a parity; behind one that fails comes a branch, then the next."""
+    """A poll for the phase of a parity; behind one that fails comes a branch, then the next, no
+    sooner than ``later`` cycles more than the least of the block.
+    """
 
     name: int
     parity: int
@@ -40,6 +42,7 @@ class Wait:
     branch_init: int = 1
     branch_lat: int = 0
     bubble: int = 0
+    later: int = 0
 
 
 @dataclass(frozen=True)
@@ -387,7 +390,8 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
                 share = share or Fraction(0)
             if asked and without != "polls":
                 work += (len(asked) + 1) * max(asked)
-                share = (share or Fraction(0)) + Fraction(max(asked), block.again)
+                rates = [op.does.later for op in own if isinstance(op.does, Wait)]
+                share = (share or Fraction(0)) + Fraction(max(asked), block.again + min(rates))
         sections.append((begin(section + 1) - begin(section), work, share))
     share = max((one for _, _, one in sections if one is not None), default=Fraction(0))
     if share >= 1:
@@ -740,7 +744,7 @@ def run_blocks(
                 if isinstance(does, Wait):
                     if one.phase[does.name] % 2 == does.parity:  # not yet: the answer, a branch
                         s.polls = s.told = True
-                        s.held, s.earliest = cycle + one.block.again, end
+                        s.held, s.earliest = cycle + one.block.again + does.later, end
                         continue
                     out.told[one.index, w, s.next] = one.phase[does.name]
                     s.polls, s.stretch = False, s.stretch + 1
@@ -773,7 +777,7 @@ def run_blocks(
                 for s, ops in zip(one.warps, one.block.warps, strict=True)
             )
         quiet = 0 if issued and going else quiet + 1
-        if quiet > 400 + 3 * max(one.again for one in blocks) and not any(
+        if quiet > 600 + 3 * max(one.again for one in blocks) and not any(
             one.effects or one.end > cycle for _, held in slots for one in held
         ):
             raise DeadlockError

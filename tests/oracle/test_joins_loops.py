@@ -26,6 +26,8 @@ from ptxwcet.warp.program import (
 )
 
 COUNTS = 2, 3, 5, 9, 40
+WAITED = 31
+"""Where a warp waits while periods are skipped, and had come there last."""
 Rows = list[tuple[list[Node], list[Node], list[Node]]]
 """Of each warp what it executes before, in and behind its loop."""
 
@@ -53,6 +55,11 @@ class Drawn:
     def at(self, name: str, what: Mbarrier | None, *, waits: bool = False) -> Node:
         timed = TimedInstruction("A", 1, self.random.choice((0, 3, 9)), (), ("y",))
         return PartialBarrier(timed, name, 1 + self.others, waits, what)
+
+    def pair(self, name: str, *, waits: bool) -> Node:
+        """Of two warps."""
+        timed = TimedInstruction("A", 1, self.random.choice((0, 3, 9)), (), ("y",))
+        return PartialBarrier(timed, name, 2, waits)
 
     def wait(self, name: str, parity: int) -> Node:
         again = self.random.choice((0, 8, 30, 90))
@@ -99,6 +106,24 @@ def with_names(ring: Drawn) -> Rows:
     return rows
 
 
+def with_one_beside(ring: Drawn) -> Rows:
+    """Warps that each meet the one before and the one behind them, once in each iteration: one may
+    have come to the next meeting long before the loop of another goes round.
+    """
+    rows: Rows = []
+    last = ring.others
+    for number, pace in enumerate(ring.pace):
+        body: list[Node] = []
+        if number:
+            body += [*ring.some(2, pace), ring.pair(f"g{number}", waits=number % 2 == 1)]
+            body += [*ring.some(1, pace), ring.pair(f"k{number}", waits=number % 2 == 0)]
+        if number < last:
+            body += [*ring.some(2, pace), ring.pair(f"g{number + 1}", waits=number % 2 == 1)]
+            body += [*ring.some(1, pace), ring.pair(f"k{number + 1}", waits=number % 2 == 0)]
+        rows.append((ring.begin(), [*body, *ring.some(1, pace)], ring.some(2, 60)))
+    return rows
+
+
 def sections(ring: Drawn, rows: Rows, count: int, *, written: bool) -> list[JoinedSection | None]:
     """What is proved of the block whose loops have so many iterations."""
     plain = TimedInstruction("A", 1, 0)
@@ -121,9 +146,9 @@ def sections(ring: Drawn, rows: Rows, count: int, *, written: bool) -> list[Join
     return [one.joined for one in case.analyse().sections]
 
 
-@pytest.mark.parametrize("kind", [with_mbarriers, with_names])
+@pytest.mark.parametrize("kind", [with_mbarriers, with_names, with_one_beside])
 def test_what_is_skipped_is_what_is_written_out(kind: Callable[[Drawn], Rows]) -> None:
-    for seed in range(drawn(50)):
+    for seed in (*range(drawn(50)), WAITED):
         ring = Drawn(seed)
         rows = kind(ring)
         for count in COUNTS:

@@ -170,14 +170,9 @@ _LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at a
 
 
 def find_limits(body: Sequence[Node]) -> dict[str, int]:
-    """The keys of the tallies in a body, with their limits. Cost: linear in the tree.
-
-    Each of four warps that wait for one another at products passes as many, some here, some there.
-    """
-    found = {node.key: node.most for node in entered(body) if isinstance(node, Tally)}
-    if found and joining(body):
-        found = {key: WARPGROUP * most for key, most in found.items()}
-    return found
+    """Keys of tallies, with limits: of four warps where these meet at products. Cost: linear."""
+    times = WARPGROUP if joining(body) else 1
+    return {one.key: times * one.most for one in entered(body) if isinstance(one, Tally)}
 
 
 def least_over_prices(

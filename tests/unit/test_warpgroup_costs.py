@@ -179,6 +179,7 @@ def refusal(text: str, block: str = "128", machine: str = "h100") -> Diagnostic:
     ("body", "block", "reason"),
     [
         (f"{product()} {WAIT}", "64", "do not all take the same path"),
+        (f"{product()} {WAIT}", "96", "do not all take the same path"),
         (
             f"mov.u32 %r60, %tid.x; setp.lt.u32 %p1, %r60, 32; @%p1 bra E; {product()} E: {WAIT}",
             "128",

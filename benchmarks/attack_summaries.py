@@ -291,7 +291,10 @@ def _warpgroups(data: Data) -> Data:
         "cases": sum(kind["cases"] for kind in kinds.values()),
         "runs": sum(kind["runs"] for kind in kinds.values()),
         "exceeded": sum(kind["exceeded"] for kind in kinds.values()),
-        "controls": [],
+        "controls": [
+            _control(f"if {name}", row["cases"], row["beyond"])
+            for name, row in sorted(data["controls"].items())
+        ],
         "sources_sha256": None,
     }
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from ptxwcet.warp.program import (
+    WARPGROUP,
     Barrier,
     BlockChoice,
     BlockRepeat,
@@ -34,7 +35,7 @@ from ptxwcet.warp.program import (
     TimedInstruction,
     Unordered,
 )
-from ptxwcet.warp.structure import bodies, entered, issued
+from ptxwcet.warp.structure import bodies, entered, issued, joining
 
 Prices = Mapping[str, int]
 """What passing a tally costs, by its key; nothing where it is not named."""
@@ -169,8 +170,9 @@ _LARGEST_PRICE = 1 << 62  # no price is right where the limits allow no way at a
 
 
 def find_limits(body: Sequence[Node]) -> dict[str, int]:
-    """The keys of the tallies in a body, with their limits. Cost: linear in the tree."""
-    return {node.key: node.most for node in entered(body) if isinstance(node, Tally)}
+    """Keys of tallies, with limits: of four warps where these meet at products. Cost: linear."""
+    times = WARPGROUP if joining(body) else 1
+    return {one.key: times * one.most for one in entered(body) if isinstance(one, Tally)}
 
 
 def least_over_prices(

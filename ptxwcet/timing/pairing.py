@@ -235,10 +235,7 @@ def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnost
 
 
 def _is_whole(warps: Sequence[int]) -> bool:
-    members = set(warps)
-    return all(
-        first // WARPGROUP * WARPGROUP + one in members for first in warps for one in range(4)
-    )
+    return {one - one % WARPGROUP + n for one in warps for n in range(WARPGROUP)} <= {*warps}
 
 
 def _undecided(body: Sequence[Node]) -> tuple[Node, ...]:

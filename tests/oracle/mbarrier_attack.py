@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mbarrier_machine import (
     ENGINE,
@@ -55,6 +55,8 @@ def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block
     poll = rng.randint(0, units - 1), rng.randint(1, 2), rng.randint(0, 2 if tiny else 8)
     branch = (rng.randint(0, units - 1), 1, rng.randint(0, 1), rng.choice((0, 0, 2)))
     careful = rng.choice((0.5, 0.9, 1.0))
+    unlike = random.Random(f"unlike {seed}")  # waits that ask at more cost, or less often
+    differ = unlike.random() < 0.4
 
     def some(w: int, least: int = 0) -> None:
         for _ in range(rng.randint(least, 1 if tiny else 2)):
@@ -66,7 +68,11 @@ def random_block(seed: int, *, tiny: bool = False, meets: bool = False) -> Block
     def wait(w: int, name: int, parity: int) -> None:
         some(w)
         unit, init, lat = poll
-        warps[w].append(Op(unit, init, lat, (), Wait(name, parity, *branch)))
+        more = unlike.randint(0, 2), unlike.choice((0, 9, 90))
+        asks = Wait(name, parity, *branch)
+        if differ:
+            asks = replace(asks, branch_init=branch[1] + more[0], later=more[1])
+        warps[w].append(Op(unit, init, lat, (), asks))
         warps[w].append(Op(branch[0], branch[1], branch[2], (len(warps[w]) - 1,)))
 
     def late_arrival(w: int) -> tuple[int, ...]:

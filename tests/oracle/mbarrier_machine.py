@@ -32,7 +32,9 @@ class Count:
 
 @dataclass(frozen=True)
 class Wait:
-    """A poll for the phase of a parity; behind one that fails comes a branch, then the next."""
+    """A poll for the phase of a parity; behind one that fails comes a branch, then the next, no
+    sooner than ``later`` cycles more than the least of the block.
+    """
 
     name: int
     parity: int
@@ -40,6 +42,7 @@ class Wait:
     branch_init: int = 1
     branch_lat: int = 0
     bubble: int = 0
+    later: int = 0
 
 
 @dataclass(frozen=True)
@@ -387,7 +390,8 @@ def claim(block: Block, graph: Graph, *, without: str = "") -> Claim:
                 share = share or Fraction(0)
             if asked and without != "polls":
                 work += (len(asked) + 1) * max(asked)
-                share = (share or Fraction(0)) + Fraction(max(asked), block.again)
+                rates = [op.does.later for op in own if isinstance(op.does, Wait)]
+                share = (share or Fraction(0)) + Fraction(max(asked), block.again + min(rates))
         sections.append((begin(section + 1) - begin(section), work, share))
     share = max((one for _, _, one in sections if one is not None), default=Fraction(0))
     if share >= 1:
@@ -483,6 +487,7 @@ class _State:
     meets: bool = False
     takes: int = 0
     products: list[int] = field(default_factory=list)
+    entered: dict[int, int] = field(default_factory=dict)
     ready: dict[int, int] = field(default_factory=dict)
 
 
@@ -632,6 +637,8 @@ def run_blocks(
     queues: _Queues = {}  # of what has been issued there: when it ends, its charge
     spent = [0] * machine.sms
     started = cycle = quiet = 0
+    products = any(isinstance(op.does, Product) for b in blocks for ops in b.warps for op in ops)
+    whole = products and bool(choose(2))  # results are there when all four quarters are done
 
     def times(init: int, lat: int) -> tuple[int, int]:
         if shorter is None:
@@ -685,7 +692,9 @@ def run_blocks(
         issued = going = False
         for sm in range(machine.sms):
             resident = [held[0] for at, held in slots if at == sm and held]
-            for core in range(machine.cores):
+            turn = choose(machine.cores) if machine.cores > 1 and products else 0
+            for place in range(machine.cores):  # whose request comes first to what they share
+                core = (turn + place) % machine.cores
                 eligible = [
                     (one, w)
                     for one in resident
@@ -714,13 +723,20 @@ def run_blocks(
                     s.ready[s.next], s.next, s.earliest = 10**9, s.next + 1, cycle + 1
                     four = one.warps[first : first + 4]
                     is_last = all(len(each.products) > number for each in four)
-                    # its quarter comes to the unit now, or when the last one comes
-                    for each in four if is_last else [s] if choose(2) else []:
-                        for n in [n for n in each.products[: number + 1] if each.ready[n] == 10**9]:
+                    # its quarter comes to the unit now, or with a later one, or with the last
+                    come = [each for each in four if len(each.products) > number]
+                    for each in come if is_last else [each for each in come if choose(2)]:
+                        for n in [n for n in each.products[: number + 1] if n not in each.entered]:
                             op = one.block.warps[w][n]
                             charge(sm, one, op.init, False)
                             of = op.unit, op.init, op.lat
-                            each.ready[n] = enter(sm, one, each.core, of, False)
+                            each.entered[n] = enter(sm, one, each.core, of, False)
+                            ends = [other.entered.get(n, 10**9) for other in four]
+                            if not whole:
+                                each.ready[n] = each.entered[n]
+                            elif max(ends) < 10**9:
+                                for other in four:
+                                    other.ready[n] = max(ends)
                     continue
                 charge(sm, one, op.init, s.polls)
                 end = enter(sm, one, core, (op.unit, op.init, op.lat), s.polls)
@@ -728,7 +744,7 @@ def run_blocks(
                 if isinstance(does, Wait):
                     if one.phase[does.name] % 2 == does.parity:  # not yet: the answer, a branch
                         s.polls = s.told = True
-                        s.held, s.earliest = cycle + one.block.again, end
+                        s.held, s.earliest = cycle + one.block.again + does.later, end
                         continue
                     out.told[one.index, w, s.next] = one.phase[does.name]
                     s.polls, s.stretch = False, s.stretch + 1
@@ -761,7 +777,7 @@ def run_blocks(
                 for s, ops in zip(one.warps, one.block.warps, strict=True)
             )
         quiet = 0 if issued and going else quiet + 1
-        if quiet > 400 + 3 * max(one.again for one in blocks) and not any(
+        if quiet > 600 + 3 * max(one.again for one in blocks) and not any(
             one.effects or one.end > cycle for _, held in slots for one in held
         ):
             raise DeadlockError

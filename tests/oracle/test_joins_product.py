@@ -14,6 +14,7 @@ from join_machine import Block, Machine, NoGraphError, Op, event_graph, say
 
 from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.lower import bound_lower
+from ptxwcet.bounds.memory_servers import memory_demand
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.simulator.configuration import SmConfiguration
@@ -194,6 +195,24 @@ def test_no_simulated_launch_exceeds_its_bound(family: Family) -> None:
                 tightest = max(tightest, run.cycles / bound)
     assert known > 8
     assert tightest > 0.7
+
+
+def test_what_passes_the_path_is_work_of_groups_too() -> None:
+    """A launch whose blocks are bounded group after group waits for all of it."""
+    known = 0
+    for seed, _, plain in cases(BLOCKS[0], range(500, 540)):
+        case = served(plain, random.Random(seed))
+        try:
+            analysis = case.analyse()
+        except PtxwcetError:
+            continue
+        (section,), demand = analysis.sections, memory_demand(analysis)
+        kind = block_kind(analysis, 1)
+        if section.joined is None or section.joined.serial_cycles is None:
+            continue
+        assert kind.serial_cycles == section.joined.serial_cycles + demand.path_cycles
+        known += demand.path_cycles > 0
+    assert known > 3
 
 
 # --- loops ----------------------------------------------------------------------------------------

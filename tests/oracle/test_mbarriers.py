@@ -181,7 +181,7 @@ def as_case(block: Block, *, repeated: bool = False, cores: int = 2) -> Case:
                     parity=does.parity,
                     round_cycles=again,
                     poll_cycles=op.init + does.branch_init,
-                    again_cycles=block.again,
+                    again_cycles=block.again + does.later,
                 )
                 return PartialBarrier(timed, f"m{does.name}", 0, True, asks)
             case Meet():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 
 import pytest
 from mbarrier_attack import random_block, ring, with_products
 from mbarrier_machine import Block
 from test_mbarriers import as_case
 
+from ptxwcet.bounds.memory_servers import memory_alone, memory_demand
 from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Refusal
 from ptxwcet.machine.loader import load_machine
@@ -55,6 +57,32 @@ def served(case: Case) -> Case:
         for one in case.workload.classes
     )
     return replace(case, workload=replace(case.workload, classes=classes), memory_cycles=300)
+
+
+def not_served(case: Case) -> Case:
+    """The same with times of its own at the servers, and nobody to wait for there."""
+
+    def sent(node: Node) -> Node:
+        if not isinstance(node, PartialBarrier):
+            return node
+        return replace(node, instruction=replace(node.instruction, path_cycles=0, sectors=0))
+
+    classes = tuple(
+        replace(one, program=WarpProgram(tuple(map(sent, one.program.body))))
+        for one in case.workload.classes
+    )
+    return replace(case, workload=replace(case.workload, classes=classes))
+
+
+def test_who_waits_for_the_servers_does_so_beside_polls() -> None:
+    for seed in range(20):
+        case = served(as_case(ring(seed)))
+        one, other = case.analyse(), not_served(case).analyse()
+        share, demand = one.polling, memory_demand(one)
+        assert share
+        assert demand.path_cycles
+        waiting = demand.path_cycles + memory_alone(one.machine).busy(demand.sectors)
+        assert bound_safe(one).cycles == bound_safe(other).cycles + ceil(waiting / (1 - share))
 
 
 def found(run: Callable[[], SimulatedRun]) -> SimulatedRun | None:

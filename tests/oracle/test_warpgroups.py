@@ -6,8 +6,9 @@ page says of the bounds is dropped piece by piece, and each piece is missed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -22,18 +23,21 @@ from warpgroup_attack import (
     safe,
     worst_of,
 )
-from warpgroup_machine import CORES, Block, Op, Rules, Warp, all_runs, run
+from warpgroup_controls import CONTROLS, at_once, exceeds, per_sub_core
+from warpgroup_machine import CORES, Block, Kind, Op, Rules, Warp, all_runs, run
+from warpgroup_ways import Either, Loop, Step, analysis_of, random_tree, some_block, steps_of
 
-from ptxwcet.bounds import analysis as analysis_module
-from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection
+from ptxwcet.bounds.grid import Dispatch, bound_grid
+from ptxwcet.bounds.grid_demand import block_kind
 from ptxwcet.bounds.gub import bound_gub
+from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.claims import Refusal
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.exhaustive import search_worst
 from ptxwcet.simulator.policies import Jitter, Policy
 from ptxwcet.support.diagnostics import PtxwcetError
-from ptxwcet.warp.program import TimedInstruction
+from ptxwcet.timing import demand as demand_module
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -115,8 +119,8 @@ def test_two_sub_cores_hold_a_warpgroup_up_one_after_the_other() -> None:
     block = (*[own] * CORES, first, second, (Op("B"),), (Op("B"),))
     assert safe(block[:CORES]) == 4 + 31
     end = run((block,), Rules(), lambda why, count: count - 1 if why == "issue" else 0)
-    with pytest.MonkeyPatch.context() as patch:
-        assert per_sub_core(patch, block) < end
+    with per_sub_core():
+        assert safe(block) < end
     assert 35 + 9 + 9 - 1 <= end <= safe(block)
 
 
@@ -129,77 +133,12 @@ def test_methods_that_know_no_products_refuse() -> None:
 # --- what the page says, dropped piece by piece --------------------------------------------------
 
 
-ALL = Rules(holds=True)
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A false statement: ``claim`` is exceeded by blocks under ``rules``."""
-
-    claim: Callable[[pytest.MonkeyPatch, Block], int]
-    rules: Rules = ALL
-    blocks: Callable[[Random], Block] = random_block
-
-
-def at_once(patch: pytest.MonkeyPatch) -> None:
-    """Charges a product its initiation once, as where it comes to all four units in one cycle."""
-    delay = analysis_module._delay
-
-    def once(one: TimedInstruction, units: frozenset[str]) -> int:
-        joins = one.joins and one.unit in units
-        return 1 - (-one.initiation_cycles // CORES) if joins else delay(one, units)
-
-    patch.setattr(analysis_module, "_delay", once)
-
-
-def per_sub_core(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """Warps are delayed by those of their own sub-core alone, as where nobody joins."""
-    at_once(patch)
-    patch.setattr(BlockAnalysis, "competing", lambda one, _: one.sub_cores)
-    patch.setattr(BlockSection, "unhindered", lambda *_: 1)
-    return safe(block)
-
-
-def without_initiations(patch: pytest.MonkeyPatch, block: Block) -> int:
-    """A product of another warpgroup costs four issues, and its initiation nothing."""
-    delay = analysis_module._delay
-    patch.setattr(analysis_module, "_delay", lambda i, units: 1 if i.joins else delay(i, units))
-    return safe(block)
-
-
-def just_safe(_: pytest.MonkeyPatch, block: Block) -> int:
-    return safe(block)
-
-
-def unlike(random: Random) -> Block:
-    """The warps of a warpgroup have different programs, with as many products."""
-    return tuple(
-        (*[random_op(random, n, False) for n in range(random.randint(0, 3))], product(2, 4))
-        for _ in range(CORES)
-    )
-
-
-def apart(random: Random) -> Block:
-    return tuple([(Op("A", 5), product(2, 4), Op("A", 5))] * CORES)
-
-
-DROPPED = {
-    "sub-cores are apart": Dropped(per_sub_core),
-    "initiations cost nothing": Dropped(without_initiations),
-    "any programs": Dropped(just_safe, blocks=unlike),
-    "shared units": Dropped(just_safe, Rules(shared=frozenset("A")), apart),
-}
-
-
-@pytest.mark.parametrize("name", DROPPED)
+@pytest.mark.parametrize("name", CONTROLS)
 def test_each_piece_is_needed(name: str) -> None:
-    dropped = DROPPED[name]
     for seed in range(400):
-        random = Random(seed)
-        block = dropped.blocks(random)
-        with pytest.MonkeyPatch.context() as patch:
-            claim = dropped.claim(patch, block)
-        if worst_of((block,), dropped.rules, random, 5, jitter=False) > claim:
+        exceeded, faulty = exceeds(name, seed, 8)
+        assert not faulty, seed
+        if exceeded:
             return
     pytest.fail("no run exceeds it")
 
@@ -222,22 +161,127 @@ def test_quarters_of_one_product_hold_another_warpgroup_up_twice() -> None:
     block = (*[own] * CORES, *[other] * CORES, (Op("B"),), slow, (Op("B"),), (Op("B"),))
     rules = Rules(early=True, whole=True)
     worst = max(worst_of((block,), rules, Random(seed), 25, jitter=False) for seed in range(4))
-    with pytest.MonkeyPatch.context() as patch:
-        at_once(patch)
+    with at_once():
         assert safe(block) < worst
     assert worst <= safe(block)
 
 
-def test_classes_of_sections_do_not_hold_of_launches_with_products() -> None:
-    """Theorem M charges a sub-core at a time; a product leads from one to another."""
-    for seed in range(400):
-        random = Random(seed)
-        kinds = [random_block(random, 1) for _ in range(2)]
-        blocks = tuple(random.choice(kinds) for _ in range(4))
-        with pytest.MonkeyPatch.context() as patch:
-            at_once(patch)
-            patch.setattr(BlockAnalysis, "joins", False)
-            claim = launch(blocks, 2)
-        if worst_of(blocks, Rules(holds=True, slots=2), random, 5, jitter=False) > claim:
-            return
-    pytest.fail("no run exceeds it")
+# --- warps of a warpgroup on ways of their own ----------------------------------------------------
+
+
+def exceeded_by_ways(seeds: range) -> int:
+    """How many of the cases some run exceeds the bound of, of the block or of a launch."""
+    exceeded = 0
+    for seed in seeds:
+        random = Random(f"ways {seed}")
+        trees = [random_tree(random) for _ in range(random.choice((1, 1, 2)))]
+        if steps_of(trees) > 120:
+            continue
+        analysis, slots, count = analysis_of(trees), random.randint(1, 2), random.randint(1, 3)
+        bound = bound_safe(analysis).cycles
+        launched = bound_grid([block_kind(analysis, count)], Dispatch(1, slots)).cycles
+        over = False
+        for number in range(8):
+            rules = Rules(
+                holds=number == 0, early=random.random() < 0.5, whole=random.random() < 0.5
+            )
+            alone = some_block(trees, random)
+            over |= worst_of((alone,), rules, random, 1, jitter=number > 4) > bound
+            rules = replace(rules, holds=False, slots=slots)
+            blocks = tuple(some_block(trees, random) for _ in range(count))
+            over |= number < 3 and worst_of(blocks, rules, random, 1, jitter=False) > launched
+        exceeded += over
+    return exceeded
+
+
+def test_warps_of_a_warpgroup_may_go_ways_of_their_own() -> None:
+    assert exceeded_by_ways(range(drawn(40))) == 0
+
+
+def test_each_warp_of_a_warpgroup_has_what_a_total_leaves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one of them may do once four may do, one after the other: each holds up the others."""
+    slow, then = Step(1, Op("A", 1, 90, (3,))), Step(2, Op("B", 1, 0, (1, 3)))
+    tree = (Loop(4, (Either(((slow,), ()), 9, 1), then, Step(3, product(1, 0, 2, 3)))),)
+    warps = []
+    for turn in range(4):
+        ops: list[Op] = []
+        for n in range(4):
+            last = (len(ops) - 1,) if ops else ()
+            if n == turn:
+                ops.append(Op("A", 1, 90, last))
+                last = (*last, len(ops) - 1)
+            ops.append(Op("B", reads=last))
+            ops.append(product(1, 0, *last, len(ops) - 1))
+        warps.append(tuple(ops))
+    end = run((tuple(warps),), Rules(), lambda *_: 0)
+    kind = block_kind(analysis_of([tree]), 1)
+    assert 4 * 91 < end <= bound_safe(analysis_of([tree])).cycles
+    assert end <= bound_grid([kind], Dispatch(1, 1)).cycles
+    monkeypatch.setattr(demand_module, "WARPGROUP", 1)  # as this was
+    kind = block_kind(analysis_of([tree]), 1)
+    assert bound_safe(analysis_of([tree])).cycles < end
+    assert bound_grid([kind], Dispatch(1, 1)).cycles < end
+    assert exceeded_by_ways(range(40)) > 0
+
+
+# --- number by number -----------------------------------------------------------------------------
+
+
+def length_and_slack(ops: Sequence[tuple[int, Op]]) -> tuple[int, int]:
+    """L of what a warp executes in a section, alone, and its slack."""
+    ready: dict[int, int] = {}
+    free: dict[str, int] = {}
+    t = end = own = most = 0
+    for place, op in ops:
+        issue = max([t, *(ready.get(read, 0) for read in op.reads)])
+        most = max(most, issue - own)
+        begin = max(issue, free.get(op.unit, 0))
+        free[op.unit] = begin + op.init
+        ready[place] = begin + op.init + op.lat
+        end = max(end, ready[place])
+        own += op.init
+        t = issue + 1 + op.bubble
+        if op.kind is Kind.BARRIER:
+            end = max(end, t)
+    return end, max(most, end - own)
+
+
+def numbers(block: Block) -> tuple[int, int, int]:
+    """The bound, lambda and Y of a block, as the page defines them."""
+    rows = []
+    for warp in block:
+        cuts = [n + 1 for n, op in enumerate(warp) if op.kind is Kind.BARRIER]
+        parts = pairwise([0, *cuts, len(warp)])
+        rows.append([list(enumerate(warp))[first:last] for first, last in parts])
+    bound = slack = 0
+    for section in zip(*rows, strict=True):
+        joins = [any(op.kind is Kind.PRODUCT for _, op in ops) for ops in section]
+        units = [{op.unit for _, op in ops} for ops in section]
+        found = []
+        for w, ops in enumerate(section):
+            total = length_and_slack(ops)[0]
+            for v, others in enumerate(section):
+                together = v // CORES == w // CORES if joins[w] else v == w
+                if together or not (any(joins) or v % CORES == w % CORES):
+                    continue
+                for _, op in others:
+                    is_product = op.kind is Kind.PRODUCT
+                    total += op.init + is_product if op.unit in units[w] else 1
+            found.append(total)
+        bound += max(found)
+        slack += max(length_and_slack(ops)[1] for ops in section)
+    work = sum(op.init + (op.kind is Kind.PRODUCT) for warp in block for op in warp)
+    return bound, slack, work
+
+
+def test_the_product_says_what_the_page_says() -> None:
+    waits = (Op("A", 1, 9), product(8, 0, 0), Op("B", 8, 0, (0,)))  # its second issue has most
+    assert numbers((waits,) * CORES)[1] == 9
+    for seed in range(-1, drawn(150)):
+        block = random_block(Random(f"numbers {seed}")) if seed >= 0 else (waits,) * CORES
+        kind = block_kind(analysed(block), 1)
+        assert (safe(block), kind.slack_cycles, kind.work_cycles) == numbers(block), seed
+        joins = any(op.kind is Kind.PRODUCT for warp in block for op in warp)
+        assert (kind.busiest_cycles is None) == joins

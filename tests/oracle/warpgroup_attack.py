@@ -5,6 +5,7 @@ The machine that they run on is ``warpgroup_machine.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from ptxwcet.machine.model import FunctionalUnit
 from ptxwcet.warp.program import (
     Barrier,
     BlockWorkload,
+    Node,
     Scoreboard,
     TimedInstruction,
     WarpClass,
@@ -54,15 +56,20 @@ def analysed(block: Block) -> BlockAnalysis:
             Barrier(node) if op.kind is Kind.BARRIER else node
             for node, op in zip(nodes, warp, strict=True)
         )
-        numbers = tuple(n for n, one in enumerate(block) if one == warp)
-        classes.append(WarpClass(WarpProgram(body), numbers))
+        classes.append((body, [n for n, one in enumerate(block) if one == warp]))
+    return analysed_classes(classes)
+
+
+def analysed_classes(classes: Iterable[tuple[tuple[Node, ...], Iterable[int]]]) -> BlockAnalysis:
+    """Of programs, and the warps that execute each."""
     machine = replace(
         load_machine(),
         schedulers_per_sm=CORES,
         units=tuple(FunctionalUnit(unit, CORES) for unit in UNITS),
         timings=MappingProxyType({}),
     )
-    return analyse_block(BlockWorkload(tuple(classes), Scoreboard.RAW), machine)
+    found = tuple(WarpClass(WarpProgram(body), tuple(warps)) for body, warps in classes)
+    return analyse_block(BlockWorkload(found, Scoreboard.RAW), machine)
 
 
 def safe(block: Block) -> int:

@@ -45,7 +45,8 @@ class Rules:
 
     ``holds``: a warp issues nothing more until its warpgroup has issued the product, too. That is
     no rule of the page: hardware runs ahead.
-    ``early``: a quarter may come to its queue as soon as its own warp has issued the product.
+    ``early``: a quarter may come to its queue as soon as its own warp has issued the product, or
+    later, but before the other warps have.
     ``whole``: results of a product are there when all four quarters are done, not the own one.
     ``shared``: units that the sub-cores share.
     """
@@ -108,7 +109,7 @@ class Machine:
         self.queues: dict[tuple[str, int], deque[_Request]] = {}
         self.serving: dict[tuple[str, int], _Request] = {}
         self.cycle = 0
-        self.ahead: list[tuple[_Running, int]] = []
+        self.ahead: list[tuple[_Running, int, bool]] = []
 
     def run(self, most: int = 100_000) -> int:
         while True:
@@ -174,8 +175,8 @@ class Machine:
             warp.products += 1
             if self.rules.holds:
                 warp.waits = Kind.PRODUCT
-            elif self.rules.early and self.choose("early", 2):
-                self.ahead.append((warp, warp.products - 1))
+            elif self.rules.early and (when := self.choose("early", 3)):
+                self.ahead.append((warp, warp.products - 1, when == 1))
             return
         if op.kind is Kind.BARRIER:
             warp.waits = Kind.BARRIER
@@ -206,13 +207,15 @@ class Machine:
 
     def enter_early(self) -> Iterator[tuple[tuple[str, int], _Request]]:
         """Quarters that do not wait for the others, behind those of the products before."""
-        for warp, number in self.ahead:
+        for warp, number, at_once in self.ahead:
             one = self.product(warp, number)
             before = self.products(warp)[:number]
+            if not at_once and self.choose("come", 4):
+                continue
             if not one.quarters and all(each.quarters for each in before):
                 one.quarters = [one]
                 yield self.queue(one.op, warp.core), one
-        self.ahead = [(w, n) for w, n in self.ahead if not self.product(w, n).quarters]
+        self.ahead = [one for one in self.ahead if not self.product(*one[:2]).quarters]
 
     def joined(self, group: list[_Running]) -> int:
         """How many products of a warpgroup have gone to their queues."""

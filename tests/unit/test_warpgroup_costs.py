@@ -171,14 +171,15 @@ def test_who_waits_for_products() -> None:
     assert waits == [False, False, True]
 
 
-def refusal(text: str, block: str = "128") -> Diagnostic:
-    return only_refusal(Request("k.ptx", text=text, machine="h100", block=block)).diagnostics[0]
+def refusal(text: str, block: str = "128", machine: str = "h100") -> Diagnostic:
+    return only_refusal(Request("k.ptx", text=text, machine=machine, block=block)).diagnostics[0]
 
 
 @pytest.mark.parametrize(
     ("body", "block", "reason"),
     [
         (f"{product()} {WAIT}", "64", "do not all take the same path"),
+        (f"{product()} {WAIT}", "96", "do not all take the same path"),
         (
             f"mov.u32 %r60, %tid.x; setp.lt.u32 %p1, %r60, 32; @%p1 bra E; {product()} E: {WAIT}",
             "128",
@@ -203,6 +204,14 @@ def test_products_that_warpgroups_do_not_execute_alike(body: str, block: str, re
     found = refusal(HEAD.format(body), block)
     assert found.code == "PW403"
     assert reason in found.message
+
+
+def test_warps_with_products_use_no_unit_that_sub_cores_share() -> None:
+    """There warps of a warpgroup would delay each other: they may copy nothing in bulk."""
+    copy = "cp.async.bulk.global.shared::cta.bulk_group [%rd3], [%r61], 64;"
+    group = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+    found = refusal(HEAD.format(f"{product()} {copy} {group} {WAIT}"), machine="h200")
+    assert (found.code, "share units: TMA" in found.message) == ("PW403", True)
 
 
 def test_accumulators_are_not_known() -> None:

@@ -131,11 +131,13 @@ class Oracle:
         self.block_at = block_at
         self.missing: list[Missing] = []
         self.checked = 0
+        self.aborts = False  # lanes came to a block from which all ways abort
         self._pins: list[tuple[Walked, dict[Symbol, int]]] | None = None
         self._hints: dict[tuple[int, int], int] = {}
 
     def begin(self) -> None:
         """A new run: its block index and parameters are other ones."""
+        self.aborts = False
         self._pins = None
         self._hints = {}
 
@@ -151,8 +153,8 @@ class Oracle:
             return  # a walk need not follow lanes that do nothing more but end
         self.checked += 1
         block = self.block_at.get(start)
-        if block is None:  # all ways from here abort
-            self.missing.append(Missing(-1, warp, (), "no block of the analysis"))
+        if block is None:
+            self.aborts = True
             return
         concrete = _Lanes(machine, lanes)
         why: dict[str, None] = {}

@@ -8,6 +8,8 @@ language leaves undefined what is reduced.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from parsing import parse_file
 from path_attack import attack, machine
@@ -44,6 +46,8 @@ def kernels(file: str) -> dict[str, Kernel]:
 
 LIMITS, REFUSED = kernels("limits.ptx"), kernels("refused.ptx")
 STRIDES = kernels("strides.ptx")
+NUMBA = kernels("numba.ptx")["strided_while"]
+"""``while i < n: y[i] = 2 * x[i]; i += cuda.gridsize(1)``, as Numba compiles it."""
 MOST_OF_STRIDES = {
     "strided": 8,  # 1000 in steps of 32, four at once
     "strided_third": 84,
@@ -118,3 +122,31 @@ def test_refused_where_nothing_limits_it(kernel: str) -> None:
         analyse_kernel(REFUSED[kernel], launch(kernel), machine())
     assert [one.code for one in caught.value.diagnostics] == ["PW203"]
     assert "the number of iterations of this loop is not known" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("n", "blocks", "most"), [(1000, 4, 1), (5, 2, 0), (5000, 3, 7), ((1, 5000), 3, 7)]
+)
+def test_strides_of_numba(n: int | tuple[int, int], blocks: int, most: int) -> None:
+    """Three at most come first, in a loop of their own, and then four at a time."""
+    name = "strided_while_param_14"
+    given = Launch((64, 1, 1), (blocks, 1, 1), {} if isinstance(n, tuple) else {name: n})
+    given = replace(given, ranges={name: n} if isinstance(n, tuple) else {})
+    found = attack(NUMBA, given, machine(), seed=4, executions=12, steps=20_000)
+    assert found.code is None
+    assert not found.violations
+    assert found.checker is not None
+    warps = [warp for piece in found.checker.analysis.pieces for warp in piece.paths.warps]
+    counts = [entry for warp in warps for entry in loop_entries(warp.nodes)]
+    last = max((entry.loop for entry in counts), default=0)
+    assert max((e.iterations.base for e in counts if e.loop == last), default=0) <= max(most, 3)
+    if most > 3:
+        assert max(e.iterations.base for e in counts if e.loop == last) == most
+
+
+def test_strides_of_any_length_are_refused() -> None:
+    """The grid is not said, and so not by how much the index grows: 0 in a grid of 2**26 blocks."""
+    given = Launch((64, 1, 1), None, {"strided_while_param_14": 1000})
+    with pytest.raises(PtxwcetError) as caught:
+        analyse_kernel(NUMBA, given, machine())
+    assert [one.code for one in caught.value.diagnostics] == ["PW203"]

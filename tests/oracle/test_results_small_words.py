@@ -21,6 +21,7 @@ from thoroughness import drawn
 from ptxwcet.flow.certificates.behind import Change, Result, Span, check_result
 from ptxwcet.flow.certificates.checker import Verdict
 from ptxwcet.flow.certificates.passage import NotFollowed, departure_of, iteration_of
+from ptxwcet.flow.certificates.proof import is_left_so
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.variants.regions import body_of
@@ -129,6 +130,65 @@ def test_what_is_confirmed_is_true(seed: int) -> None:
                 refused += verdict is Verdict.WRONG
     assert refused > 20
     assert changed_and_confirmed > 0
+
+
+def test_what_is_confirmed_is_true_where_registers_are_fixed() -> None:
+    """Of states in which a register that the loop does not write holds a number."""
+    rng, confirmed, wider = Random(100), 0, 0
+    while confirmed < 40:
+        program = draw_program(rng, BITS)
+        with narrow_types():
+            graph = graph_of(program)
+            (loop,) = graph.forest.loops
+            body = body_of(graph, loop, frozenset(REGISTERS))
+            stay = sorted(frozenset(REGISTERS) - graph.writes(loop.body).keys())
+            if not stay:
+                continue
+            fixed = ((rng.choice(stay), rng.randrange(-8, 8)),)
+            try:
+                iteration, departure = iteration_of(graph, loop), departure_of(graph, loop)
+                going, leaving = iterations(program)
+            except (NotFollowed, TooManyStates):
+                continue
+            wanted = frozenset(REGISTERS) & body.written
+            found = results_of(body, wanted, Effort(1_000_000), fixed).values()
+            tried = [*found, *(other for one in found for other in changed(one))]
+            going, leaving = (_with(parts, *fixed[0]) for parts in (going, leaving))
+            for one in tried:
+                assert one.fixed == fixed
+                if check_result(one, iteration, departure, Effort(1_000_000)) is Verdict.CONFIRMED:
+                    assert is_done(one.going, one.source, one.source, going), program.ptx()
+                    assert is_done(one.leaving, one.name, one.source, leaving), program.ptx()
+                    confirmed += 1
+                    at_large = one._replace(fixed=())
+                    verdict = check_result(at_large, iteration, departure, Effort(1_000_000))
+                    wider += verdict is Verdict.WRONG
+    assert wider > 0  # some are true of this number alone
+
+
+def test_a_register_that_the_loop_writes_is_not_fixed() -> None:
+    rng, tried = Random(7), 0
+    while tried < 5:
+        program = draw_program(rng, BITS)
+        with narrow_types():
+            graph = graph_of(program)
+            (loop,) = graph.forest.loops
+            written = sorted(frozenset(REGISTERS) & graph.writes(loop.body).keys())
+            for one in found_by_search(graph):
+                if written and is_left_so(graph, loop, one, Effort(1_000_000)):
+                    tried += 1
+                    false = one._replace(fixed=((written[0], 1),))
+                    assert not is_left_so(graph, loop, false, Effort(1_000_000))
+
+
+def _with(parts: list[States], name: str, value: int) -> list[States]:
+    """The states in which a register held a number before."""
+    kept = [part[f"old {name}"] % (1 << BITS) == value % (1 << BITS) for part in parts]
+    return [
+        {key: np.broadcast_to(column, where.shape)[where] for key, column in part.items()}
+        for part, where in zip(parts, kept, strict=True)
+        if where.any()
+    ]
 
 
 def span(low: int, high: int) -> st.SearchStrategy[Span]:

@@ -51,6 +51,7 @@ class Result(NamedTuple):
 
     The last one may leave another register, ``name``, with that number: ``source`` is the one that
     is passed from iteration to iteration. Numbers are signed; steps are added modulo 2^bits.
+    ``fixed``: registers that the loop does not write, with what they hold when it is entered.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Result(NamedTuple):
     bits: int
     going: Change
     leaving: Change
+    fixed: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_relative(self) -> bool:
@@ -86,7 +88,8 @@ class Result(NamedTuple):
 
 
 def check_result(result: Result, iteration: Passage, departure: Passage, effort: Effort) -> Verdict:
-    """Whether a loop does to a register what is said, whatever an iteration begins from.
+    """Whether a loop does to a register what is said, whatever an iteration begins from, but for
+    the registers that are fixed.
 
     ``departure`` are the ways from the header out of the loop. Raises TooMuchEffort. Cost: two
     questions to the solver, within their effort.
@@ -97,15 +100,21 @@ def check_result(result: Result, iteration: Passage, departure: Passage, effort:
     ):
         try:
             before, after = passage.before(result.source), passage.after(name)
+            fixed = [_holds(passage.before(name), value) for name, value in result.fixed]
         except NotFollowed:
             return Verdict.NOT_SETTLED
         if not before.width == after.width == result.bits:
             return Verdict.NOT_SETTLED
-        doubts = [passage.arrives, ~_is_done(change, before, after)]
+        doubts = [*fixed, passage.arrives, ~_is_done(change, before, after)]
         verdict = VERDICTS[asked((), passage.before, doubts, TOGETHER, effort)[0]]
         if verdict is not Verdict.CONFIRMED:
             return verdict
     return Verdict.CONFIRMED
+
+
+def _holds(contents: Term, value: int) -> Term:
+    """One bit: whether a register holds a number."""
+    return contents.equals(const(value, contents.width))
 
 
 def _is_done(change: Change, before: Term, after: Term) -> Term:

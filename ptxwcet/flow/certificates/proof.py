@@ -105,7 +105,8 @@ def verdict_of(graph: FlowGraph, loop: Loop, proof: Proof, effort: Effort) -> Ve
 
 
 def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> bool:
-    """Whether the checker confirms what a loop is said to leave in a register.
+    """Whether the checker confirms what a loop is said to leave in a register, and it writes none
+    of those that are said to be fixed.
 
     Cost: two questions to the solver, once a graph.
     """
@@ -114,7 +115,8 @@ def is_left_so(graph: FlowGraph, loop: Loop, result: Result, effort: Effort) -> 
     if key not in verdicts:
         verdicts[key] = Verdict.NOT_SETTLED
         iteration, departure = _passage(graph, loop, None), _passage(graph, loop, OUTSIDE)
-        if iteration is not None and departure is not None:
+        stay = not any(name in graph.writes(loop.body) for name, _ in result.fixed)
+        if iteration is not None and departure is not None and stay:
             with suppress(TooMuchEffort):
                 verdicts[key] = check_result(result, iteration, departure, effort)
     return verdicts[key] is Verdict.CONFIRMED

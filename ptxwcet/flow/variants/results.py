@@ -18,23 +18,35 @@ from ptxwcet.flow.variants.linear_forms import Form, plus, variable
 from ptxwcet.flow.variants.regions import Region
 
 
-def results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
+def results_of(
+    body: Region,
+    wanted: frozenset[str],
+    effort: Effort,
+    fixed: tuple[tuple[str, int], ...] = (),
+) -> Mapping[str, Result]:
     """What a loop does to integer registers, as far as it is known; nothing with too much effort.
 
-    A number is read as a signed one. Cost: one iteration on cases.
+    A number is read as a signed one. ``fixed`` are registers that the loop does not write, with
+    what they hold. Cost: one iteration on cases.
     """
     try:
-        return _results_of(body, wanted, effort)
+        return _results_of(body, wanted, effort, fixed)
     except TooMuchEffort:
         return {}
 
 
-def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping[str, Result]:
+def _results_of(
+    body: Region,
+    wanted: frozenset[str],
+    effort: Effort,
+    fixed: tuple[tuple[str, int], ...],
+) -> Mapping[str, Result]:
     how = body.stepping(signed=True)
     names = [name for name in sorted(wanted) if _is_integer(body, name)]
     registers: dict[str, Content] = {
         name: how.unknown(name, f"{name}@0") for name in body.relevant if name in body.written
     }
+    registers |= {name: Form(value) for name, value in fixed}
     ranges: dict[str, Interval] = {}
     for name in names:
         kind = IntegerType(how.width(name), signed=True)
@@ -47,7 +59,7 @@ def _results_of(body: Region, wanted: frozenset[str], effort: Effort) -> Mapping
         if source in names and how.width(source) == how.width(name):
             back, out = _change(going, source, source), _change(leaving, name, source)
             if back is not None and out is not None and leaving:
-                results[name] = Result(name, source, how.width(name), back, out)
+                results[name] = Result(name, source, how.width(name), back, out, fixed)
     return results
 
 

@@ -142,7 +142,7 @@ def bound_results(
     that the loop writes; one iteration on cases, and two questions to the solver a register, once.
     """
     later = walk.graph.writes(outside)
-    for name, result in _results(walk, loop).items():
+    for name, result in _results(walk, loop, mask, before).items():
         now = walk.state.registers.get(name)
         if name in later or not isinstance(now, Unknown):
             continue
@@ -167,18 +167,53 @@ def bound_results(
         walk.state.write(name, value, mask)
 
 
-def _results(walk: WalkState, loop: Loop) -> Mapping[str, Result]:
-    """What a loop does to the registers that decide branches, found once."""
+def _results(
+    walk: WalkState, loop: Loop, mask: Mask, before: Mapping[str, Value]
+) -> Mapping[str, Result]:
+    """What a loop does to the registers that decide branches, found once: whatever else there is,
+    and for registers of which this does not say it, with the numbers that others hold all along.
+    """
     results = walk.graph.work.of_launch[_Results]
-    if loop.id not in results:
-        wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
-        body = body_of(walk.graph, loop, wanted)
-        results[loop.id] = results_of(body, wanted, walk.graph.work.searching)
-    return results[loop.id]
+    wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
+    body = body_of(walk.graph, loop, wanted)
+    if (loop.id, ()) not in results:
+        results[loop.id, ()] = results_of(body, wanted, walk.graph.work.searching)
+    found = results[loop.id, ()]
+    now = walk.state.registers.get
+    said = {name for name, one in found.items() if _is_narrow(one.going.step)}
+    left = frozenset(name for name in wanted - said if isinstance(now(name), Unknown))
+    fixed = _fixed(walk, body, mask, before) if left else ()
+    if not fixed:
+        return found
+    if (loop.id, fixed) not in results:
+        results[loop.id, fixed] = results_of(body, wanted, walk.graph.work.searching, fixed)
+    more = results[loop.id, fixed]
+    return {**found, **{name: more[name] for name in sorted(left & more.keys())}}
 
 
-class _Results(dict[int, Mapping[str, Result]]):
-    """Those of the loops that were asked for."""
+def _is_narrow(step: Span | None) -> bool:
+    return step is None or step.high - step.low <= MOST_BACK_EDGES
+
+
+def _fixed(
+    walk: WalkState, body: Region, mask: Mask, before: Mapping[str, Value]
+) -> tuple[tuple[str, int], ...]:
+    """Registers that a loop reads and does not write, of which all lanes hold the same number."""
+    after, walk.state.registers = walk.state.registers, dict(before)
+    walk.state.active = mask
+    names = body.relevant - body.written
+    known = _Known(walk, mask, names)
+    found = []
+    for name in integer_registers(body, names):
+        values = known.alone(name, IntegerType(walk.graph.width(name), signed=True))
+        if values is not None and values.is_number:
+            found.append((name, values.low))
+    walk.state.registers = after
+    return tuple(found)
+
+
+class _Results(dict[tuple[int, tuple[tuple[str, int], ...]], Mapping[str, Result]]):
+    """Those of the loops that were asked for, with the registers that stay as they were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ CONTROLS = {
     "breadth": "without the assumption that blocks are spread breadth first",
     "busiest": "the busiest sub-core, then waves",
     "carry": "without what sections leave behind",
+    "evenly": "with the mean of all slots' slack for that of a chain of blocks",
     "exits": "without the term for exits that count late",
     "extras": "without extras",
     "once": "with the extras of blocks without barriers, also for blocks with barriers",

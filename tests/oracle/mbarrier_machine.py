@@ -427,15 +427,13 @@ def launch_claim(blocks: Sequence[Claim], machine: Machine, *, without: str = ""
         raise NotStaticError("polls could take every cycle")
 
     def end(n: int) -> Fraction:
-        passed = (n - 1) // slots
-        waits = min(sum(slack[:passed]), (sum(slack[:n]) - slack[0]) // slots)
-        return sum(work[:n], Fraction(waits + slack[0]))
+        return sum(work[:n], Fraction(sum(slack[: -(-n // slots)])))
 
     def start(n: int) -> Fraction:
         passed = n // slots
         if not passed:
             return Fraction(0)
-        return sum(work[:n], Fraction(min(sum(slack[:passed]), sum(slack[:n]) // slots)))
+        return sum(work[:n], Fraction(sum(slack[:passed])))
 
     if sms == 1:
         return ceil(end(count) / (1 - share))
@@ -443,8 +441,7 @@ def launch_claim(blocks: Sequence[Claim], machine: Machine, *, without: str = ""
     if without != "tail":
         tail += ceil(sum(work[:together]) / (1 - share))
     split = max(min(end(n + 1), start((count - 1 - n) // (sms - 1)) + tail) for n in range(count))
-    mean = sum(work, Fraction(0)) + (sms - 1) * tail + slack[0]
-    mean += Fraction(sum(slack) - slack[0], slots)
+    mean = sum(work, Fraction(0)) + (sms - 1) * tail + sum(slack[: -(-count // slots)])
     least = min(start((count - 1) // sms) + tail, split, floor(mean / sms))
     return ceil(least / (1 - share))
 

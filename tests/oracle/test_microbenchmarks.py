@@ -119,7 +119,8 @@ NOT_RECOVERED: dict[str | int, dict[str, tuple[int, ...]]] = {
 """docs/new-machine.md says why: the memory path of an SM is not told from what stands before it.
 
 Of a comparison of 64 bits and a division the compiler makes several instructions, which are charged
-more than the class ([expansion]). That Jetson's atomic operations take their worst on their unit, behind which waiting lanes hide.
+more than the class ([expansion]). Jetson's atomic operations take their worst on their unit, behind
+which waiting lanes hide.
 """
 
 

@@ -25,6 +25,7 @@ from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from instruction_forms import statements
 from ptxas_verdicts import PTXAS, verdicts

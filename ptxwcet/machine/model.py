@@ -151,7 +151,7 @@ class ExpansionRules:
     """What an instruction of PTX takes at least of which the compiler makes several.
 
     ``target`` is the architecture (86: sm_86) whose counts are taken
-    (:mod:`ptxwcet.timing.expansion`). An ordinary instruction, one of the unit for special
+    (:mod:`ptxwcet.machine.expansion`). An ordinary instruction, one of the unit for special
     functions and one of 64 bits of floating point or a conversion from or to such a width occupy
     their units for so many ``issue`` cycles, and take so many ``row`` cycles in a chain.
     """

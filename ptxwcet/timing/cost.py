@@ -22,6 +22,7 @@ from typing import TypeVar
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass, Space
+from ptxwcet.machine.expansion import charged_for_all
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
     WARP_SIZE,
@@ -39,7 +40,6 @@ from ptxwcet.memory.analysis import (
 )
 from ptxwcet.memory.instructions import UNCOUNTED
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
-from ptxwcet.timing.expansion import charged_for_all
 from ptxwcet.timing.machine_code import (
     PTX_FORMS,
     CodeTimes,

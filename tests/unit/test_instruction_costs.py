@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from answers import only_refusal
-from instruction_forms import form, statements
+from instruction_forms import form
 from parsing import parse_kernel, parse_text
-from places import DATA
+from places import DATA, ROOT
 from refusals import refusals_of
 
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.expansion import made_of
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import OpTiming
 from ptxwcet.opened.request import Request
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import (
     Cost,
     InstructionCosts,
     charge_unknown,
     cost_instruction,
 )
-from ptxwcet.timing.expansion import made_of
 from ptxwcet.timing.machine_code import PTX_FORMS
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.warp.program import Barrier, PartialBarrier, Scoreboard, TimedInstruction
@@ -438,11 +440,14 @@ def test_no_form_is_charged_less_than_what_the_compiler_makes_of_it(name: str) -
     assert rules is not None
     assert rules.target.value == target
     checked = 0
-    for statement in statements():
+    for statement in counted_forms():
         made = made_of(statement.split()[0].rstrip(";"), target)
         if made is None:
             continue
-        found = cost_instruction(form(statement).instruction, machine)
+        try:
+            found = cost_instruction(form(statement).instruction, machine)
+        except PtxwcetError:
+            continue  # roundings that ptxas takes and PTX does not have
         if not isinstance(found, TimedInstruction):
             continue
         checked += 1
@@ -453,7 +458,20 @@ def test_no_form_is_charged_less_than_what_the_compiler_makes_of_it(name: str) -
         )
         if made[2] and name in ("jetson-agx-orin", "rtx-4070"):
             assert found.initiation_cycles >= 32 * made[2], statement
-    assert checked > 400
+    assert checked > 1_000
+
+
+@cache
+def counted_forms() -> list[str]:
+    """What benchmarks/form_counts.py asks ptxas of, as far as it is in the table for a target."""
+    path = ROOT / "benchmarks" / "form_counts.py"
+    spec = importlib.util.spec_from_file_location("form_counts", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    targets = (75, 80, 86, 90)
+    return [s for s in module.forms() if any(made_of(s.split()[0].rstrip(";"), t) for t in targets)]
 
 
 def test_another_order_of_modifiers_is_made_of_as_many() -> None:

@@ -173,9 +173,12 @@ def _results(
     """What a loop does to the registers that decide branches, found once: whatever else there is,
     and for registers of which this does not say it, with the numbers that others hold all along.
     """
-    results = walk.graph.work.of_launch[_Results]
+    searched = walk.graph.work.of_launch[_Results]
+    results = searched.results
     wanted = walk.graph.control_registers.intersection(walk.graph.writes(loop.body))
-    body = body_of(walk.graph, loop, wanted)
+    if loop.id not in searched.bodies:
+        searched.bodies[loop.id] = body_of(walk.graph, loop, wanted)
+    body = searched.bodies[loop.id]
     if (loop.id, ()) not in results:
         results[loop.id, ()] = results_of(body, wanted, walk.graph.work.searching)
     found = results[loop.id, ()]
@@ -212,8 +215,16 @@ def _fixed(
     return tuple(found)
 
 
-class _Results(dict[tuple[int, tuple[tuple[str, int], ...]], Mapping[str, Result]]):
-    """Those of the loops that were asked for, with the registers that stay as they were."""
+@dataclass(slots=True)
+class _Results:
+    """Those of the loops that were asked for, with the registers that stay as they were; and one
+    iteration of each of these loops.
+    """
+
+    results: dict[tuple[int, tuple[tuple[str, int], ...]], Mapping[str, Result]] = field(
+        default_factory=dict
+    )
+    bodies: dict[int, Region] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ptxwcet.machine.model import ExpansionRules, OpTiming
 
-_TABLE = Path(__file__).parents[1] / "machine" / "expansions.json"
+_TABLE = Path(__file__).with_name("expansions.json")
 Made = tuple[int, int, int]
 """Ordinary instructions, special ones, those of 64 bits."""
 

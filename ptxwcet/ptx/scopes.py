@@ -28,7 +28,7 @@ inner scope: most will be used, and a lookup that misses costs ten times as much
 
 _INDEXED = re.compile(r"(.*?)([0-9]+)\Z", re.ASCII | re.DOTALL)
 
-_SPECIAL = frozenset(
+SPECIAL_REGISTERS = frozenset(
     (
         *("tid", "ntid", "laneid", "warpid", "nwarpid", "ctaid", "nctaid", "smid", "nsmid"),
         *("gridid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"),
@@ -136,7 +136,7 @@ class Scope(dict[str, str]):
             return SINK, name
         if name == "WARP_SZ":
             return CONSTANT, name
-        return (SPECIAL if name[:1] == "%" and name[1:] in _SPECIAL else UNKNOWN), name
+        return (SPECIAL if name[:1] == "%" and name[1:] in SPECIAL_REGISTERS else UNKNOWN), name
 
     def is_taken(self, name: str) -> bool:
         """Whether this very scope already declares the name as register or variable."""

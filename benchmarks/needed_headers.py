@@ -347,7 +347,7 @@ def _taken(rest: list[str], version: Version, target: str) -> list[str]:
     rest = sorted(rest, key=lambda one: not one.startswith(OUTSIDE))
     while rest:
         text, lines = _text(rest, version, target)
-        errors = _errors(text, target)
+        errors = _errors(text, version, target)
         wrong = {lines[line] for line in errors if line in lines}
         if 0 in errors and not wrong:  # no line is named: statements are halved until one is left
             if len(rest) == 1:
@@ -383,13 +383,14 @@ def _text(statements: Sequence[str], version: Version, target: str) -> tuple[str
     return text + "ret;\n}\n", lines
 
 
-def _errors(text: str, target: str) -> dict[int, str]:
+def _errors(text: str, version: Version, target: str) -> dict[int, str]:
     number = int(target.rstrip("af"))
     virtual = target if number >= 75 else "75"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "asked.ptx"
         path.write_text(text)
-        command = [str(PTXAS), "-c", f"-arch=compute_{virtual}", "-o", f"{folder}/out", str(path)]
+        alone = ["-c"] if version >= (3, 1) else []  # functions may be defined elsewhere
+        command = [str(PTXAS), *alone, f"-arch=compute_{virtual}", "-o", f"{folder}/out", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode == 0:
         return {}
@@ -491,9 +492,11 @@ def words_in(statement: str) -> tuple[str, Words]:
     assert row is not None, statement
     operands = [one.strip() for one in _OPERAND.sub("v", rest).split(",")] if rest.strip() else []
     count = 0 if row.control is not ControlEffect.NONE else len(operands)
-    pair, sink = any("|" in one for one in operands), "_" in operands
-    modifiers = mnemonic.split(".")[leading:]
-    return row.name, frozenset(words_of(modifiers, count, pair=pair, sink=sink))
+    marks = "|" * any("|" in one for one in operands) + "_" * ("_" in operands)
+    if count:
+        last = operands[-1].lstrip("-")
+        marks += "$" * last[:1].isdigit() + "{" * rest.endswith("}") + "%" * (last[:1] == "%")
+    return row.name, frozenset(words_of(mnemonic.split(".")[leading:], count, marks))
 
 
 def spans_of(region: Region) -> Spans:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 
-from ptxwcet.ir.words import is_type
+from ptxwcet.ir.words import count_spaces, is_type
 from ptxwcet.support.records import dataclass
 
 Version = tuple[int, int]
@@ -107,12 +107,23 @@ def _rows(groups: Mapping[str, str]) -> Iterator[tuple[frozenset[str], tuple[_Cl
             yield frozenset(words.split("+") if words else ()), clauses
 
 
-def words_of(modifiers: Sequence[str], operands: int, *, pair: bool, sink: bool) -> Set[str]:
-    """Returns the words of an instruction that the table knows it by."""
+_ABSENT = {
+    "!space": lambda word: count_spaces((word,)) > 0,
+    "!rn": frozenset(("rn", "rz", "rm", "rp")).__contains__,
+    "!level": frozenset(("base", "level", "grad")).__contains__,
+    "!noComplete": "noComplete".__eq__,
+}
+
+
+def words_of(modifiers: Sequence[str], operands: int, marks: str) -> Set[str]:
+    """Returns the words of an instruction that the table knows it by.
+
+    ``marks``: those of ``|_${%`` that its operands have.
+    """
     types = [word for word in modifiers if is_type(word)]
     places = [f"{name}@{place}" for place, name in enumerate(types, 1)] if len(types) > 1 else []
-    marks = ["|"] * pair + ["_"] * sink
-    return frozenset((*modifiers, *places, f"#{operands}", *marks))
+    absent = [name for name, is_of in _ABSENT.items() if not any(map(is_of, modifiers))]
+    return frozenset((*modifiers, *places, f"#{operands}", *marks, *absent))
 
 
 _DIRECTIVES = frozenset(

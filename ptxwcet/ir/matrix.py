@@ -70,7 +70,8 @@ def _products() -> Rows:
     for kinds, d, c in (("f16 f16 f16 f16", 4, 4), ("f32 f16 f16 f16", 8, 4),
                         ("f32 f16 f16 f32", 8, 8)):  # fmt: skip
         words = f"{_WARP} m8n8k4 row|col row|col"
-        yield _typed(words, kinds, f"={d}xb32 2xb32 2xb32 {c}xb32")
+        halves, sums = (kind.replace("f16", "f16x2") for kind in (kinds[:3], kinds[-3:]))
+        yield _typed(words, kinds, f"={d}x{halves} 2xf16x2 2xf16x2 {c}x{sums}")
     small = "=MN:1 MK:b8 KN:b8 MN:2"
     for kind in ("f16", "f32"):
         yield Form(f"{head} m16n8k16|m16n8k32 {_F8} {_F8}", kind, small, kind)
@@ -118,7 +119,7 @@ def _tile_moves() -> Rows:
     yield Opcode("wmma.load", _C.MATRIX_MOVE, accesses=True)
     for matrix, part in (("a", "MK"), ("b", "KN")):
         words = f"^{matrix} {tail}"
-        yield Form(f"{words} {_TILES}", "f16", "=8xb32 [] ?b32")
+        yield Form(f"{words} {_TILES}", "f16", "=8xf16x2 [] ?b32")
         load = f"={part}:1 [] ?b32"
         yield Form(f"{words} {_TILES}", "bf16 s8 u8", load)
         yield Form(f"{words} m16n16k8", "tf32", load)
@@ -135,7 +136,7 @@ def _tile_moves() -> Rows:
 def _tile_products() -> Rows:
     yield Opcode("wmma.mma", _C.MMA)
     mixed = f"{_WARP} row|col row|col"
-    halves = "=MN:1 8xb32 8xb32 MN:2"
+    halves = "=MN:1 8xf16x2 8xf16x2 MN:2"
     yield Form(f"{mixed} {_TILES}", "f16 f32", halves, "f16 f32")
     for kinds, shapes, words in (
         ("f32 bf16 bf16 f32", _TILES, ""),
@@ -172,7 +173,8 @@ def _group_products() -> Rows:
         columns = [one for one in _COLUMNS if kinds[0] == "f" or one < 32 or one % 16 == 0]
         for sparse, indices in (("", ""), ("sp ", " b32 $b32#0:1")):
             shapes = "|".join(f"m64n{one}k{depth * (2 if sparse else 1)}" for one in columns)
-            for first, transposed in (("b64", 2), ("4xb32", 1)):
+            factors = "4xf16x2" if scales else "4xb32"
+            for first, transposed in (("b64", 2), (factors, 1)):
                 operands = f"=MN:1 {first} b64{indices} !pred {scales}"
                 operands += f" {bits}" * (transposed if moves else 0)
                 yield _typed(f"{sparse}{_WARP} {shapes} {words}", kinds, operands)

@@ -153,8 +153,9 @@ def unmet(name: str, words: Set[str], target: Target) -> str:
             if needing <= words:
                 reasons = [clause.reason(target) for clause in clauses]
                 if all(reasons):
-                    own = [text for c, text in zip(clauses, reasons, strict=True) if c.is_for(target)]
-                    return f"{_named(name, needing)} {own[0] if own else reasons[0]}"
+                    each = zip(clauses, reasons, strict=True)
+                    own = [reason for clause, reason in each if clause.is_for(target)]
+                    return f"{_named(name, needing)} {(own or reasons)[0]}"
     return ""
 
 

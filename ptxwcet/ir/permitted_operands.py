@@ -160,11 +160,33 @@ class _Checker:
         factors = list(leaves(operand)) if "K" in wanted.fragment.upper() else []
         if len(factors) > 1 and all(isinstance(one, Immediate) for one in factors):
             return "literals alone are no factor of a product of matrices"
+        for register in leaves(operand) if kind == "b32" else ():
+            given = self._types[register.name] if isinstance(register, Register) else ""
+            if given and not self._holds_part(given, element):
+                return f"a .{given} register does not hold a part of a matrix of .{element}"
         return self._elements(operand, wanted, size, kind)
+
+    def _holds_part(self, given: str, element: str) -> bool:
+        """Whether a register of 32 bits may be a part of a matrix, as ptxas compares the two."""
+        is_group = self._opcode.startswith("wgmma.")
+        if element == "f32":
+            return given in ("b32", "f32") or (
+                "f16" in self._own and any(word[:2] == "sp" for word in self._modifiers)
+            )
+        if element == "f16" or (is_group and element not in ("s32", "s8", "u8")):
+            return given in ("b32", "f16x2")
+        if element in ("bf16", "tf32"):
+            return given == "b32"
+        is_byte = self._opcode == "wmma.load" and element in ("s8", "u8")
+        if element == "s32" or self._opcode == "wmma.mma" or is_byte:
+            return given in ("b32", "u32", "s32")
+        return True
 
     def _elements(self, operand: Operand, wanted: Specification, size: int, kind: str) -> str:
         """Exactly so many values in braces, or a vector register."""
         elements = _elements_of(operand)
+        if elements and all(isinstance(element, Sink) for element in elements):
+            return "a vector of '_' alone has no type"
         if not elements:
             return f"a vector of {size} is expected here"
         if len(elements) != size and not (
@@ -356,7 +378,7 @@ class _Checker:
             case Vector(elements) if kind in ("bf16", "bf16x2") and len(elements) < 3:  # as ptxas
                 return self._each(elements, wanted, name)
             case Vector(elements) if wanted.has(Mark.PACKED) and kind[0] == "b":
-                return self._packed(elements, kind)
+                return self._packed(elements, kind, is_written=wanted.has(Mark.WRITTEN))
             case WholeVector(_, members) if wanted.has(Mark.PACKED):
                 return self._packed([Register(member) for member in members], kind)
         return f"a single .{kind} value is expected here"
@@ -364,6 +386,8 @@ class _Checker:
     def _address_taken(self, symbol: SymbolRef, kind: str) -> str:
         """Whether the address of a variable may be taken by this instruction."""
         given = self._spaces.get(symbol.name, "")
+        if given in ("texref", "surfref") and self._opcode == "mov" and kind != "u64":
+            return f"the handle '{symbol.name}' is a .u64 value"
         if given == "param" and not symbol.offset:
             return f"the address of the parameter '{symbol.name}' cannot be taken"
         if given == "global" and self._opcode == "mov" and _width(kind) == 32 and not symbol.offset:
@@ -377,8 +401,14 @@ class _Checker:
             return ""
         return f"a .{given} register does not hold a .{kind} value"
 
-    def _packed(self, elements: Sequence[Operand], kind: str) -> str:
+    def _packed(self, elements: Sequence[Operand], kind: str, *, is_written: bool = False) -> str:
         """Registers fill the other operand; with literals or ``_`` they are no wider than it."""
+        if any(isinstance(element, Sink) for element in elements):
+            has_value = any(isinstance(one, Register) for one in elements)
+            if not has_value and not (isinstance(elements[0], Immediate) and not is_written):
+                return "a vector of '_' alone has no type"
+            if kind != "b32" and not is_written:
+                return "'_' is a source of 'mov.b32' alone"
         registers = [one.name for one in elements if isinstance(one, Register)]
         widths, whole = sum(_width(self._types[name]) for name in registers), _width(kind)
         if widths > whole or (len(registers) == len(elements) and widths != whole):

@@ -21,6 +21,7 @@ from ptxwcet.ir.kernel import (
 )
 from ptxwcet.ptx import scopes
 from ptxwcet.ptx.declarations import (
+    HANDLES,
     MOST_NAMES,
     Declared,
     lower_variables,
@@ -222,6 +223,8 @@ class Blocks:
                 self._duplicate(name, place)
                 return
         reason = refusal(variable)
+        if variable.type in HANDLES or variable.space == "tex":
+            reason = f"a {space_of(variable)} belongs outside of functions"
         if reason is not None:
             self.problems.add("PW118", reason, place)
         for name in names:

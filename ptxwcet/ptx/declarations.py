@@ -25,10 +25,12 @@ from ptxwcet.ptx.literals import (
     literal_of,
     negated,
 )
+from ptxwcet.ptx.scopes import FUNCTION, VARIABLE, Scope
 from ptxwcet.ptx.statements import canonical
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
+_MOST_REGISTERS = 1 << 28
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""
 
@@ -79,7 +81,8 @@ def _type_of(
 ) -> tuple[str, int, list[int]]:
     """The type of a declaration, elements of its vector (1: a scalar), and its alignments."""
     alignments = [_alignment(one) for one in trees.get("align", ())]
-    return words["TYPE"][1:], int(words["VECTOR"][2:]) if "VECTOR" in words else 1, alignments
+    name = words.get("TYPE") or words["PACKED"]
+    return name[1:], int(words["VECTOR"][2:]) if "VECTOR" in words else 1, alignments
 
 
 def linkage_of(trees: dict[str, list[Tree[Token]]]) -> str:
@@ -95,6 +98,8 @@ def lower_registers(tree: Tree[Token]) -> list[tuple[RegisterDeclaration, Declar
     registers: list[tuple[RegisterDeclaration, Declared]] = []
     for name, *count in map(tokens, trees["register"]):
         number = integer_value(count[0]) if count else None
+        if number is not None and number > _MOST_REGISTERS:
+            raise LiteralError(f"{number} registers: ptxas has no memory for so many")
         declaration = RegisterDeclaration(str(name), kind, vector if vector > 1 else 0, number)
         registers.append((declaration, declared(name)))
     return registers
@@ -209,6 +214,51 @@ def space_of(variable: Variable) -> str:
 
 
 _VECTOR = re.compile(r"\.v[248]\b")
+_HALF = re.compile(r"[busf](?:8|16)\Z")
+
+
+def _is_small(kind: str, head: str) -> bool:
+    """Whether a type cannot be that of a parameter: a scalar f16x2, a vector of small elements."""
+    is_vector = _VECTOR.search(head) is not None
+    return (kind == "f16x2" and (is_vector or "[" not in head)) or (
+        is_vector and _HALF.match(kind) is not None
+    )
+
+
+def parameter_refusal(parameter: Parameter, *, is_entry: bool, has_body: bool) -> str:
+    """Returns why ptxas would not take a parameter of a function; empty if it would."""
+    kind, head = parameter.type, parameter.declaration
+    is_small = parameter.space == "param" and has_body and _is_small(kind, head)
+    is_passed = has_body and not is_entry
+    is_narrow = is_passed and not parameter.is_array and kind in ("u8", "s8", "u16", "s16")
+    if is_small or is_narrow or (kind == "pred" and has_body):
+        return f"a parameter here cannot be .{kind}"
+    if kind in _PACKED and has_body:
+        return f".{kind} is the type of a parameter in a prototype alone"
+    return ""
+
+
+_PACKED = frozenset(("u16x2", "s16x2", "f32x2"))
+
+
+def unfit_addresses(variable: Variable, module: Scope) -> str | None:
+    """Returns why names in an initialiser are no addresses that it can hold; None if they are."""
+    mark, text = variable.declaration.partition("=")[1:]
+    names = [name for name in _NAMES.findall(text) if name not in ("generic", "WARP_SZ")]
+    if not mark or variable.type in HANDLES or not names:
+        return None
+    for name in names:
+        kind = module.kind(name)[0]
+        space = module.function.spaces.get(name, "")
+        if kind not in (VARIABLE, FUNCTION) or space == "shared":
+            return f"'{name}' is no variable or function above whose address is known"
+    if variable.type not in ("u32", "u64") and not (variable.type == "u8" and _MASKED.search(text)):
+        return f"a .{variable.type} value is no address"
+    return None
+
+
+_MASKED = re.compile(r"\b[0-9]\w* ?\(")
+_NAMES = re.compile(r"(?<![\w$%.])[A-Za-z_$%][\w$]*", re.ASCII)
 
 
 def refusal(variable: Variable) -> str | None:
@@ -216,8 +266,12 @@ def refusal(variable: Variable) -> str | None:
     head, mark, initial = variable.declaration.partition("=")
     is_initialised = mark != ""
     sizes = "[" in head.rpartition("] .")[2]
-    if variable.type == "pred" or (variable.space == "param" and variable.type == "f16x2"):
+    if variable.type in HANDLES and variable.space != "global":
+        return f"a .{variable.type} is .global"
+    if variable.type == "pred" or (variable.space == "param" and _is_small(variable.type, head)):
         return f"a variable of .{variable.space} cannot be .{variable.type}"
+    if ".attribute(.managed" in head and variable.space != "global":
+        return "a .managed variable is .global"
     if is_initialised and variable.linkage == "extern":
         return f"the .extern variable '{variable.name}' cannot be initialised"
     if variable.linkage == "common" and variable.space != "global":

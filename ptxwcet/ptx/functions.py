@@ -21,6 +21,7 @@ from ptxwcet.ir.kernel import (
     Variable,
 )
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.ir.operands import Address
 from ptxwcet.ir.operation import number_type
 from ptxwcet.ptx.declarations import (
     Declared,
@@ -198,6 +199,19 @@ def wrong_calls(
             if message:
                 yield one, message
                 break
+
+
+def guarded_arguments(
+    instructions: Sequence[Instruction], variables: Sequence[Variable]
+) -> Iterator[Instruction]:
+    """Returns the accesses to arguments and results of calls that have a guard. Cost: linear."""
+    names = {variable.name for variable in variables if variable.space == "param"}
+    for instruction in instructions if names else ():
+        if instruction.guard is None or not names.intersection(instruction.names):
+            continue
+        bases = [one.base for one in instruction.operands if isinstance(one, Address)]
+        if any(isinstance(base, SymbolRef) and base.name in names for base in bases):
+            yield instruction
 
 
 def _wrong_call(

@@ -210,7 +210,8 @@ class OperandBuilder:
     def _token(self, token: Token, writes: bool) -> Template:
         if token.type == "SINK":
             self._next()
-            if not writes:
+            is_packed = self._inside and self.opcode is not None and self.opcode.name == "mov"
+            if not writes and not is_packed:
                 raise LoweringError("PW108", "'_' may only stand for a result", token)
             return lambda _, __: Sink()
         if writes:
@@ -305,15 +306,14 @@ class OperandBuilder:
         return parts[0] if len(parts) == 1 else _group(Bracket, parts)
 
     def _bracket_item(self, node: Node) -> Template:
-        if is_tree(node, "vector"):
-            return self._source(node)
         if self.absolute_addresses_refused and not is_tree(node, "plain", "base_offset"):
             message = "only local memory has immediate addresses"
             raise LoweringError("PW108", message, first_token(node))
         return self._base(node)
 
     def _further_item(self, node: Node) -> Template:
-        is_vector = is_tree(node, "plain") and self.kinds[self._used] in _VECTOR_KINDS
+        is_register = is_tree(node, "plain") and self.kinds[self._used] in _VECTOR_KINDS
+        is_vector = is_register or is_tree(node, "vector")
         return self._source(node) if is_vector else self._bracket_item(node)
 
     def _base(self, node: Node) -> Template:

@@ -32,12 +32,22 @@ from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.body import BodyReader, FileContext
-from ptxwcet.ptx.declarations import lower_variables, names_of, refusal, shorten_lists, space_of
+from ptxwcet.ptx.declarations import (
+    HANDLES,
+    lower_variables,
+    names_of,
+    parameter_refusal,
+    refusal,
+    shorten_lists,
+    space_of,
+    unfit_addresses,
+)
 from ptxwcet.ptx.functions import (
     IS_FUNCTION,
     FunctionHead,
     Signature,
     function_name,
+    guarded_arguments,
     head_end,
     lower_head,
     performance_conflict,
@@ -120,6 +130,8 @@ class ModuleReader:
         self.heads: dict[str, tuple[bool, str, tuple[int, int]]] = {}
         self.variables: dict[str, str] = {}
         self.signatures: dict[str, Signature] = {}
+        self.aliases: dict[str, str] = {}
+        self.entries: set[str] = set()
 
     def read(self) -> Module:
         """The module, as far as it can be read; errors go to ``problems``."""
@@ -223,7 +235,7 @@ class ModuleReader:
             if tree.data == "variable":
                 self._variables(tree, text, start)
             elif tree.data in ("alias", "pragma"):
-                self._directive(tree, text)
+                self._directive(tree, text, start)
         except (UnexpectedInput, LiteralError) as error:
             self._not_read(error, start, end)
         return resume
@@ -232,12 +244,36 @@ class ModuleReader:
         self.context.is_incomplete |= isinstance(error, UnexpectedInput)
         self.problems.add_unread(error, start, end)
 
-    def _directive(self, tree: Tree[Token], text: str) -> None:
+    def _directive(self, tree: Tree[Token], text: str, start: int) -> None:
         if tree.data == "alias":
-            alias = str(tokens(tree)[0])
-            _, linkage, place = self.heads.get(alias, (True, "", (0, 0)))
-            self.heads[alias] = (True, linkage, place)
+            alias, function = tokens(tree)
+            self._alias(alias, function, start)
         self.items.append(Directive(f".{tree.data}", canonical(text)))
+
+    def _alias(self, alias: Token, function: Token, start: int) -> None:
+        """An ``.alias`` makes the first function, which has no body, another name of the second."""
+        place = (start + (alias.start_pos or 0), start + (function.end_pos or 0))
+        mine, theirs = self.heads.get(alias), self.heads.get(function)
+        reason = ""
+        if mine is None or theirs is None:
+            if not self.context.is_incomplete:
+                reason = f"'{alias if mine is None else function}' is no function declared above"
+        elif mine[0]:
+            reason = f"'{alias}' has a body or an alias already"
+        elif not {alias, function}.isdisjoint((*self.entries, *self.aliases)) or alias in (
+            function,
+            *self.aliases.values(),
+        ):
+            reason = "a function with a body is expected, which is neither an entry nor an alias"
+        elif theirs[1] in ("extern", "weak"):
+            reason = f"'{function}' is .{theirs[1]}"
+        elif alias in self.signatures and function in self.signatures:
+            reason = self.signatures[alias].conflict(self.signatures[function], has_body=False)
+        if reason:
+            self.problems.add("PW118", f"no alias: {reason}", place)
+        self.aliases[str(alias)] = str(function)
+        linkage, own = ("", place) if mine is None else mine[1:]
+        self.heads[str(alias)] = (True, linkage, own)
 
     def _variables(self, tree: Tree[Token], text: str, start: int) -> None:
         for variable, declared in lower_variables(tree, text):
@@ -249,6 +285,8 @@ class ModuleReader:
             ):
                 self._duplicate(name, place)
             reason = refusal(variable) or self._target_refusal(variable)
+            if reason is None and not self.context.is_incomplete:
+                reason = unfit_addresses(variable, self.context.module)
             if reason is not None:
                 self.problems.add("PW118", reason, place)
             self.variables[name] = variable.linkage
@@ -319,10 +357,12 @@ class ModuleReader:
             self._not_read(error, start, end)
             return statements.matching_brace(text, end) if has_body else resume
         self._check_head(head, (start, end), has_body)
+        if head.is_entry:
+            self.entries.add(head.name.name)
         self._declare_function(head, start, has_body)
         names = FunctionNames(spaces=ChainMap({}, self.context.module.function.spaces))
         scope = Scope(self.context.module, names)
-        self._declare_parameters(head, scope, start)
+        self._declare_parameters(head, scope, start, has_body=has_body)
         reader = BodyReader(self.context, names, scope)
         if has_body:
             resume = reader.read(end + 1)
@@ -330,6 +370,9 @@ class ModuleReader:
                 reader.instructions, self.signatures, names, reader.blocks.variables
             ):
                 self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
+            for access in guarded_arguments(reader.instructions, reader.blocks.variables):
+                message = "an argument or a result of a call is accessed without a guard"
+                self.problems.add("PW108", message, (access.start, access.end))
         self.items.append(self._kernel(head, reader, has_body, Span(self.source, start, resume)))
         return resume
 
@@ -358,16 +401,23 @@ class ModuleReader:
         if reason:
             self.problems.add("PW118", reason, place)
 
-    def _declare_parameters(self, head: FunctionHead, scope: Scope, start: int) -> None:
+    def _declare_parameters(
+        self, head: FunctionHead, scope: Scope, start: int, *, has_body: bool
+    ) -> None:
         for number, (parameter, declared) in enumerate((*head.results, *head.parameters)):
             name = parameter.name
             place = (start + declared.start, start + declared.end)
+            reason = parameter_refusal(parameter, is_entry=head.is_entry, has_body=has_body)
+            if reason:
+                self.problems.add("PW118", reason, place)
             if name == "_":
                 continue
             if scope.is_taken(name):
                 self._duplicate(name, place)
             elif parameter.space != "reg":
-                scope.declare_variable(name, "input" if number >= len(head.results) else "param")
+                is_handle = parameter.type in HANDLES
+                space = "input" if number >= len(head.results) else "param"
+                scope.declare_variable(name, parameter.type if is_handle else space)
             elif head.is_entry:
                 self.problems.add("PW118", "parameters of an entry are .param", place)
             elif (width := parameter.size_bytes // type_bytes(parameter.type)) > 1:

@@ -119,3 +119,91 @@ def test_performance_directives_have_ranges(directives: str, taken: bool) -> Non
     else:
         with pytest.raises(PtxwcetError):
             parse_text(text)
+
+
+def outside(text: str, statement: str = "") -> str:
+    return body(statement).replace(".visible", f"{text}\n.visible")
+
+
+EIGHT = "{" + ", ".join(f"%r{n}" for n in range(8)) + "}"
+EIGHT_FLOATS = EIGHT.replace("r", "f")
+PRODUCT = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        body("{ .reg .b16 h; mov.b32 %r1, {_, h}; }"),
+        body("{ .reg .b16 h; mov.b32 %f1, {h, _}; }"),
+        body("{ .reg .b8 c; mov.b32 %r1, {_, c, _, c}; }"),
+        body("ld.global.v2.u32 {_, %r1}, [%d1];"),
+        body(f"{PRODUCT} {EIGHT_FLOATS}, {EIGHT}, {EIGHT}, {EIGHT};"),
+        body("{ .param .f16x2 q[2]; }"),
+        body("P: .callprototype _ (.param .u16x2 x);"),
+        outside(".attribute(.managed) .global .u32 x;"),
+        outside(".visible .attribute(.managed) .align 8 .global .u32 x[4] = {1, 2};"),
+        outside(".align 8 .global .attribute(.unified(1,2)) .u32 x;"),
+        outside(".extern .func f(.param .u16x2 x);"),
+        outside(".global .u32 y; .global .u64 z = generic(y)+4;"),
+        outside(".global .u32 y; .global .u8 z[2] = {0xff(y), 0xff00(generic(y))};"),
+        outside(".func f() { ret; } .global .u64 z[2] = {f, 0};"),
+        outside(".func f() { ret; } .func a(); .alias a, f;", "call a;"),
+    ],
+)
+def test_ptxas_takes_the_text(text: str) -> None:
+    (kernel,) = parse_text(text).kernels
+    assert kernel.instructions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        body("{ .reg .b16 h; mov.b32 %r1, {_, _}; }"),
+        body("mov.b64 %d1, {_, %r1};"),
+        body("mov.b64 {_, _}, %d1;"),
+        body("ld.global.v2.u32 {_, _}, [%d1];"),
+        body("st.global.v4.f32 [%d1], [{%f1, %f2, %f3, %f1}];"),
+        body("ld.global.v2.u32 [{%r1, %r2}], [%d1];"),
+        body(f"{PRODUCT} {EIGHT_FLOATS}, {EIGHT_FLOATS}, {EIGHT}, {EIGHT};"),
+        body(f"{PRODUCT} {EIGHT_FLOATS}, {EIGHT}, {EIGHT_FLOATS}, {EIGHT};"),
+        body(
+            "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%f1, %f2},"
+            " {%r1}, {%f0, %f1, %f2, %f3};"
+        ),
+        body(
+            "{ .reg .s32 i<4>; wmma.load.a.sync.aligned.row.m16n16k16.global.bf16 {i0, i1, i2, i3},"
+            " [%d1]; }"
+        ),
+        body("{ .param .b32 q; @%p1 st.param.b32 [q], %r1; }"),
+        body("{ .param .b32 q; @!%p1 ld.param.b32 %r1, [q+0]; }"),
+        body("{ .param .v2 .u16 q; }"),
+        body(".tex .u32 t;"),
+        body(".global .texref t;"),
+        body(".reg .b32 %z<4000000000>;"),
+        body(".reg .v2 .b32 z<2147483647>;"),
+        outside(".shared .texref t;"),
+        outside(".global .texref t;", "mov.b64 %d1, t;"),
+        outside(".global .u64 z = nosuch;"),
+        outside(".global .u64 z = z;"),
+        outside(".global .u64 z[2] = {0, k};"),
+        outside(".global .u64 z = generic(nosuch)+4;"),
+        outside(".global .u32 y; .global .b64 z = y;"),
+        outside(".shared .u32 y; .global .u64 z = y;"),
+        outside(".shared .attribute(.managed) .u32 x;"),
+        outside(".global .attribute(.unified(1)) .u32 x;"),
+        outside(".func f(.param .u16x2 x) { ret; }"),
+        outside(".func f(.param .u16 x) { ret; }"),
+        outside(".entry e(.param .f16x2 x) { ret; }"),
+        outside(".entry e(.param .texref t) { .reg .b64 d; ld.param.u64 d, [t]; ret; }"),
+        outside(".func f() { ret; } .func a(); .func b(); .alias a, f; .alias b, a;"),
+        outside(".func f() { ret; } .func a(); .func b(); .alias b, a; .alias a, f;"),
+        outside(".func f() { ret; } .func a(); .alias a, a;"),
+        outside(".func a(); .alias a, nosuch;"),
+        outside(".weak .func f() { ret; } .func a(); .alias a, f;"),
+        outside(".func f() { ret; } .func a(.reg .b32 x); .alias a, f;"),
+    ],
+)
+def test_ptxas_refuses_the_text(text: str) -> None:
+    with pytest.raises(PtxwcetError) as caught:
+        parse_text(text)
+    assert all(one.code != "PW901" for one in caught.value.diagnostics)

@@ -41,7 +41,7 @@ def rows() -> Rows:
 
 def _sum_rows() -> Rows:
     for name, sign in (("add", 1), ("sub", -1)):
-        yield Opcode(name, _ADD, needs={"bf16": 90, "bf16x2": 90})
+        yield Opcode(name, _ADD)
         yield computed(_sum(sign), "sat cc", packed=True)
         yield Form("", f"{_SHORT} u16x2 s16x2" if name == "add" else _SHORT, _BINARY)
         yield Form("[cc]", "u32 u64 s64", _BINARY)
@@ -65,7 +65,7 @@ def _float_binary() -> Rows:
 
 
 def _product_rows() -> Rows:
-    yield Opcode("mul", _MUL, needs={"bf16": 90, "bf16x2": 90})
+    yield Opcode("mul", _MUL)
     yield computed(_multiply, "lo hi wide")
     yield Form("^lo|hi", _ALL, _BINARY)
     yield Form("^wide", f"{_SHORT} u32 s32", "=W 1 1")
@@ -123,12 +123,12 @@ def _quotient_rows() -> Rows:
 
 def _order_rows() -> Rows:
     for name in ("min", "max"):
-        yield Opcode(name, _MINMAX, needs={"f16": 80, "f16x2": 80})
+        yield Opcode(name, _MINMAX)
         yield computed(_extremum(name == "max"), "relu", packed=True)
         yield Form("", f"{_SHORT} u32 u64 s64 u16x2", _BINARY)
         yield Form("[relu]", "s32 s16x2", _BINARY)
         yield Form("[ftz] [NaN] [xorsign] [abs]", "f32 f16 f16x2", _BINARY)
-        yield Form("[ftz] [NaN] [abs]", "f32", _TERNARY, least=100)
+        yield Form("[ftz] [NaN] [abs]", "f32", _TERNARY)
         yield Form("", "f64", _BINARY)
         yield Form("[NaN] [xorsign] [abs]", "bf16 bf16x2", _BINARY)
     yield Opcode("sad", _C.SIGN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import SPECIFIC, Opcode
+from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.permitted import Form
 
 _C = OpClass
@@ -20,14 +20,14 @@ def rows() -> Rows:
     """All rows."""
     yield from _small_copies()
     yield from _barriers()
-    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, accesses=True, least=90)
+    yield Opcode("cp.async.bulk", _C.ASYNC_BULK, accesses=True)
     yield from _bulk_copies()
     yield from _tensor_copies()
-    yield Opcode("multimem.cp.async.bulk", _C.ASYNC_BULK, accesses=True, least=90)
+    yield Opcode("multimem.cp.async.bulk", _C.ASYNC_BULK, accesses=True)
     yield from _copies_out()
-    yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK, least=90)
+    yield Opcode("cp.async.bulk.commit_group", _C.ASYNC_BULK)
     yield Form("")
-    yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT, least=90)
+    yield Opcode("cp.async.bulk.wait_group", _C.ASYNC_WAIT)
     yield Form("[read]", "", "$u32")
     yield from _reductions()
     yield from _stores()
@@ -42,47 +42,46 @@ def _with_hint(words: str, operands: str, types: str = "") -> Rows:
 
 
 def _small_copies() -> Rows:
-    yield Opcode("cp.async", _C.ASYNC_COPY, accesses=True, least=80)
+    yield Opcode("cp.async", _C.ASYNC_COPY, accesses=True)
     for words, operands in (("ca", "[] [] $u32#4:16"), ("cg", "[] [] $u32#16:16")):
         into = f"{words} shared|shared::cta global {_L2}"
         yield Form(into, "", f"{operands} ?u32")
         yield Form(into, "", f"{operands} !pred")
         for policy in ("b64", "u32 b64", "!pred b64"):
             yield Form(f"{into} L2::cache_hint", "", f"{operands} {policy}")
-    yield Opcode("cp.async.commit_group", _C.ASYNC_COPY, least=80)
+    yield Opcode("cp.async.commit_group", _C.ASYNC_COPY)
     yield Form("")
-    yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT, least=80)
+    yield Opcode("cp.async.wait_all", _C.ASYNC_WAIT)
     yield Form("")
-    yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT, least=80)
+    yield Opcode("cp.async.wait_group", _C.ASYNC_WAIT)
     yield Form("", "", "$u32")
 
 
 def _barriers() -> Rows:
     shared, cluster = "[shared|shared::cta]", f"[{_SHARED}]"
-    yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER, accesses=True, least=80)
+    yield Opcode("cp.async.mbarrier.arrive", _C.MBARRIER, accesses=True)
     yield Form(f"[noinc] {shared}", "b64", "[]")
-    yield Opcode("mbarrier.init", _C.MBARRIER, accesses=True, least=80)
+    yield Opcode("mbarrier.init", _C.MBARRIER, accesses=True)
     yield Form(shared, "b64", "[] u32")
-    yield Opcode("mbarrier.inval", _C.MBARRIER, accesses=True, least=80)
+    yield Opcode("mbarrier.inval", _C.MBARRIER, accesses=True)
     yield Form(shared, "b64", "[]")
     for name in ("mbarrier.expect_tx", "mbarrier.complete_tx"):
-        yield Opcode(name, _C.MBARRIER, accesses=True, least=90)
+        yield Opcode(name, _C.MBARRIER, accesses=True)
         yield Form(f"[relaxed] [cta|cluster] {cluster}", "b64", "[] u32")
     order = f"[release|relaxed] [cta|cluster] {cluster}"
-    for name, needs in (("arrive", {"expect_tx": 90}), ("arrive_drop", {})):
-        yield Opcode(f"mbarrier.{name}", _C.MBARRIER, discards=True, accesses=True, least=80,
-                     needs=needs)  # fmt: skip
+    for name in ("arrive", "arrive_drop"):
+        yield Opcode(f"mbarrier.{name}", _C.MBARRIER, discards=True, accesses=True)
         yield Form(order, "b64", "=b64 [] ?<u32")
         yield Form(f"{order} expect_tx", "b64", "=b64 [] u32")
         yield Form(f"noComplete [release] [cta] {shared}", "b64", "=b64 [] u32")
     order = f"[acquire|relaxed] [cta|cluster] {shared}"
-    yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT, accesses=True, least=80)
+    yield Opcode("mbarrier.test_wait", _C.MBARRIER_WAIT, accesses=True)
     yield Form(order, "b64", "=pred [] b64")
     yield Form(f"parity {order}", "b64", "=pred [] u32")
-    yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT, accesses=True, least=90)
+    yield Opcode("mbarrier.try_wait", _C.MBARRIER_WAIT, accesses=True)
     yield Form(order, "b64", "=pred [] b64 ?u32")
     yield Form(f"parity {order}", "b64", "=pred [] u32 ?u32")
-    yield Opcode("mbarrier.pending_count", _C.MBARRIER, least=80)
+    yield Opcode("mbarrier.pending_count", _C.MBARRIER)
     yield Form("", "b64", "=u32 b64")
 
 
@@ -150,16 +149,16 @@ _REMOTE_REDUCTIONS = (
 
 
 def _reductions() -> Rows:
-    yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK, accesses=True, least=90)
+    yield Opcode("cp.reduce.async.bulk", _C.ASYNC_BULK, accesses=True)
     for count in range(1, 6):
         yield from _tensor_copies_out(count, " add|min|max|inc|dec|and|or|xor")
     yield from _bulk_reductions()
     for operation, types in _REMOTE_REDUCTIONS:
         words = f"^shared::cluster shared::cta {_BYTES} {operation}"
         yield Form(words, types, "[] [] u32 []")
-    yield Opcode("multimem.cp.reduce.async.bulk", _C.ASYNC_BULK, accesses=True, least=90)
+    yield Opcode("multimem.cp.reduce.async.bulk", _C.ASYNC_BULK, accesses=True)
     yield from _bulk_reductions()
-    yield Opcode("red.async", _C.ASYNC_BULK, accesses=True, least=90, needs={"global": 100})
+    yield Opcode("red.async", _C.ASYNC_BULK, accesses=True)
     for operation, types in (*_REMOTE_REDUCTIONS, ("add", "s64")):
         words = f"relaxed cluster [shared::cluster] {_BYTES} {operation}"
         yield Form(words, types, "[] 1 []")
@@ -179,19 +178,19 @@ def _bulk_reductions() -> Rows:
 
 
 def _stores() -> Rows:
-    yield Opcode("st.async", _C.ASYNC_BULK, accesses=True, least=90, needs={"global": 100})
+    yield Opcode("st.async", _C.ASYNC_BULK, accesses=True)
     types = "b32 u32 s32 f32 b64 u64 s64 f64"
     yield Form(f"[weak] [shared::cluster] {_BYTES} [v2|v4]", types, "[] {}1 []")
     types += " b8 u8 s8 b16 u16 s16"
     yield Form("release gpu|sys [global]", types, "[] 1")
     yield Form("mmio release sys [global]", types, "[] 1")
-    yield Opcode("st.bulk", _C.ASYNC_BULK, accesses=True, least=100)
+    yield Opcode("st.bulk", _C.ASYNC_BULK, accesses=True)
     yield Form("[weak] [shared::cta]", "", "[] u64 $u32#0:0")
 
 
 def _tensor_maps() -> Rows:
     head = "tile [global|shared::cta]"
-    yield Opcode("tensormap.replace", _C.ASYNC_BULK, accesses=True, least=SPECIFIC + 90)
+    yield Opcode("tensormap.replace", _C.ASYNC_BULK, accesses=True)
     for names, operands in (
         ("rank", "u32"),
         ("box_dim|global_dim|element_stride", "$u32#0:4 u32"),
@@ -203,16 +202,16 @@ def _tensor_maps() -> Rows:
         yield Form(f"{head} {names}", "b1024", f"[] {operands}", "b32")
     yield Form(f"{head} global_address", "b1024", "[] b64", "b64")
     yield Form(f"{head} global_stride", "b1024", "[] $u32#0:4 b64", "b64")
-    yield Opcode("tensormap.cp_fenceproxy", _C.ASYNC_BULK, accesses=True, least=90)
+    yield Opcode("tensormap.cp_fenceproxy", _C.ASYNC_BULK, accesses=True)
     words = f"^global shared::cta tensormap::generic release {_SCOPES} sync aligned"
     yield Form(words, "", "[] [] $u32#128:128")
 
 
 def _other_copies() -> Rows:
-    yield Opcode("clusterlaunchcontrol.try_cancel", _C.ASYNC_BULK, least=100)
+    yield Opcode("clusterlaunchcontrol.try_cancel", _C.ASYNC_BULK)
     words = f"async [shared::cta] {_BYTES} [multicast::cluster::all]"
     yield Form(words, "b128", "[] []")
-    yield Opcode("clusterlaunchcontrol.query_cancel", _C.MOVE, least=100)
+    yield Opcode("clusterlaunchcontrol.query_cancel", _C.MOVE)
     yield Form("^is_canceled", "pred", "=pred b128", "b128")
     yield Form("get_first_ctaid v4", "b32", "=4xb32 b128", "b128")
     places = "|".join(f"get_first_ctaid::{axis}" for axis in "xyz")

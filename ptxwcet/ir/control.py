@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
-from ptxwcet.ir.opcodes import SPECIFIC, Opcode
+from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.permitted import Form
 
 _C = OpClass
@@ -41,9 +41,9 @@ def _barrier_rows() -> Rows:
             barrier = f"u32#0:15{count} !pred"
             yield Form(f"{words} popc", "u32", f"=u32 {barrier}")
             yield Form(f"{words} and|or", "pred", f"=pred {barrier}")
-    yield Opcode("barrier.cluster.arrive", _C.CLUSTER_BARRIER, _E.ARRIVE, least=90)
+    yield Opcode("barrier.cluster.arrive", _C.CLUSTER_BARRIER, _E.ARRIVE)
     yield Form("[release|relaxed] [aligned]")
-    yield Opcode("barrier.cluster.wait", _C.CLUSTER_BARRIER, _E.BARRIER, least=90)
+    yield Opcode("barrier.cluster.wait", _C.CLUSTER_BARRIER, _E.BARRIER)
     yield Form("[acquire] [aligned]")
     yield Opcode("bar.warp.sync", _C.VOTE)
     yield Form("", "", "u32")
@@ -61,13 +61,13 @@ def _warp_rows() -> Rows:
     yield Opcode("match", _C.VOTE, discards=True)
     yield Form("sync any", "b32 b64", "=b32 1 b32")
     yield Form("sync all", "b32 b64", "=b32/pred 1 b32")
-    yield Opcode("redux", _C.VOTE, least=80, needs={"f32": SPECIFIC + 100})
+    yield Opcode("redux", _C.VOTE)
     yield Form("sync add|min|max", "u32 s32", "=1 1 b32")
     yield Form("sync and|or|xor", "b32", "=1 1 b32")
     yield Form("sync min|max [abs] [NaN]", "f32", "=1 1 b32")
     yield Opcode("activemask", _C.VOTE)
     yield Form("", "b32", "=b32")
-    yield Opcode("elect", _C.VOTE, least=90)
+    yield Opcode("elect", _C.VOTE)
     yield Form("sync", "", "=b32/pred b32")
 
 
@@ -75,9 +75,9 @@ def _other_rows() -> Rows:
     yield Opcode("nanosleep", _C.NANOSLEEP)
     yield Form("", "u32", "u32")
     for name in ("griddepcontrol.wait", "griddepcontrol.launch_dependents"):
-        yield Opcode(name, _C.CONTROL_OTHER, least=90)
+        yield Opcode(name, _C.CONTROL_OTHER)
         yield Form("")
-    yield Opcode("setmaxnreg", _C.CONTROL_OTHER, least=SPECIFIC + 90)
+    yield Opcode("setmaxnreg", _C.CONTROL_OTHER)
     yield Form("inc|dec sync aligned", "u32", "$u32")
     yield Opcode("pmevent", _C.CONTROL_OTHER)
     yield Form("", "", "$u32#0:15")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptxwcet.ir.meanings import Rows
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.ir.opcodes import SPECIFIC, Opcode
+from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.ir.permitted import Form
 
 _C = OpClass
@@ -33,8 +33,7 @@ def rows() -> Rows:
 
 def _moves() -> Rows:
     shared, packed = "[shared|shared::cta]", "b6x16_p32|b4x16_p64"
-    shapes = dict.fromkeys(("m16n16", "m8n16", "m16n8"), SPECIFIC + 100)
-    yield Opcode("ldmatrix", _C.MATRIX_MOVE, accesses=True, needs=shapes)
+    yield Opcode("ldmatrix", _C.MATRIX_MOVE, accesses=True)
     for size in (1, 2, 4):
         tail = f"{shared} x{size} {_WARP}"
         yield Form(f"m8n8 [trans] {tail}", "b16", f"={size}xb32 []")
@@ -43,7 +42,7 @@ def _moves() -> Rows:
         tail = f"m16n16 trans {shared} x{size} {_WARP}"
         yield Form(tail, "b8", f"={2 * size}xb32 []")
         yield Form(f"{tail} {packed}", "b8x16", f"={2 * size}xb32 []")
-    yield Opcode("stmatrix", _C.MATRIX_MOVE, accesses=True, least=90, needs=shapes)
+    yield Opcode("stmatrix", _C.MATRIX_MOVE, accesses=True)
     for size in (1, 2, 4):
         tail = f"{shared} x{size} {_WARP}"
         yield Form(f"m8n8 [trans] {tail}", "b16", f"[] {size}xb32")
@@ -159,8 +158,7 @@ def _group_products() -> Rows:
 
     The other factor may be in registers.
     """
-    specific = SPECIFIC + 90
-    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True, least=specific)
+    yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True)
     floats, bits = "$b32 $b32", "$b32#0:1"
     for kinds, depth, words, scales, moves in (
         ("f16,f32 f16 f16", 16, "", floats, True),
@@ -178,11 +176,11 @@ def _group_products() -> Rows:
                 operands = f"=MN:1 {first} b64{indices} !pred {scales}"
                 operands += f" {bits}" * (transposed if moves else 0)
                 yield _typed(f"{sparse}{_WARP} {shapes} {words}", kinds, operands)
-    yield Opcode("wgmma.fence", _C.FENCE, least=specific)
+    yield Opcode("wgmma.fence", _C.FENCE)
     yield Form(_WARP)
-    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC, least=specific)
+    yield Opcode("wgmma.commit_group", _C.MMA_ASYNC)
     yield Form(_WARP)
-    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT, least=specific)
+    yield Opcode("wgmma.wait_group", _C.ASYNC_WAIT)
     yield Form(_WARP, "", "$u32#0:7")
 
 
@@ -222,7 +220,7 @@ def _tensor_memory() -> Rows:
 
 
 def _core(name: str, op_class: OpClass = _C.MMA_ASYNC) -> Opcode:
-    return Opcode(f"tcgen05.{name}", op_class, least=SPECIFIC + 100)
+    return Opcode(f"tcgen05.{name}", op_class)
 
 
 def _parts_of_memory() -> Iterator[tuple[str, str, str]]:

@@ -104,9 +104,9 @@ _OPERATIONS = (
 
 
 def _atomic_rows() -> Rows:
-    spaces, sizes = f"[global|{_SHARED}]", {"v2": 90, "v4": 90, "b128": 90}
+    spaces = f"[global|{_SHARED}]"
     orders = (f"[{_SCOPES}]", f"relaxed|acquire|release|acq_rel [{_SCOPES}]")
-    yield Opcode("atom", _ATOMIC, discards=True, needs=sizes)
+    yield Opcode("atom", _ATOMIC, discards=True)
     for operation, types in _OPERATIONS:
         for order in orders:
             yield from _with_policy(f"{order} {spaces} {operation}", "=1 [] 1", types)
@@ -118,7 +118,7 @@ def _atomic_rows() -> Rows:
             yield Form(f"{order} {spaces} {operation}", kind, "=1 [] 1 1", documented=False)
     yield from _vector_forms(orders, "={}1 [] {}1")
     orders = (f"[{_SCOPES}]", f"relaxed|release [{_SCOPES}]")
-    yield Opcode("red", _ATOMIC, needs=sizes)
+    yield Opcode("red", _ATOMIC)
     for operation, types in _OPERATIONS:
         for order in orders:
             yield from _with_policy(f"{order} {spaces} {operation}", "[] 1", types)
@@ -140,35 +140,35 @@ def _multimem_rows() -> Rows:
         ("min|max", f"u32 s32 u64 s64 {_HALVES}"),
         ("and|or|xor", "b32 b64"),
     )
-    yield Opcode("multimem.ld_reduce", _C.MULTIMEM, accesses=True, least=90)
+    yield Opcode("multimem.ld_reduce", _C.MULTIMEM, accesses=True)
     for order in ("[weak]", f"relaxed|acquire {_SCOPES}"):
         words = f"{order} [global] {_VECTOR}"
         for operation, types in operations:
             yield Form(f"{words} {operation}", types, "={}1 []")
         yield Form(f"{words} add acc::f32", _HALVES, "={}1 []")
         yield Form(f"{words} add|min|max [acc::f16] {narrow}", "", "={}b32 []")
-    yield Opcode("multimem.st", _C.MULTIMEM, accesses=True, least=90)
+    yield Opcode("multimem.st", _C.MULTIMEM, accesses=True)
     for order in ("[weak]", f"relaxed|release {_SCOPES}"):
         yield Form(f"{order} [global] {_VECTOR}", numbers, "[] {}1")
-    yield Opcode("multimem.red", _C.MULTIMEM, accesses=True, least=90)
+    yield Opcode("multimem.red", _C.MULTIMEM, accesses=True)
     for order in ("", f"relaxed|release {_SCOPES}"):
         for operation, types in operations:
             yield Form(f"{order} [global] {_VECTOR} {operation}", types, "[] {}1")
 
 
 def _hint_rows() -> Rows:
-    yield Opcode("prefetch", _C.PREFETCH, accesses=True, needs={"tensormap": 90})
+    yield Opcode("prefetch", _C.PREFETCH, accesses=True)
     for space in ("global", "local"):
         yield Form(f"[{space}] L1|L2", "", "[]")
     yield Form("global L2::evict_last|L2::evict_normal", "", "[]")
     yield Form("[const|param] tensormap", "", "[]")
     yield Opcode("prefetchu", _C.PREFETCH, accesses=True)
     yield Form("L1", "", "[]")
-    yield Opcode("applypriority", _C.PREFETCH, accesses=True, least=80)
+    yield Opcode("applypriority", _C.PREFETCH, accesses=True)
     yield Form("[global] L2::evict_normal", "", "[] $u32#128:128")
-    yield Opcode("discard", _C.PREFETCH, accesses=True, least=80)
+    yield Opcode("discard", _C.PREFETCH, accesses=True)
     yield Form("[global] L2", "", "[] $u32#128:128")
-    yield Opcode("createpolicy", _C.PREFETCH, least=80)
+    yield Opcode("createpolicy", _C.PREFETCH)
     for pair in (
         "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged",
         "L2::evict_last|L2::evict_normal L2::evict_first|L2::evict_unchanged",
@@ -182,7 +182,7 @@ def _hint_rows() -> Rows:
 def _fence_rows() -> Rows:
     yield Opcode("membar", _C.FENCE)
     yield Form("cta|gl|sys")
-    yield Opcode("fence", _C.FENCE, needs={"tensormap::generic": 90, "async": 90})
+    yield Opcode("fence", _C.FENCE)
     yield Form(f"[sc|acq_rel|acquire|release] {_SCOPES}")
     yield Form("mbarrier_init release cluster")
     yield Form("^proxy alias")

@@ -85,13 +85,12 @@ def _address_rows() -> Rows:
     yield Opcode("istypep", _C.MOVE)
     yield Form("texref|samplerref|surfref", "", "=pred &u64")
     for name, operands in (("getctarank", "=u32 &1"), ("mapa", "=1 &1 u32")):
-        yield Opcode(name, _C.MOVE, least=90)
+        yield Opcode(name, _C.MOVE)
         yield Form("[shared::cluster]", "u32 u64", operands)
 
 
 def _conversion_rows() -> Rows:
-    yield Opcode("cvt", _C.MOVE, operands=(2, 5), special_sources=True,
-                 needs={"f16x2": 80}, unjudged=("s2f6", 2))  # fmt: skip
+    yield Opcode("cvt", _C.MOVE, operands=(2, 5), special_sources=True, unjudged=("s2f6", 2))
     yield computed(_converted, "sat")
     small, whole = f"u8 s8 {_ALL}", "=~1 ~2"
     for kind in small.split():

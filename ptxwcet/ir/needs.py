@@ -148,6 +148,8 @@ def unmet(name: str, words: Set[str], target: Target) -> str:
     """
     if target == Target():
         return ""
+    if not name:
+        return ""
     for row in () if name[0] in ".%" else _table()["*"], _table().get(name, ()):
         for needing, clauses in row:
             if needing <= words:

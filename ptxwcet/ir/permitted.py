@@ -28,7 +28,7 @@ class Form:
     for the first and the second type, ``more`` those for further ones, separated by semicolons.
     A group that stands twice asks for two of its words. ``operands``: one specification each, see
     :func:`specifications`. ``documented`` is False for what ptxas takes and the
-    manual has not. ``least``: the architecture that it needs, see :mod:`ptxwcet.ir.opcodes`.
+    manual has not.
     """
 
     words: str
@@ -37,7 +37,6 @@ class Form:
     second: str = ""
     documented: bool = True
     more: str = ""
-    least: int = 0
 
     def refusal(self, modifiers: Sequence[str]) -> tuple[int, str] | None:
         """What keeps modifiers from being this form, and how far they match; None if they are.

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from lark import Token, Tree, UnexpectedInput
 
 from ptxwcet.ir.kernel import Instruction, InstructionForm, Origin, RegisterDeclaration
-from ptxwcet.ir.opcodes import NEWEST, Target
+from ptxwcet.ir.needs import Target, directive_words, unmet
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ptx import scopes, statements
 from ptxwcet.ptx.blocks import Blocks
@@ -16,7 +16,14 @@ from ptxwcet.ptx.declarations import Declared, lower_registers, shorten_lists
 from ptxwcet.ptx.grammar import Node, first_token, is_tree, parse_rule, tokens
 from ptxwcet.ptx.literals import LITERAL, LiteralError, evaluate, immediate
 from ptxwcet.ptx.locations import LocationCache, Locations
-from ptxwcet.ptx.lowering import LoweredForm, Statement, check_operands, lower, written_operands
+from ptxwcet.ptx.lowering import (
+    NEWER,
+    LoweredForm,
+    Statement,
+    check_operands,
+    lower,
+    written_operands,
+)
 from ptxwcet.ptx.operand_builder import LoweringError
 from ptxwcet.ptx.problems import Problems
 from ptxwcet.ptx.scopes import CONSTANT, REGISTER, SINK, FunctionNames, Scope
@@ -67,7 +74,7 @@ class ShapeCache:
     parser's inner loop reads them directly.
     """
 
-    target: Target = NEWEST
+    target: Target = Target()
     plain: dict[str, _Plain] = field(default_factory=dict)
     branches: dict[str, InstructionForm] = field(default_factory=dict)
     _raw: dict[tuple[str, str], ShapedForm | None] = field(default_factory=dict)
@@ -170,6 +177,9 @@ _split = NAME.split
 _GUARD = "@! \t\r\n\f\v"
 
 
+_MOST_OF_A_DIRECTIVE = 4096
+
+
 @dataclass(slots=True)
 class FileContext:
     """Source, error list, module scope and the caches of one file."""
@@ -182,6 +192,12 @@ class FileContext:
     shapes: ShapeCache = field(default_factory=ShapeCache)
     locations: LocationCache = field(default_factory=LocationCache)
     registers: dict[str, list[tuple[RegisterDeclaration, Declared]]] = field(default_factory=dict)
+
+    def check_target(self, text: str, place: tuple[int, int]) -> None:
+        """Reports a directive that the ``.version`` or ``.target`` of the file is too old for."""
+        reason = unmet(*directive_words(text[:_MOST_OF_A_DIRECTIVE]), self.shapes.target)
+        if reason:
+            self.problems.add("PW118", reason, place, NEWER)
 
 
 class BodyReader:
@@ -280,6 +296,8 @@ class BodyReader:
         kinds, names = [], []
         for name in spelled:
             kind, unique = self.blocks.scope.kind(name)
+            if kind == scopes.SPECIAL and unmet("%", {name[1:]}, self.context.shapes.target):
+                return False
             kinds.append(kind)
             names.append(unique)
         if shape.guard:
@@ -364,12 +382,20 @@ class BodyReader:
             lowered = lower(statement, [kind for kind, _ in pairs], self.context.shapes.target)
             made = self._made(lowered, names, lowered.literals, (start, end))
             self._check(lowered, made, statement)
+            self._check_special(spelled, [kind for kind, _ in pairs])
         except LoweringError as error:
             self._refuse(error, start, start + len(words))
         except LiteralError as error:
             self.context.problems.add("PW107", str(error), (start, end))
         else:
             self._finish(lowered, made, texts)
+
+    def _check_special(self, spelled: list[Token], kinds: list[str]) -> None:
+        for token, kind in zip(spelled, kinds, strict=True):
+            if kind == scopes.SPECIAL:
+                reason = unmet("%", {token[1:]}, self.context.shapes.target)
+                if reason:
+                    raise LoweringError("PW113", reason, token, NEWER)
 
     def _without_sums(self, statement: Statement, start: int, end: int) -> tuple[Node, ...]:
         """The operands, with a register for each that is one plus a constant (``%r1+4``).
@@ -459,6 +485,7 @@ class BodyReader:
         text = self.text[start:end]
         registers = self.context.registers.get(text)
         if registers is None:
+            self.context.check_target(text, (start, end))
             try:
                 tree = parse_rule(shorten_lists(text), "declaration")
                 if tree.data != "registers":

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import combinations, permutations
 
 from ptxwcet.ir.kernel import Directive, Kernel, Module, ModuleItem, UnreadKernel, Variable
-from ptxwcet.ir.opcodes import Target
+from ptxwcet.ir.needs import Target
 from ptxwcet.ir.verifier import rewritten
 from ptxwcet.ptx.declarations import names_of
 from ptxwcet.ptx.functions import shape_of

@@ -11,17 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from lark import Token
+
 from ptxwcet.ir.building import form_of
 from ptxwcet.ir.instruction_set import find_opcode
 from ptxwcet.ir.kernel import Instruction, InstructionForm
+from ptxwcet.ir.needs import Target, unmet, words_of
 from ptxwcet.ir.op_classes import ControlEffect, Space
-from ptxwcet.ir.opcodes import SPECIFIC, BySpace, Opcode, Target, needed
+from ptxwcet.ir.opcodes import BySpace, Opcode
 from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matching
 from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
 from ptxwcet.ir.words import count_spaces, is_impossible_type
-from ptxwcet.ptx.grammar import Node, is_tree
+from ptxwcet.ptx.grammar import Node, first_token, is_tree
 from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder
+from ptxwcet.ptx.scopes import REGISTER, SPECIAL
 from ptxwcet.support.records import dataclass
 
 
@@ -71,7 +75,7 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
     Raises LoweringError for a wrong number of operands, an undeclared name, a destination that
     cannot be written and the like, LiteralError for constants without a value. Cost: linear.
     """
-    opcode, modifiers, permitted = _decoded(statement.mnemonic, target)
+    opcode, modifiers, permitted = _decoded(statement.mnemonic)
     literals_count = depends_on_literals(permitted)
     space = Space.NONE if opcode is None else opcode.space(modifiers)
     first_slot = 0 if statement.guard is None else 1
@@ -86,6 +90,8 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
         templates = builder.call(statement.operands)
     else:
         _check_count(statement, opcode)
+        if opcode is not None:
+            _check_target(opcode, modifiers, statement.operands, kinds, target)
         templates = builder.operands(statement.operands, _destinations(statement, opcode))
     form = form_of(
         statement.mnemonic,
@@ -109,9 +115,7 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
 
 
 @lru_cache(maxsize=4096)
-def _decoded(
-    mnemonic: str, target: Target
-) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
+def _decoded(mnemonic: str) -> tuple[Opcode | None, tuple[str, ...], tuple[Form, ...]]:
     """Opcode, modifiers and the forms that have them. Raises LoweringError.
 
     Many shapes share a mnemonic; the bound is on what a file of nonsense can keep in memory.
@@ -120,7 +124,7 @@ def _decoded(
     opcode, count = find_opcode(words)
     modifiers = tuple(words[count:])
     _check_modifiers(opcode, modifiers)
-    return opcode, modifiers, () if opcode is None else _permitted(opcode, modifiers, target)
+    return opcode, modifiers, () if opcode is None else _permitted(opcode, modifiers)
 
 
 _DIRECTIVES = frozenset(
@@ -162,12 +166,7 @@ def _check_modifiers(opcode: Opcode | None, modifiers: Sequence[str]) -> None:
         raise LoweringError("PW113", f"{opcode.name} takes one state space")
 
 
-def _permitted(opcode: Opcode, modifiers: tuple[str, ...], target: Target) -> tuple[Form, ...]:
-    for least, what in needed(opcode, modifiers):
-        if not target.has(least):
-            letter = "a" if least > SPECIFIC else ""
-            message = f"{what} needs .target sm_{least % SPECIFIC}{letter} or one above it"
-            raise LoweringError("PW113", message, help_text="compile for a newer architecture")
+def _permitted(opcode: Opcode, modifiers: tuple[str, ...]) -> tuple[Form, ...]:
     if not opcode.is_judged(modifiers):
         return ()
     forms, reason = matching(opcode.forms, modifiers)
@@ -178,7 +177,37 @@ def _permitted(opcode: Opcode, modifiers: tuple[str, ...], target: Target) -> tu
             f"there is no '{written}': {reason}",
             help_text="compare with the forms of the instruction in the PTX ISA manual",
         )
-    return tuple([form for form in forms if target.has(form.least)])
+    return tuple(forms)
+
+
+def _check_target(
+    opcode: Opcode,
+    modifiers: Sequence[str],
+    operands: Sequence[Node],
+    kinds: Sequence[str],
+    target: Target,
+) -> None:
+    """Raises LoweringError where ``.version`` or ``.target`` are too old for an instruction."""
+    marks, count = "", 0
+    if opcode.control is ControlEffect.NONE and operands:
+        last, count = operands[-1], len(operands)
+        marks += "|" * any(is_tree(operand, "pair") for operand in operands)
+        marks += "_" * any(isinstance(one, Token) and one.type == "SINK" for one in operands)
+        marks += "{" * is_tree(last, "vector")
+        is_register = is_tree(last, "plain", "member") and kinds[-1] in (REGISTER, SPECIAL)
+        marks += "%" * is_register
+        literal = last if isinstance(last, Token) else first_token(last)
+        marks += (
+            "$"
+            * (isinstance(last, Token) or is_tree(last, "unary_minus"))
+            * (literal[:1].isdigit())
+        )
+    reason = unmet(opcode.name, words_of(modifiers, count, marks), target)
+    if reason:
+        raise LoweringError("PW113", reason, help_text=NEWER)
+
+
+NEWER = "compile for a newer architecture, or with a newer .version"
 
 
 def check_operands(

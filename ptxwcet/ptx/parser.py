@@ -27,7 +27,7 @@ from ptxwcet.ir.kernel import (
     UnreadKernel,
     Variable,
 )
-from ptxwcet.ir.opcodes import Target
+from ptxwcet.ir.needs import Target
 from ptxwcet.ir.operation import type_bytes
 from ptxwcet.ir.verifier import lowered
 from ptxwcet.ptx import scopes, statements
@@ -149,7 +149,7 @@ class ModuleReader:
             header, position = read_header(self.source, self.problems)
         self.header = header
         if header is not None:
-            self.context.shapes.target = Target.read(header.target)
+            self.context.shapes.target = Target.read(header.target, header.version)
             position = statements.skip(self.text, position)
             while position < len(self.text):
                 position = statements.skip(self.text, self._item(position))
@@ -232,6 +232,7 @@ class ModuleReader:
         resume = end if resume < 0 else resume
         try:
             tree = parse_rule(shorten_lists(text), "item")
+            self.context.check_target(text, (start, end))
             if tree.data == "variable":
                 self._variables(tree, text, start)
             elif tree.data in ("alias", "pragma"):
@@ -357,6 +358,7 @@ class ModuleReader:
             self._not_read(error, start, end)
             return statements.matching_brace(text, end) if has_body else resume
         self._check_head(head, (start, end), has_body)
+        self.context.check_target(text[start:end], (start, end))
         if head.is_entry:
             self.entries.add(head.name.name)
         self._declare_function(head, start, has_body)

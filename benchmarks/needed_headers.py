@@ -1,6 +1,6 @@
 """What each instruction of PTX needs of ``.version`` and ``.target``: ``ptxwcet/ir/needs.json``.
 
-    python benchmarks/needed_headers.py --out ptxwcet/ir/needs.json --sample tests/data/ptx/needs.tsv
+    python benchmarks/needed_headers.py --out ptxwcet/ir/needs.json --sample needs.tsv
 
 The statements are those of all forms of the table of instructions, each with all its words where
 there are few, with a drawn sample where there are many, and the statements of
@@ -56,7 +56,9 @@ NOT_ASKED = ("11", "21", "37", "52", "62", "72")
 """Targets that have the instructions of the one before them."""
 
 MOST = 1500
-_VECTORS = frozenset(("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"))
+_VECTORS = frozenset(
+    ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+)
 CHUNK = 2000
 OUTSIDE = "outside: "
 """Stands before what belongs between functions; NAME in it is another name each time."""
@@ -166,7 +168,7 @@ class Writer:
             if wanted.literals:
                 return str(wanted.literals[0])
             return "24" if self.name == "setmaxnreg" else "1"
-        if wanted.type == "" :
+        if wanted.type == "":
             return "0"
         return _register(kind, self.place)
 
@@ -672,7 +674,9 @@ def table_of(found: dict[str, Region]) -> tuple[dict[str, dict[str, str]], dict[
         name, words = words_in(statement)
         rows.setdefault(name, []).append((words, spans_of(region)))
     common = common_rules(rows)
-    learned = {name: Rules(each, common if name[0] not in ".%" else {}) for name, each in rows.items()}
+    learned = {
+        name: Rules(each, common if name[0] not in ".%" else {}) for name, each in rows.items()
+    }
     for name, rules in learned.items():
         left = rules.learn()
         print(name, len(rules.rows), "rows", len(rules.rules), "rules", left, "left", flush=True)
@@ -686,3 +690,28 @@ def table_of(found: dict[str, Region]) -> tuple[dict[str, dict[str, str]], dict[
         if groups:
             table[name] = {text: " ".join(sorted(sets)) for text, sets in sorted(groups.items())}
     return table, learned
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sample", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    groups = [ways for each in from_forms(chance).values() for ways in each]
+    statements = chosen([*groups, *([one] for one in (*directives(), *controls()))])
+    found: dict[str, Region] = {one: {} for one in statements}
+    for target in (target for target in TARGETS if target not in NOT_ASKED):
+        for statement, region in regions(statements, target).items():
+            found[statement][target] = region
+    table, _ = table_of(found)
+    given.out.write_text(json.dumps(table, indent=1) + "\n")
+    with given.sample.open("w") as file:
+        for statement in chance.sample(sorted(found), 400):
+            spans = {target: list(span) for target, span in found[statement].items()}
+            file.write(f"{statement}\t{json.dumps(spans)}\n")
+
+
+if __name__ == "__main__":
+    main()

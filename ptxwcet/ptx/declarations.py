@@ -230,7 +230,8 @@ def parameter_refusal(parameter: Parameter, *, is_entry: bool, has_body: bool) -
     kind, head = parameter.type, parameter.declaration
     is_small = parameter.space == "param" and has_body and _is_small(kind, head)
     is_passed = has_body and not is_entry
-    is_narrow = is_passed and not parameter.is_array and kind in ("u8", "s8", "u16", "s16")
+    is_plain = not parameter.is_array and _VECTOR.search(head) is None
+    is_narrow = is_passed and is_plain and kind in ("u8", "s8", "u16", "s16")
     if is_small or is_narrow or (kind == "pred" and has_body):
         return f"a parameter here cannot be .{kind}"
     if kind in _PACKED and has_body:

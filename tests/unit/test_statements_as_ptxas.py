@@ -207,3 +207,32 @@ def test_ptxas_refuses_the_text(text: str) -> None:
     with pytest.raises(PtxwcetError) as caught:
         parse_text(text)
     assert all(one.code != "PW901" for one in caught.value.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "statement", "reason"),
+    [
+        ("7.3", "sm_80", "discard.global.L2 [%d1], 128;", "needs PTX 7.4 or later"),
+        ("7.4", "sm_75", "discard.global.L2 [%d1], 128;", "needs sm_80 or higher"),
+        ("7.7", "sm_80", "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;", "needs PTX 7.8"),
+        ("7.0", "sm_80", "szext.wrap.u32 %r1, %r2, %r3;", "needs PTX 7.6 or later"),
+        ("7.0", "sm_80", "bmsk.clamp.b32 %r1, %r2, %r3;", "needs PTX 7.6 or later"),
+        ("7.8", "sm_80", "mov.u32 %r1, %clusterid.x;", "needs sm_90 or higher"),
+        ("7.0", "sm_80", "ld.global.L2::64B.u32 %r1, [%d1];", "needs PTX 7.4 or later"),
+        ("7.0", "sm_75", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"
+         " {%e1, %e2}, {%e3}, {%e4}, {%e1, %e2};", "needs sm_80 or higher"),
+        ("8.2", "sm_80", "{ .reg .b128 q; }", "needs PTX 8.3 or later"),
+        ("7.7", "sm_80", "st.shared::cta.u32 [s], %r1;", "needs PTX 7.8 or later"),
+        ("8.0", "sm_90", "wgmma.fence.sync.aligned;", "needs sm_90a"),
+    ],
+)  # fmt: skip
+def test_what_is_too_new_for_its_header_is_refused(
+    version: str, target: str, statement: str, reason: str
+) -> None:
+    text = body(statement).replace(".reg .f32", ".reg .f64 %e<9>; .reg .f32")
+    newest = text.replace("sm_90", "sm_90a")
+    assert parse_text(newest).kernels
+    old = text.replace(".version 9.0", f".version {version}").replace("sm_90", target)
+    with pytest.raises(PtxwcetError) as caught:
+        parse_text(old)
+    assert reason in str(caught.value)

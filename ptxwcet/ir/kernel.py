@@ -13,7 +13,7 @@ from dataclasses import field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Convergence, OpClass
 from ptxwcet.ir.op_classes import Space as Space
 from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
@@ -157,6 +157,12 @@ class Instruction(NamedTuple):
     def control(self) -> ControlEffect:
         """What it does to the flow of control."""
         return self.form.control
+
+    @property
+    def convergence(self) -> Convergence:
+        """What it does to the barriers at which lanes of a warp meet."""
+        opcode = self.form.opcode
+        return Convergence.NONE if opcode is None else opcode.convergence
 
     @property
     def space(self) -> Space:

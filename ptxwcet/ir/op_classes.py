@@ -110,5 +110,19 @@ class ControlEffect(Enum):
     ARRIVE = "arrive"  # takes part in a block barrier without waiting (bar.arrive)
 
 
+class Convergence(Enum):
+    """What an instruction of machine code does to the barriers at which lanes of a warp meet."""
+
+    NONE = "none"
+    SETS = "sets"  # BSSY: registers the lanes that execute it in a barrier
+    WAITS = "waits"  # BSYNC: waits for all lanes of a barrier that have neither left it nor ended
+    GATHERS = "gathers"  # WARPSYNC: waits for the lanes that it names and that have not ended
+    LEAVES = "leaves"  # BREAK: takes the lanes that execute it out of a barrier
+    COPIES = "copies"  # BMOV: from a barrier to a register, or back
+
+
+AT_MEETINGS = (Convergence.WAITS, Convergence.GATHERS)
+"""What an instruction does at which lanes of a warp wait for one another."""
+
 AT_BARRIERS = (ControlEffect.BARRIER, ControlEffect.ARRIVE)
 """What an instruction does that arrives at a barrier, and waits there or not."""

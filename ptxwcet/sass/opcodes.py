@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import ControlEffect, Convergence, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.sass.meanings import meaning_of_opcode
 
@@ -68,10 +68,20 @@ class Rows(dict[str, Row]):
         """A row for each of these names."""
         for name in names.split():
             meaning = meaning_of_opcode(name)
-            opcode = Opcode(name, op_class, control, operands=(0, 16), meaning=meaning)
+            effect = _CONVERGENCE.get(name, Convergence.NONE)
+            opcode = Opcode(
+                name, op_class, control, operands=(0, 16), meaning=meaning, convergence=effect
+            )
             self[name] = Row(opcode, pipe, writes, frozenset(modifiers.split()))
 
 
+_CONVERGENCE = {
+    "BSSY": Convergence.SETS,
+    "BSYNC": Convergence.WAITS,
+    "BREAK": Convergence.LEAVES,
+    "BMOV": Convergence.COPIES,
+    "WARPSYNC": Convergence.GATHERS,
+}
 _COMPARISONS = "EQ NE LT LE GT GE AND OR XOR"
 _UNORDERED = "EQU NEU LTU LEU GTU GEU NUM NAN MIN MAX"
 _SCOPES = "CTA SM GPU SYS VC STRONG WEAK CONSTANT"

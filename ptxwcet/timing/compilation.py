@@ -70,10 +70,15 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class BothOrders:
-    """Two sides executed in either order."""
+    """Two sides executed in either order.
+
+    ``effort`` is about how many instructions are executed to look at both, with all the orders of
+    what is nested in them.
+    """
 
     first: tuple[Compiled, ...]
     second: tuple[Compiled, ...]
+    effort: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ def charged(body: Sequence[Compiled]) -> tuple[Compiled, ...]:
                     replace(node, body=inner, demand=demand, credit=credit, credited=credited)
                 )
             case BothOrders(first, second):
-                out.append(BothOrders(charged(first), charged(second)))
+                out.append(replace(node, first=charged(first), second=charged(second)))
             case OneOf(alternatives):
                 out.append(OneOf(tuple(map(charged, alternatives))))
             case Straight(steps):
@@ -181,7 +186,8 @@ class _Compiler:
                     if node.count:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
                 case Unordered(first, second):
-                    out.append(BothOrders(self.compile(first), self.compile(second)))
+                    sides = self.compile(first), self.compile(second)
+                    out.append(BothOrders(*sides, 2 * sum(map(effort_of, sides))))
                 case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                     out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
                 case Tally(key):
@@ -205,6 +211,28 @@ class _Compiler:
             instruction.conditional,
             1 + instruction.bubble_cycles,
         )
+
+
+_ITERATIONS = 4
+"""How often the body of a loop is executed, about, until it repeats itself."""
+
+
+def effort_of(body: Sequence[Compiled]) -> int:
+    """About how many instructions the engine executes for a body."""
+    total = 0
+    for node in body:
+        match node:
+            case Straight(steps):
+                total += len(steps)
+            case Loop(count=count, body=inner):
+                total += min(count, _ITERATIONS) * effort_of(inner)
+            case BothOrders(effort=effort):
+                total += effort
+            case OneOf(alternatives):
+                total += sum(map(effort_of, alternatives))
+            case Credit():
+                pass
+    return total
 
 
 def _straight(steps: list[Step], origins: list[int]) -> Straight:

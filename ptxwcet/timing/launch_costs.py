@@ -45,7 +45,6 @@ from ptxwcet.timing.machine_code import (
     CodeTimes,
     code_assumptions,
     scoreboard_of,
-    waits_for_lanes,
     writes_uniform,
 )
 from ptxwcet.timing.phases import profile_warp
@@ -135,14 +134,14 @@ class LaunchCosts(InstructionCosts):
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
-        lanes of machine code meet, each group of them issues what waits for the others, and what
-        fills up before it (NOP). Registers that are given up for others are counted, or refused.
+        lanes of machine code meet, each group of them issues what waits for the others, or ends
+        them. Registers that are given up for others are counted, or refused.
         """
         nodes = super().nodes(index, self._told(index, instruction), taken=taken)
-        if instruction.op_class is not OpClass.CONTROL_OTHER:
-            return nodes
         if self._kernel.code is not None:
             return nodes * self._arrivals.get(index, 1)
+        if instruction.op_class is not OpClass.CONTROL_OTHER:
+            return nodes
         if name_of(instruction) == "setmaxnreg" and hands_registers_over(self._kernel):
             self._refusals[index] = unproved(instruction, "who hands registers over is not known")
         return nodes
@@ -225,14 +224,13 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _arrivals(self) -> Mapping[int, int]:
-        """How many groups of lanes come to a BSYNC at which warps meet, by its index and those of
-        what fills up before it: at most.
+        """How many groups of lanes come to the first instruction of a block at which parted lanes
+        meet, by its index: at most. Each of them issues it.
 
         Behind a branch at which lanes part, as many as there are ways, or lanes if there is a loop
-        among them. A path has one visit of its block. Cost: the regions of such branches, once.
+        among them. A path has one visit of the block. Cost: the regions of such branches, once.
         """
-        graph, code = graph_of(self._kernel, self._launch), self._kernel.code
-        assert code is not None
+        graph = graph_of(self._kernel, self._launch)
         lanes = min(WARP_SIZE, self._launch.threads)
         found: dict[int, int] = {}
         for block in graph.cfg.reverse_postorder:
@@ -245,17 +243,9 @@ class LaunchCosts(InstructionCosts):
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
             ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
             ways = lanes if loops - around else min(lanes, ways)
-            before = list[int]()
-            for index in graph.indices([meeting]):
-                one = self._kernel.instructions[index]
-                if index in code.added:
-                    continue
-                if one.op_class is not OpClass.CONTROL_OTHER:
-                    break
-                before.append(index)
-                if waits_for_lanes(one):
-                    found |= {each: max(found.get(each, 1), ways) for each in before}
-                    break
+            if meeting != graph.cfg.exit:
+                first = graph.cfg.blocks[meeting].start
+                found[first] = max(found.get(first, 1), ways)
         return found
 
     @cached_property

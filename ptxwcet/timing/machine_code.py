@@ -205,11 +205,6 @@ def is_taken(instruction: Instruction) -> bool:
     return instruction.control is ControlEffect.INDIRECT_BRANCH
 
 
-def waits_for_lanes(instruction: Instruction) -> bool:
-    """Whether lanes of a warp that are apart meet at an instruction, each group issuing it."""
-    return _name(instruction) == "BSYNC"
-
-
 def writes_uniform(instruction: Instruction) -> bool:
     """Whether an instruction writes a register that all lanes of a warp share."""
     return any(name.startswith(("UR", "UP")) for name in instruction.writes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.claims import Assumption, AssumptionState
@@ -21,6 +22,7 @@ from ptxwcet.machine.loader import load_machine, load_tables, machine_names
 from ptxwcet.machine.model import Evidence, Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.machine.results import MeasuredOp, Results
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.input_files import SuppliedInputs, supplied_inputs
 from ptxwcet.support.records import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -47,6 +49,48 @@ def new_machine(name: str, base: str, results: Results | None = None) -> NewMach
         help = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
         raise PtxwcetError(Diagnostic("PW320", f"name of a machine: {name!r} {why}", help=help))
     return _Writer(name, base, results or _NOTHING).write()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedMachine:
+    """A machine with a row more, and the lines that make one of a machine file."""
+
+    machine: Machine
+    remark: str
+    lines: tuple[str, ...]
+
+
+def timed_like_a_load(machine: Machine, op_class: OpClass) -> TimedMachine | None:
+    """Returns a machine that times an op class as its loads of global memory, if it has any.
+
+    Of one that comes with the tool the lines are a whole file, which has been read.
+    """
+    load = machine.timings[OpClass.LOAD_GLOBAL]
+    if not isinstance(load, OpTiming):
+        return None
+    behind = load.latency_cycles - machine.memory_latency_cycles
+    plus = f", plus = {behind}" if behind > 0 else ""
+    latency = str(load.latency_cycles) if behind < 0 else f"{{ memory_latency = true{plus} }}"
+    rows = (
+        "[sources]",
+        'own = "our own measurement"',
+        "[ops]",
+        f'{op_class.value} = {{ unit = "{load.unit}", initiation_cycles = {load.initiation_cycles},'
+        f' latency_cycles = {latency}, evidence = "assumed", source = "own: as ld.global" }}',
+    )
+    measured = "with the figures of ld.global, in whose place belong those that you measure"
+    if machine.name not in machine_names():
+        timed = replace(machine, timings={**machine.timings, op_class: load})
+        return TimedMachine(timed, f"write into the machine file, {measured}", rows)
+    head = ("schema = 1", f'extends = "{machine.name}"', 'name = "mine"')
+    text = "\n".join((*head, *rows, ""))
+    with supplied_inputs(SuppliedInputs({"mine.toml": text.encode()}, "")):
+        try:
+            timed = load_machine("mine.toml", machine.memory_latency_cycles)
+        except PtxwcetError:  # a row of that class says more
+            return None
+    remark = f"write mine.toml, {measured}, and give --machine mine.toml"
+    return TimedMachine(timed, remark, (*head, *rows))
 
 
 class _Writer:

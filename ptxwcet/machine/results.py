@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.checks import MOST_CYCLES, locate
 from ptxwcet.machine.loader import load_machine, read_machine_file
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
-from ptxwcet.machine.model import OpTiming, TimingMeaning
+from ptxwcet.machine.model import Machine, OpTiming, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 from ptxwcet.support.records import dataclass
@@ -170,16 +171,57 @@ _TABLE = Path(__file__).with_name("vendor.toml")
 
 
 @cache
+def _vendor_table(name: str) -> Mapping[str, Mapping[str, int]]:
+    """Returns the rows of a table of the vendor by compute capability; what is 0 is left out."""
+    whole = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    return {
+        column: {key: row[at] for key, row in whole[name].items() if row[at]}
+        for at, column in enumerate(whole["columns"])
+    }
+
+
+@cache
 def vendor_cycles() -> Mapping[str, Mapping[OpClass, int]]:
     """Compute capability -> op class -> cycles from issue to the issue of the slowest reader.
 
     What has no fixed number of cycles is left out.
     """
-    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    return {
-        column: {OpClass(name): row[at] for name, row in table["cycles"].items() if row[at]}
-        for at, column in enumerate(table["columns"])
-    }
+    table = _vendor_table("cycles")
+    return {column: {OpClass(name): n for name, n in row.items()} for column, row in table.items()}
+
+
+def vendor_results() -> Mapping[str, Mapping[str, int]]:
+    """Compute capability -> op class, or kind of instruction -> results a cycle and SM at most."""
+    return _vendor_table("results")
+
+
+def results_charged(machine: Machine, row: OpTiming) -> Fraction:
+    """Returns for how many lanes an SM gives results in a cycle, as a row charges them."""
+    units, schedulers = machine.unit(row.unit).count, machine.schedulers_per_sm
+    each = min(Fraction(units, row.initiation_cycles), Fraction(schedulers))
+    return machine.warp_size * each
+
+
+def _too_fast(machine: Machine, most: Mapping[str, int]) -> Iterator[tuple[str, float, int]]:
+    """Yields what is charged for more results a cycle than the vendor's guide has, with both."""
+    rules, rows = machine.expansion, machine.timings
+    named = [(one.value, f"op class {one.value}", rows[one]) for one in OpClass]
+    if rules is None:  # nothing tells slow instructions of these classes apart
+        slow = (OpClass.MOVE, OpClass.BITFIELD)
+        named += [("special", f"op class {one.value}", rows[one]) for one in slow]
+    elif isinstance(special := rows[OpClass.FP32_SFU], OpTiming):
+        for name, figure in ("special", "special_issue"), ("wide", "double_issue"):
+            cycles = getattr(rules, f"{figure}_cycles").value
+            named.append(
+                (name, f"{figure}_cycles", replace(special, initiation_cycles=cycles, forms=()))
+            )
+    for name, what, row in named:
+        if isinstance(row, OpTiming) and name in most:
+            halves = 2 if name == OpClass.FP16_ARITH.value else 1
+            least = min([row.initiation_cycles, *(cycles for _, (cycles, _) in row.forms)])
+            charged = halves * results_charged(machine, replace(row, initiation_cycles=least))
+            if charged > most[name]:
+                yield what, float(charged), most[name]
 
 
 def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -213,6 +255,17 @@ def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
                     severity=Severity.ERROR if claims_upper else Severity.NOTE,
                 )
             )
+    for what, results, most in _too_fast(machine, vendor_results()[capability]):
+        problems.append(
+            Diagnostic(
+                "PW328",
+                f"{what}: charged for {results:g} results a cycle and SM, and the vendor's guide "
+                f"has {most}",
+                locate(file, "expansion" if what.endswith("_cycles") else "ops", what.split()[-1]),
+                help="charge a longer initiation",
+                severity=Severity.ERROR if claims_upper else Severity.NOTE,
+            )
+        )
     less = len(problems) or "none"
     compared = f"{less} charged less than the vendor's compiler leaves"
     return f"{compared} (compute capability {capability})", tuple(problems)

@@ -60,6 +60,15 @@ PTX_FORMS = {
     "MATCH.ANY.U64": "match.any.sync.b64",
     "MATCH.ALL": "match.all.sync.b32",
     "MATCH.ALL.U64": "match.all.sync.b64",
+    "REDUX": "redux.sync.and.b32",
+    "REDUX.S32": "redux.sync.add.s32",
+    **{f"REDUX.{word}": f"redux.sync.{word.lower()}.b32" for word in ("AND", "OR", "XOR")},
+    **{
+        f"REDUX.{word}{signed}": f"redux.sync.{name}.{'s' if signed else 'u'}32"
+        for word, name in (("SUM", "add"), ("MIN", "min"), ("MAX", "max"))
+        for signed in ("", ".S32")
+    },
+    **dict.fromkeys(("DMMA.884", "DMMA.8x8x4"), "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"),
     **{
         f"LDSM.16.{shape}{'' if n == 1 else f'.{n}'}": f"{_LDMATRIX}.x{n}{turned}.shared.b16"
         for n in (1, 2, 4)

@@ -124,7 +124,10 @@ def test_a_variant_is_a_machine_file(compare: ModuleType, tmp_path: Path) -> Non
     for gpu in compare.GPUS:
         text = machine_files(gpu.machine)[0].read_text()
         path = tmp_path / "machine.toml"
-        claims = {"memory.server_cycles_per_1024_sectors": free.replace("silicon", "path")}
+        of_path = free.replace("silicon", "path")
+        claims = {
+            f"memory.server_{worst}cycles_per_1024_sectors": of_path for worst in ("", "worst_")
+        }
         path.write_text(compare.with_claims(text, claims))
         assert load_machine(str(path)).cycles_per_1024_sectors == 0
 

@@ -299,6 +299,16 @@ def row(init: str = "1", lat: str = "4", evidence: str = "assumed", source: str 
     return "[ops]\n" + ROW.format(init=init, lat=lat, evidence=evidence, source=source)
 
 
+def test_the_examples_of_the_page_are_machine_files(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "machine-files.md").read_text()
+    examples = re.findall(r"^    schema = 1\n(?:    .*\n)+", page, re.MULTILINE)
+    assert len(examples) == page.count("\n    [ops]\n") == 2
+    for number, example in enumerate(examples):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(re.sub(r"^    ", "", example, flags=re.MULTILINE))
+        assert load_machine(str(path)).name == "mine"
+
+
 def test_what_is_extended_may_extend_another(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(HEAD.replace("orin-ecrts2025", "orin-ecrts2025-memory") + row("7", "9"))

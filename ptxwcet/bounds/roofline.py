@@ -82,7 +82,8 @@ def launch_roofline(
     )
     memory = memory_alone(machine)
     traffic = min(memory.busy(totals[2]), launched.bound.memory_cycles)
-    streamed = MemoryServer(machine.streamed_cycles_per_1024_sectors)
+    rate = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
+    streamed = MemoryServer(machine.cache_cycles_per_1024_sectors + rate)
     arrays = None if array_bytes is None else streamed.busy(-(-array_bytes // SECTOR))
     return Roofline(core, path, traffic, arrays)
 

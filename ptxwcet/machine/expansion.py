@@ -31,9 +31,8 @@ def made_of(mnemonic: str, target: int) -> Made | None:
 
 _ONE_SPECIAL = (0, 1, 0)
 _WIDE = frozenset({"F64", "S64", "U64"})
-_TESTS_AND_SIGNS = frozenset(
-    {"setp", "set", "testp", "abs", "neg", "copysign"}
-)  # of which those of f64 are no integers
+_TESTS_AND_SIGNS = frozenset({"setp", "set", "testp", "abs", "neg", "copysign"})
+"""Opcodes whose classes have instructions of integers beside those of f64."""
 
 
 def as_executed(
@@ -48,53 +47,38 @@ def as_executed(
     rules, words = machine.expansion, mnemonic.split(".")
     if rules is None:
         return row
+    both = row.initiation_cycles + row.latency_cycles
     if kind is Kind.ORDINARY:
-        return _initiated(row, min(row.initiation_cycles, rules.ordinary_issue_cycles.value))
+        issue = min(row.initiation_cycles, rules.ordinary_issue_cycles.value)
+        return _charged(row, row.unit, issue, both)
     made = made_of(mnemonic, rules.target.value)
     if kind is Kind.SPECIAL:
-        row = _converted(row, rules, is_wide=not _WIDE.isdisjoint(words))
+        issue, chain = rules.special_issue_cycles.value, rules.special_row_cycles.value
+        if not _WIDE.isdisjoint(words):
+            issue, chain = rules.double_issue_cycles.value, rules.double_row_cycles.value
+        # no sooner behind the unit than the row says: special registers take longest
+        row = _charged(row, row.unit, issue, max(chain, issue + row.latency_cycles))
     elif made is not None:
         row = _charged_for_all(row, made, rules)
-    if kind is Kind.SPECIAL or made == _ONE_SPECIAL:
-        special = machine.timings[OpClass.FP32_SFU]
-        return replace(row, unit=special.unit) if isinstance(special, OpTiming) else special
     has_double = words[0] in _TESTS_AND_SIGNS and words[-1] == "f64" and (not made or made[2])
+    if kind is Kind.SPECIAL or made == _ONE_SPECIAL:
+        unit = machine.timings[OpClass.FP32_SFU]
+        return replace(row, unit=unit.unit) if isinstance(unit, OpTiming) else unit
     if kind is Kind.DOUBLE or has_double:
         least = machine.timings[OpClass.FP64_ADD]
-        return _no_less(row, least) if isinstance(least, OpTiming) else least
+        if isinstance(least, OpTiming):
+            issue = max(row.initiation_cycles, least.initiation_cycles)
+            both = max(one.initiation_cycles + one.latency_cycles for one in (row, least))
+            return _charged(row, least.unit, issue, both)
+        return least
     return row
 
 
-def _initiated(row: OpTiming, cycles: int) -> OpTiming:
-    """Returns a row with another initiation, whose results are there when they were before."""
-    both = row.initiation_cycles + row.latency_cycles
-    return replace(row, initiation_cycles=cycles, latency_cycles=both - cycles)
-
-
-def _converted(row: OpTiming, rules: ExpansionRules, *, is_wide: bool) -> OpTiming:
-    """Returns a row for one instruction of the unit for special functions.
-
-    Its results come no sooner behind it than the row says: special registers take longest.
-    """
-    issue, chain = rules.special_issue_cycles.value, rules.special_row_cycles.value
-    if is_wide:
-        issue, chain = rules.double_issue_cycles.value, rules.double_row_cycles.value
-    latency = max(chain - issue, row.latency_cycles)
-    return replace(row, initiation_cycles=issue, latency_cycles=latency)
-
-
-def _no_less(row: OpTiming, least: OpTiming) -> OpTiming:
-    """Returns a row of the unit of another one that takes no less than either."""
-    initiation = max(row.initiation_cycles, least.initiation_cycles)
-    both = max(one.initiation_cycles + one.latency_cycles for one in (row, least))
-    return replace(
-        row,
-        unit=least.unit,
-        initiation_cycles=initiation,
-        latency_cycles=max(0, both - initiation),
-        readers=(),
-        is_upper=True,
-    )
+def _charged(row: OpTiming, unit: str, issue: int, both: int) -> OpTiming:
+    """Returns a row of a unit with another initiation, and with it and its latency together."""
+    latency = max(0, both - issue)
+    made = replace(row, unit=unit, initiation_cycles=issue, latency_cycles=latency)
+    return row if made == row else replace(made, readers=(), is_upper=True)
 
 
 def _charged_for_all(row: OpTiming, made: Made, rules: ExpansionRules) -> OpTiming:
@@ -103,10 +87,8 @@ def _charged_for_all(row: OpTiming, made: Made, rules: ExpansionRules) -> OpTimi
     chain = (rules.ordinary_row_cycles, rules.special_row_cycles, rules.double_row_cycles)
     least = sum(n * one.value for n, one in zip(made, issue, strict=True))
     whole = sum(n * one.value for n, one in zip(made, chain, strict=True))
-    several = replace(row, initiation_cycles=least, latency_cycles=max(0, whole - least))
-    charged = _no_less(row, several)
-    is_same = replace(charged, readers=row.readers, is_upper=row.is_upper) == row
-    return row if is_same else charged
+    both = max(row.initiation_cycles + row.latency_cycles, whole)
+    return _charged(row, row.unit, max(row.initiation_cycles, least), both)
 
 
 @cache

@@ -143,9 +143,8 @@ def find_machine_file(name_or_path: str) -> Path:
 def machine_files(name_or_path: str) -> tuple[Path, ...]:
     """Returns the file of a machine that has been loaded before, and those that it extends."""
     _, data = read_machine_file(name_or_path)
-    base = data.get("extends")
-    own = find_machine_file(name_or_path)
-    return (own,) if base is None else (own, *machine_files(base))
+    extended = machine_files(data["extends"]) if "extends" in data else ()
+    return (find_machine_file(name_or_path), *extended)
 
 
 def _known_file(name: str) -> Path:
@@ -164,10 +163,7 @@ def _known_file(name: str) -> Path:
 def _extended(
     file: SourceFile, data: Table, checker: Checker, before: tuple[str, ...] = ()
 ) -> Table:
-    """Returns a file's values over those of the file that it extends, which may extend another.
-
-    ``before`` are the names of those that were extended on the way to it.
-    """
+    """Returns a file's values over those that it extends; ``before``: what extends this file."""
     base_name = data.get("extends")
     if not isinstance(base_name, str):
         return data

@@ -315,12 +315,6 @@ class Machine:
         return self.cache_cycles_per_1024_sectors + memory
 
     @property
-    def streamed_cycles_per_1024_sectors(self) -> int:
-        """What 1024 sectors of a stream take of cache and memory, which no bound charges."""
-        memory = 0 if self.memory is None else self.memory.server_cycles_per_1024_sectors.value
-        return self.cache_cycles_per_1024_sectors + memory
-
-    @property
     def has_path(self) -> bool:
         """Whether accesses pass a memory path that the sub-cores of an SM share."""
         rules = self.memory

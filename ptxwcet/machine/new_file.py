@@ -51,46 +51,30 @@ def new_machine(name: str, base: str, results: Results | None = None) -> NewMach
     return _Writer(name, base, results or _NOTHING).write()
 
 
-@dataclass(frozen=True, slots=True)
-class TimedMachine:
-    """A machine with a row more, and the lines that make one of a machine file."""
+def timed_like_a_load(machine: Machine, op_class: OpClass) -> tuple[Machine, str] | None:
+    """Returns a machine that times an op class as its loads of global memory, and its lines.
 
-    machine: Machine
-    remark: str
-    lines: tuple[str, ...]
-
-
-def timed_like_a_load(machine: Machine, op_class: OpClass) -> TimedMachine | None:
-    """Returns a machine that times an op class as its loads of global memory, if it has any.
-
-    Of one that comes with the tool the lines are a whole file, which has been read.
+    Of a machine that comes with the tool they are a whole file, which has been read.
     """
     load = machine.timings[OpClass.LOAD_GLOBAL]
     if not isinstance(load, OpTiming):
         return None
-    behind = load.latency_cycles - machine.memory_latency_cycles
-    plus = f", plus = {behind}" if behind > 0 else ""
-    latency = str(load.latency_cycles) if behind < 0 else f"{{ memory_latency = true{plus} }}"
-    rows = (
-        "[sources]",
-        'own = "our own measurement"',
-        "[ops]",
-        f'{op_class.value} = {{ unit = "{load.unit}", initiation_cycles = {load.initiation_cycles},'
-        f' latency_cycles = {latency}, evidence = "assumed", source = "own: as ld.global" }}',
-    )
     measured = "with the figures of ld.global, in whose place belong those that you measure"
+    rows = f"""[sources]
+own = "our own measurement"
+[ops]
+{op_class.value} = {{ unit = "{load.unit}", initiation_cycles = {load.initiation_cycles}, \
+latency_cycles = {load.latency_cycles}, evidence = "assumed", source = "own: as ld.global" }}"""
     if machine.name not in machine_names():
         timed = replace(machine, timings={**machine.timings, op_class: load})
-        return TimedMachine(timed, f"write into the machine file, {measured}", rows)
-    head = ("schema = 1", f'extends = "{machine.name}"', 'name = "mine"')
-    text = "\n".join((*head, *rows, ""))
+        return timed, f"write into the machine file, {measured}\n{rows}"
+    text = f'schema = 1\nextends = "{machine.name}"\nname = "mine"\n{rows}'
     with supplied_inputs(SuppliedInputs({"mine.toml": text.encode()}, "")):
         try:
             timed = load_machine("mine.toml", machine.memory_latency_cycles)
         except PtxwcetError:  # a row of that class says more
             return None
-    remark = f"write mine.toml, {measured}, and give --machine mine.toml"
-    return TimedMachine(timed, remark, (*head, *rows))
+    return timed, f"write mine.toml, {measured}, and give --machine mine.toml\n{text}"
 
 
 class _Writer:

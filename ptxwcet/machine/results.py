@@ -9,7 +9,6 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.checks import MOST_CYCLES, locate
 from ptxwcet.machine.loader import load_machine, read_machine_file
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
-from ptxwcet.machine.model import Machine, OpTiming, TimingMeaning
+from ptxwcet.machine.model import Machine, RefusedOp, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 from ptxwcet.support.records import dataclass
@@ -180,7 +179,6 @@ def _vendor_table(name: str) -> Mapping[str, Mapping[str, int]]:
     }
 
 
-@cache
 def vendor_cycles() -> Mapping[str, Mapping[OpClass, int]]:
     """Compute capability -> op class -> cycles from issue to the issue of the slowest reader.
 
@@ -195,33 +193,33 @@ def vendor_results() -> Mapping[str, Mapping[str, int]]:
     return _vendor_table("results")
 
 
-def results_charged(machine: Machine, row: OpTiming) -> Fraction:
-    """Returns for how many lanes an SM gives results in a cycle, as a row charges them."""
-    units, schedulers = machine.unit(row.unit).count, machine.schedulers_per_sm
-    each = min(Fraction(units, row.initiation_cycles), Fraction(schedulers))
-    return machine.warp_size * each
+def results_charged(machine: Machine, unit: str, initiation_cycles: int) -> Fraction:
+    """Returns how many lanes an SM serves in a cycle with instructions of a unit."""
+    each = Fraction(machine.unit(unit).count, initiation_cycles)
+    return machine.warp_size * min(each, Fraction(machine.schedulers_per_sm))
 
 
-def _too_fast(machine: Machine, most: Mapping[str, int]) -> Iterator[tuple[str, float, int]]:
-    """Yields what is charged for more results a cycle than the vendor's guide has, with both."""
-    rules, rows = machine.expansion, machine.timings
-    named = [(one.value, f"op class {one.value}", rows[one]) for one in OpClass]
-    if rules is None:  # nothing tells slow instructions of these classes apart
-        slow = (OpClass.MOVE, OpClass.BITFIELD)
-        named += [("special", f"op class {one.value}", rows[one]) for one in slow]
-    elif isinstance(special := rows[OpClass.FP32_SFU], OpTiming):
-        for name, figure in ("special", "special_issue"), ("wide", "double_issue"):
-            cycles = getattr(rules, f"{figure}_cycles").value
-            named.append(
-                (name, f"{figure}_cycles", replace(special, initiation_cycles=cycles, forms=()))
-            )
-    for name, what, row in named:
-        if isinstance(row, OpTiming) and name in most:
-            halves = 2 if name == OpClass.FP16_ARITH.value else 1
-            least = min([row.initiation_cycles, *(cycles for _, (cycles, _) in row.forms)])
-            charged = halves * results_charged(machine, replace(row, initiation_cycles=least))
-            if charged > most[name]:
-                yield what, float(charged), most[name]
+def _faults(machine: Machine, capability: str) -> Iterator[tuple[str, str, str]]:
+    """Yields op classes that are charged less than the vendor says, with what to say of them."""
+    least, most = vendor_cycles()[capability], vendor_results()[capability]
+    rules = machine.expansion
+    for op_class, row in machine.timings.items():
+        if isinstance(row, RefusedOp):
+            continue
+        cycles = row.initiation_cycles + row.latency_cycles
+        if cycles < least.get(op_class, 0):
+            what = f"{cycles} cycles, and the vendor's compiler leaves {least[op_class]} before the"
+            help = "charge as much, and name the readers that wait for less (readers)"
+            yield op_class.value, f"{what} slowest reader", help
+        name, issue = op_class.value, min([row.initiation_cycles, *(n for _, (n, _) in row.forms)])
+        if op_class in (OpClass.MOVE, OpClass.BITFIELD):  # conversions and counts of bits
+            name = "special"
+            issue = row.initiation_cycles if rules is None else rules.special_issue_cycles.value
+        halves = 2 if op_class is OpClass.FP16_ARITH else 1
+        charged = halves * results_charged(machine, row.unit, issue)
+        if charged > most.get(name, charged):
+            what = f"for {float(charged):g} results a cycle and SM, and the vendor's guide has"
+            yield op_class.value, f"{what} {most[name]}", "charge a longer initiation"
 
 
 def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -231,41 +229,20 @@ def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
     """
     machine = load_machine(name_or_path)
     capability = machine.compute_capability
-    known = vendor_cycles()
     if capability is None:
         return "no compute_capability: not compared with the vendor's compiler", ()
-    if capability not in known:
+    if capability not in vendor_cycles():
         return f"compute capability {capability} is not in the vendor's table: not compared", ()
     file, _ = read_machine_file(name_or_path)
-    claims_upper = machine.timing_meaning is TimingMeaning.UPPER
-    problems = []
-    for op_class, least in known[capability].items():
-        row = machine.timings[op_class]
-        if not isinstance(row, OpTiming):
-            continue
-        charged = row.initiation_cycles + row.latency_cycles
-        if charged < least:
-            problems.append(
-                Diagnostic(
-                    "PW328",
-                    f"op class {op_class.value} is charged {charged} cycles, and the vendor's "
-                    f"compiler leaves {least} before the slowest reader",
-                    locate(file, "ops", op_class.value),
-                    help="charge as much, and name the readers that wait for less (readers)",
-                    severity=Severity.ERROR if claims_upper else Severity.NOTE,
-                )
-            )
-    for what, results, most in _too_fast(machine, vendor_results()[capability]):
-        problems.append(
-            Diagnostic(
-                "PW328",
-                f"{what}: charged for {results:g} results a cycle and SM, and the vendor's guide "
-                f"has {most}",
-                locate(file, "expansion" if what.endswith("_cycles") else "ops", what.split()[-1]),
-                help="charge a longer initiation",
-                severity=Severity.ERROR if claims_upper else Severity.NOTE,
-            )
+    is_upper = machine.timing_meaning is TimingMeaning.UPPER
+    problems = tuple(
+        Diagnostic(
+            *("PW328", f"op class {name} is charged {what}", locate(file, "ops", name)),
+            help=help,
+            severity=Severity.ERROR if is_upper else Severity.NOTE,
         )
+        for name, what, help in _faults(machine, capability)
+    )
     less = len(problems) or "none"
     compared = f"{less} charged less than the vendor's compiler leaves"
-    return f"{compared} (compute capability {capability})", tuple(problems)
+    return f"{compared} (compute capability {capability})", problems

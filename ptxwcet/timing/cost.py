@@ -152,14 +152,14 @@ def naming_others(
     """Returns the cost; a refusal for want of a timing names the machines of the tool that have
     one, else shows the row with which a file of one's own has been found to have one.
     """
-    if not isinstance(cost, Diagnostic) or cost.code != "PW402":
+    if not isinstance(cost, Diagnostic) or cost.code != "PW402" or op_class is None:
         return cost
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
     if not others:
-        timed = None if op_class in (None, OpClass.TRAP) else timed_like_a_load(machine, op_class)
-        if timed is None or isinstance(cost_on(timed.machine), Diagnostic):
+        timed = None if op_class is OpClass.TRAP else timed_like_a_load(machine, op_class)
+        if timed is None or isinstance(cost_on(timed[0]), Diagnostic):
             return replace(cost, help=_NO_OTHER)
-        return replace(cost, help="\n".join((f"{_NO_OTHER}: {timed.remark}", *timed.lines)))
+        return replace(cost, help=f"{_NO_OTHER}: {timed[1]}")
     names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
     return replace(cost, help=_OTHERS.format(", ".join(names)))
 

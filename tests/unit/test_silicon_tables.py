@@ -73,7 +73,9 @@ def test_a_launch_is_bounded_as_it_ran(compare: ModuleType, name: str, tmp_path:
     assert roofline is not None
     assert launched.residency.open == ()
     assert "no-dynamic-shared-memory" not in found.launch_assumptions
-    cycles = load_machine(gpu.machine).cycles_per_1024_sectors
+    memory = load_machine(gpu.machine).memory
+    assert memory is not None
+    cycles = memory.server_cycles_per_1024_sectors.value  # arrays are streams
     sectors = 262144 * 4 // 32 + 512 * 4 // 32
     assert roofline.arrays_cycles == -(-cycles * sectors // 1024)
 

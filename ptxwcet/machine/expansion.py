@@ -31,8 +31,7 @@ def made_of(mnemonic: str, target: int) -> Made | None:
 
 _ONE_SPECIAL = (0, 1, 0)
 _WIDE = frozenset({"F64", "S64", "U64"})
-_TESTS_AND_SIGNS = frozenset({"setp", "set", "testp", "abs", "neg", "copysign"})
-"""Opcodes whose classes have instructions of integers beside those of f64."""
+_TESTS_AND_SIGNS = frozenset({"setp", "set", "testp", "abs", "neg", "copysign"})  # of f64, too
 
 
 def as_executed(
@@ -49,8 +48,9 @@ def as_executed(
         return row
     both = row.initiation_cycles + row.latency_cycles
     if kind is Kind.ORDINARY:
-        issue = min(row.initiation_cycles, rules.ordinary_issue_cycles.value)
-        return _charged(row, row.unit, issue, both)
+        figure = rules.ordinary_issue_cycles
+        charged = _charged(row, row.unit, min(row.initiation_cycles, figure.value), both)
+        return row if charged == row else replace(charged, source=figure.source)
     made = made_of(mnemonic, rules.target.value)
     if kind is Kind.SPECIAL:
         issue, chain = rules.special_issue_cycles.value, rules.special_row_cycles.value

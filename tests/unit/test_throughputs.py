@@ -6,6 +6,7 @@ machine code is looked up by its opcode, its kind or its op class.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from parsing import parse_text
-from places import ROOT
+from places import DATA, ROOT
 from programs import run_program
 
 from ptxwcet.ir.kernel import Instruction
@@ -259,3 +260,41 @@ def test_a_file_that_is_faster_than_the_guide_is_told_so(tmp_path: Path) -> None
     assert "op class shuffle is charged for 128 results a cycle and SM" in ended.err
     assert "op class bitfield is charged for 64 results a cycle and SM" in ended.err
     assert "the vendor's guide has 16" in ended.err
+
+
+KEPT = DATA / "faults" / "machines"
+
+
+def code(*words: str) -> str:
+    """What a command prints of machine code that nvcc made of the sources beside it."""
+    ended = run_program(*words)
+    if "PW124" in ended.err:
+        pytest.skip("no nvdisasm")
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+@pytest.mark.parametrize("machine_name", ["titan-v", "jetson-agx-orin", "a100"])
+def test_conversions_take_as_long_as_the_guide_says(machine_name: str) -> None:
+    """16 a step, of 32 warps on four sub-cores, no more than 16 lanes a cycle and SM."""
+    words = ("--block", "1024", "--param", "0=align:4", "--param", "1=10000", "-q")
+    out = code(str(KEPT / "convert_75.cubin"), *words, "--machine", machine_name)
+    assert int(out.split()[1]) >= 10_000 * 16 * 32 * 32 // 16
+
+
+@pytest.mark.parametrize(
+    ("machine_name", "architecture"), [("a100", 80), ("h100", 90), ("h200", 90), ("rtx-4070", 80)]
+)
+def test_a_comparison_is_one_instruction_of_a_chain(machine_name: str, architecture: int) -> None:
+    """Beside the stalls of four FFMA, 15 cycles, two instructions of the pipe and a taken branch.
+
+    An ISETP kept its warp for 13 of 48 cycles, as long as the slowest of its class on an A100.
+    """
+    file = str(KEPT / f"chain_{architecture}.cubin")
+    words = ("--block", "256", "--param", "2=1024", "--machine", machine_name, "--format", "json")
+    report = json.loads(code("annotate", "ports", file, "-k", "chain", *words))
+    loop = report["kernels"][0]["loops"][0]
+    assert loop["chain_cycles"] == 15 + 3 + 3 + 5 + 11
+    assert loop["sources"].keys() == {"IADD3", "ISETP", "FFMA", "BRA"}
+    assert "of one H200" in loop["sources"]["ISETP"]
+    assert "taken, 11 more, as the file says without a source" in loop["sources"]["BRA"]

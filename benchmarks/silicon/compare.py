@@ -100,6 +100,7 @@ def variants(gpu: Gpu) -> tuple[Variant, ...]:
     path = {"satisfies.path-keeps-up": _CLAIMED}
     return (
         Variant(BOUND),
+        Variant("rate of streams", {"memory.server_worst_cycles_per_1024_sectors": None}),
         Variant("stores fetch nothing", {"memory.partial_sector_fetches": _invented(0)}),
         Variant("path-keeps-up", path),
         Variant("invented caches", caches),

@@ -13,7 +13,7 @@ from dataclasses import field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Convergence, OpClass
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Convergence, Kind, OpClass
 from ptxwcet.ir.op_classes import Space as Space
 from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
@@ -321,7 +321,7 @@ class Encoded(NamedTuple):
     The warp issues nothing for ``stall`` cycles after it. ``on_write`` and ``on_read`` are the
     scoreboards that it holds until it has written, or read (None: it holds none), and it is not
     issued while one of ``waits`` is held. ``ptx_line`` is the line that it was made of, 0 if that
-    is not known.
+    is not known. ``kind`` is None where the op class says enough.
     """
 
     address: int
@@ -332,6 +332,7 @@ class Encoded(NamedTuple):
     waits: tuple[int, ...]
     reuse: int
     ptx_line: int
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -511,6 +511,7 @@ def _encoded(line: Line) -> Encoded:
         waits=tuple(one for one in range(6) if mask >> one & 1),
         reuse=bits >> 17 & 15,
         ptx_line=line.ptx_line,
+        kind=None if line.guard in _NEVER else ROWS[line.mnemonic.partition(".")[0]].kind,
     )
 
 

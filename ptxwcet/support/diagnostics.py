@@ -60,7 +60,8 @@ class Diagnostic:
             lines += _excerpt(told.span)
         lines += [f"  note: {note}" for note in told.notes]
         if self.help is not None:
-            lines.append(f"  help: {self.help}")
+            first, *rest = self.help.split("\n")
+            lines += [f"  help: {first}", *(f"    {line}" for line in rest)]
         return "\n".join(map(printable_line, lines))
 
     def as_written(self) -> Diagnostic:

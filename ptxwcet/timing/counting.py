@@ -79,7 +79,7 @@ def cost_of_counting(
     def cost_on(machine: Machine) -> TimedInstruction | PartialBarrier | Diagnostic:
         return _counting_on(machine, instruction, counted, origin)
 
-    return naming_others(cost_on(machine), cost_on)
+    return naming_others(cost_on(machine), cost_on, machine, instruction.op_class)
 
 
 def _counting_on(

@@ -16,8 +16,12 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 MARK = b"\x7fELF"
+ARCHITECTURES = (75, 80, 86, 87, 89, 90)
+"""Those whose code is read: encodings and words differ on others."""
+
 _CUDA, _EXECUTABLE = 190, 2  # machine number and type of file
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_FLAGS_AT = {1: 36, 2: 48}  # in the header of a file of 32 and of 64 bits, which byte 4 tells
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOLS, _NO_BITS = 2, 8  # types of sections
@@ -142,6 +146,32 @@ def read_cubin(name: str, data: bytes) -> Cubin:
         raise damaged(name, "it ends before what its headers speak of") from None
 
 
+def architecture_of(data: bytes) -> int:
+    """Returns the architecture of a cubin, as ``86``; 0 for a file that is no cubin."""
+    at = _FLAGS_AT.get(data[4]) if is_cubin(data) and len(data) >= _HEADER.size else None
+    return 0 if at is None else data[at + (data[8] >= _NEW_LAYOUT)]
+
+
+def require_architecture(name: str, architecture: int) -> None:
+    """Raises PtxwcetError (PW125) for an architecture whose machine code is not read."""
+    if architecture in ARCHITECTURES:
+        return
+    why = "which is not among the architectures"
+    if architecture < ARCHITECTURES[0]:
+        why = "which is older than the architectures"
+    elif architecture > ARCHITECTURES[-1]:
+        why = "which is newer than the architectures"
+    supported = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
+    raise PtxwcetError(
+        Diagnostic(
+            "PW125",
+            f"'{name}' is machine code for sm_{architecture}, {why} that are read",
+            notes=(f"machine code is read for {supported}",),
+            help="compile the source for one of these, or bound the kernel from its PTX",
+        )
+    )
+
+
 def is_cubin(data: bytes) -> bool:
     """Whether a file says that it is an ELF file of a GPU, as a cubin is. Cost: constant."""
     return data[:4] == MARK and data[18:20] == _CUDA.to_bytes(2, "little")
@@ -163,8 +193,10 @@ class _Reader:
         if not data.startswith(MARK):
             raise damaged(self.name, "it does not begin as an ELF file")
         header = _HEADER.unpack_from(data)
-        if data[4:6] != b"\x02\x01" or header[2] != _CUDA:
+        if header[2] != _CUDA:
             raise damaged(self.name, "it is an ELF file, of another machine than NVIDIA's GPUs")
+        if data[4:6] != b"\x02\x01":
+            raise damaged(self.name, "it is no file of 64 bits with the least byte first")
         if header[1] != _EXECUTABLE:
             raise damaged(
                 self.name,
@@ -172,8 +204,6 @@ class _Reader:
                 "link it: 'nvlink -arch=sm_86 kernel.o -o kernel.cubin', or compile it whole "
                 "(without -dc and -rdc=true)",
             )
-        flags = header[7]
-        architecture = flags >> 8 & 0xFF if data[8] >= _NEW_LAYOUT else flags & 0xFF
         sections = list(self.sections(header))
         symbols = list(self.symbols(sections))
         variables = tuple(self.variables(sections, symbols))
@@ -185,7 +215,7 @@ class _Reader:
             for one in sections
             if one.name.startswith(PTX) and one.kind != _NO_BITS
         )
-        return Cubin(architecture, code, others, variables, ptx)
+        return Cubin(architecture_of(data), code, others, variables, ptx)
 
     def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
         begin, size, count, names = header[6], header[11], header[12], header[13]
@@ -282,7 +312,11 @@ class _Reader:
                 own,
                 tuple(functions),
                 said,
-                {one: of_file.get((one, numbers[kernel]), 0) for one in (_REGISTERS, _FRAME)},
+                {
+                    # older compilers name the registers in the section alone
+                    _REGISTERS: of_file.get((_REGISTERS, numbers[kernel]), section.info >> 24),
+                    _FRAME: of_file.get((_FRAME, numbers[kernel]), 0),
+                },
                 relocations=number in changed,
             )
 

@@ -37,6 +37,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
+from ptxwcet.sass.elf import require_architecture
 from ptxwcet.sass.hazards import hazards_of
 from ptxwcet.sass.listing import (
     PERFORMANCE,
@@ -60,9 +61,6 @@ from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 
-ARCHITECTURES = (75, 80, 86, 87, 89, 90)
-"""Those whose code is read: encodings and words differ on others."""
-
 _STEP = 16  # bytes of an instruction
 _OF_THE_SYSTEM = 1024  # bytes of a block's shared memory from sm_90 on, which the file counts, too
 _MOST_ALIGNED = 256
@@ -82,15 +80,7 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
     if linked:
         message = "machine code is linked: nothing is linked with it here"
         raise PtxwcetError(Diagnostic("PW125", message, help="give the cubin without --link"))
-    if listing.architecture not in ARCHITECTURES:
-        known = ", ".join(f"sm_{one}" for one in ARCHITECTURES)
-        raise PtxwcetError(
-            Diagnostic(
-                "PW125",
-                f"'{main.name}' is machine code for sm_{listing.architecture}, which is not known",
-                help=f"compile it for one of {known}",
-            )
-        )
+    require_architecture(main.name, listing.architecture)
     names = [name for one in listing.sections for part in one.functions for name in part.names]
     module = _Module(listing, readable_names(names))
     kernels = [kernel for section in listing.sections for kernel in module.kernels(section)]

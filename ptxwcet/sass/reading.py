@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ptxwcet.sass.disassembler import disassembled
-from ptxwcet.sass.elf import PTX, CodeSection, Cubin, damaged, read_cubin
+from ptxwcet.sass.elf import (
+    PTX,
+    CodeSection,
+    Cubin,
+    architecture_of,
+    damaged,
+    read_cubin,
+    require_architecture,
+)
 from ptxwcet.sass.listing import LINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
@@ -40,7 +48,9 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def listed(name: str, data: bytes) -> SourceFile:
-    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124."""
+    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124, PW125."""
+    if architecture := architecture_of(data):
+        require_architecture(name, architecture)
     cubin = read_cubin(name, data)
     if not cubin.sections:
         raise damaged(name, "it holds no kernel, or no symbols that name one")

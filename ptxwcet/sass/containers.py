@@ -68,4 +68,5 @@ def _described(name: str, data: bytes, architecture: int) -> HeldCode:
         cubin = read_cubin(name, data)
     except PtxwcetError:
         return HeldCode(architecture, data, None)
-    return HeldCode(cubin.architecture, data, tuple(one.name for one in cubin.sections))
+    kernels = tuple(section.name for section in cubin.sections if section.is_kernel)
+    return HeldCode(cubin.architecture, data, kernels)

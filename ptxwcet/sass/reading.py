@@ -30,6 +30,9 @@ _LABEL = re.compile(r"(\.L_\w+):")
 _INSTRUCTION = re.compile(
     r"\s*/\*([0-9a-f]{4,16})\*/\s+([^\s;][^;]*);\s*/\* 0x([0-9a-f]{16}) \*/\s*"
 )
+_RELOCATED = re.compile(r"(?:32@(?:lo|hi)\(.*\)|`\([\w.$@]+\))$")
+"""An operand that the loader writes: the last one of its instruction."""
+
 _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 
@@ -107,8 +110,8 @@ def _head(section: CodeSection) -> Iterator[str]:
     yield f".registers {section.registers}"
     yield f".shared {section.shared_bytes}"
     yield f".local {section.local_bytes}"
-    if section.relocations:
-        yield ".relocations 1"
+    if section.unresolved is not None:
+        yield f".relocations {section.unresolved:#x}"
     yield f".parameters {section.parameters_at:#x}"
     for one in section.parameters:
         yield f".parameter {one.offset:#x} {one.size}"
@@ -144,7 +147,12 @@ def _body(
             while functions and functions[0].start == address:
                 one = functions.pop(0)
                 yield f".{'kernel' if one.is_kernel else 'function'} {one.name}"
-            yield f"/*{address:04x}*/ {first[2].strip()} ; /* {high:016x}{low:016x} */"
+            text = first[2].strip()
+            if (operand := section.relocated.get(address)) is not None:
+                text, count = _RELOCATED.subn(lambda _, new=operand: new, text)
+                if count != 1:
+                    raise _unlike(name, f"the relocated operand at {address:#06x} is missing")
+            yield f"/*{address:04x}*/ {text} ; /* {high:016x}{low:016x} */"
             address, first = address + 16, None
         elif found := _INSTRUCTION.fullmatch(line):
             if int(found[1], 16) != address:

@@ -7,17 +7,19 @@ a latency later; a wait costs one poll, and says what each further one takes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.flow.walk.path import Visit, WarpPath, nodes_in
+from ptxwcet.ir.kernel import Instruction, Kernel, registers_at_entry
 from ptxwcet.ir.mbarriers import MbarrierUse, Use, use_of
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import Machine, RefusedOp
 from ptxwcet.memory.analysis import Transactions
 from ptxwcet.memory.counting import LINE, SECTOR
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import (
     BULK_COPIES,
@@ -53,6 +55,52 @@ REGISTERS_SUFFICE = Assumption(
     "registers that warps hand over",
 )
 """What bounds of programs rest on whose warps wait for registers."""
+
+
+def require_registers(paths: Sequence[WarpPath], kernel: Kernel) -> None:
+    """Raises PtxwcetError (PW504) where warps take more registers than others can ever give up.
+
+    Only where it is known with how many they start. An SM allots them in multiples of 8 a thread.
+    Cost: linear in the path trees.
+    """
+    start = registers_at_entry(kernel)
+    if start is None:
+        return
+    start = -(-start // _REGISTER_STEP) * _REGISTER_STEP
+    freed = needed = 0
+    notes, last = list[str](), 0
+    for path in paths:
+        has = start
+        for node in nodes_in(path.nodes):
+            for counted in node.counted if isinstance(node, Visit) else ():
+                used = use_of(kernel.instructions[counted.index])
+                if isinstance(used, MbarrierUse) and used.use in (Use.GIVE, Use.TAKE):
+                    is_take = used.use is Use.TAKE
+                    has = max(has, counted.number) if is_take else min(has, counted.number)
+                    last = counted.index if has > start else last
+        registers = abs(has - start) * WARP_SIZE * len(path.warps)
+        freed, needed = freed + (has < start) * registers, needed + (has > start) * registers
+        if registers:
+            does = "take" if has > start else "give up"
+            notes.append(
+                f"{len(path.warps)} warps {does} {registers:,}: each of their threads starts with "
+                f"{start} and has {has} at last"
+            )
+    if needed > freed:
+        raise PtxwcetError(
+            Diagnostic(
+                "PW504",
+                f"warps wait for ever for registers: they take {needed:,} (setmaxnreg.inc), and "
+                f"the others of the block give up {freed:,} (setmaxnreg.dec)",
+                kernel.instructions[last].span,
+                notes=tuple(notes),
+                help="let the block have as many registers at its end as at its start (.maxnreg): "
+                "take fewer, or give up more",
+            )
+        )
+
+
+_REGISTER_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
-from places import DATA
+from places import DATA, SAMPLES
 from programs import run_program
 from refusals import refusal_of
 from sass_listings import SASS, listing
@@ -55,6 +56,20 @@ def test_any_other_architecture_is_named(architecture: int, tmp_path: Path) -> N
 def test_registers_are_read_from_the_section_where_older_compilers_write_them() -> None:
     cubin = read_cubin("c", (FAULTS / "registers_in_sh_info.cubin").read_bytes())
     assert [section.registers for section in cubin.sections] == [8]
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize(
+    "command", [["bound"], ["annotate"], ["memory"], ["simulate", "--policy", "lrr"]]
+)
+def test_reports_of_machine_code_say_nothing_of_ptx(command: list[str]) -> None:
+    """On a machine that executes PTX by definition."""
+    words = ("--machine", "orin-ecrts2025", "--block", "32", "--format", "json")
+    shown = run_program(*command, FAULTS / "registers_in_sh_info.cubin", *words)
+    report = json.loads(shown.out)
+    assert "ptx-is-executed" not in json.dumps(report)
+    of_ptx = run_program(*command, SAMPLES / "saxpy.ptx", "--param", "n=64", *words)
+    assert "ptx-is-executed" in json.loads(of_ptx.out)["machine"]["by_definition"]
 
 
 # --- linked files --------------------------------------------------------------------------------

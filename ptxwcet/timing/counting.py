@@ -67,37 +67,35 @@ def require_registers(paths: Sequence[WarpPath], kernel: Kernel) -> None:
     if start is None:
         return
     start = -(-start // _REGISTER_STEP) * _REGISTER_STEP
-    freed = needed = 0
-    notes, last = list[str](), 0
+    changes = []
     for path in paths:
-        has = start
-        for node in nodes_in(path.nodes):
-            for counted in node.counted if isinstance(node, Visit) else ():
-                used = use_of(kernel.instructions[counted.index])
-                if isinstance(used, MbarrierUse) and used.use in (Use.GIVE, Use.TAKE):
-                    is_take = used.use is Use.TAKE
-                    has = max(has, counted.number) if is_take else min(has, counted.number)
-                    last = counted.index if has > start else last
-        registers = abs(has - start) * WARP_SIZE * len(path.warps)
-        freed, needed = freed + (has < start) * registers, needed + (has > start) * registers
-        if registers:
-            does = "take" if has > start else "give up"
-            notes.append(
-                f"{len(path.warps)} warps {does} {registers:,}: each of their threads starts with "
-                f"{start} and has {has} at last"
-            )
-    if needed > freed:
-        raise PtxwcetError(
-            Diagnostic(
-                "PW504",
-                f"warps wait for ever for registers: they take {needed:,} (setmaxnreg.inc), and "
-                f"the others of the block give up {freed:,} (setmaxnreg.dec)",
-                kernel.instructions[last].span,
-                notes=tuple(notes),
-                help="let the block have as many registers at its end as at its start (.maxnreg): "
-                "take fewer, or give up more",
-            )
-        )
+        has, last = start, 0
+        visits = (node for node in nodes_in(path.nodes) if isinstance(node, Visit))
+        for counted in (one for visit in visits for one in visit.counted):
+            used = use_of(kernel.instructions[counted.index])
+            if isinstance(used, MbarrierUse) and used.use in (Use.GIVE, Use.TAKE):
+                has = (max if used.use is Use.TAKE else min)(has, counted.number)
+                last = counted.index
+        changes.append((len(path.warps) * WARP_SIZE * (has - start), len(path.warps), has, last))
+    if sum(change for change, *_ in changes) <= 0:
+        return
+    taken, freed = (sum(max(0, sign * change) for change, *_ in changes) for sign in (1, -1))
+    notes = (
+        f"{warps} warps {'take' if change > 0 else 'give up'} {abs(change):,}: each of their "
+        f"threads starts with {start} and has {has} at last"
+        for change, warps, has, _ in changes
+        if change
+    )
+    message = (
+        f"warps wait for ever for registers: they take {taken:,} (setmaxnreg.inc), and the others "
+        f"of the block give up {freed:,} (setmaxnreg.dec)"
+    )
+    span = kernel.instructions[max(changes)[-1]].span
+    remedy = (
+        "let the block have as many registers at its end as at its start (.maxnreg): take fewer, "
+        "or give up more"
+    )
+    raise PtxwcetError(Diagnostic("PW504", message, span, tuple(notes), remedy))
 
 
 _REGISTER_STEP = 8

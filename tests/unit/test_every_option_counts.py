@@ -154,8 +154,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("explain", "--format"): ("markdown", {}),
     ("facts", "--machine"): (
         "jetson-agx-orin",
-        {"FILE": "copies.ptx", "--block": "16x16", "--param": None, "--facts": "copies.toml"}
-        | {"--machine": None},
+        {"FILE": "copies.ptx", "--block": "16x16", "--param": "5=64"},
     ),
     ("hybrid", "--grid"): ("5", {}),
     ("hybrid", "--launch"): ("l.toml", {"--launch": None}),
@@ -314,7 +313,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )
     (folder / "facts.toml").write_text("[parameters]\nn = 5\n")
     shutil.copy(SAMPLES / "sgemm_cp_async.ptx", folder / "copies.ptx")
-    (folder / "copies.toml").write_text("[parameters]\nM = 64\nN = 64\nK = 64\n")
     (folder / "info.txt").write_text(
         "ptxas info    : Compiling entry function 'saxpy' for 'sm_80'\n"
         "ptxas info    : Used 64 registers, 380 bytes cmem[0]\n"

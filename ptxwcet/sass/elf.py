@@ -307,9 +307,7 @@ class _Reader:
                 inside.setdefault(one.section, []).append(function)
                 numbers[one.name] = number
         code = {n for n, section in enumerate(sections) if section.name.startswith(_CODE)}
-        names = Counter(
-            one.name for one in symbols if one.kind == _FUNCTION and one.section in code
-        )
+        names = Counter(one.name for number in code for one in inside.get(number, ()))
         kernels = {number for number in inside if any(one.is_kernel for one in inside[number])}
         waiting = sorted(kernels & code)
         seen = set(waiting)
@@ -367,7 +365,7 @@ class _Reader:
                     of_code = f"{symbol.value + addend:#x}"
                     held = of_code if is_code else f"({symbol.name})"
                     operands[at] = f"{_HALVES[kind]}@{held}"
-                elif kind in _CALLS and is_function and names[symbol.name] == 1 and not addend:
+                elif kind in _CALLS and is_function and not addend and names[symbol.name] == 1:
                     operands[at] = f"`({symbol.name})"
                     called.add(symbol.section)
                 else:

@@ -159,7 +159,7 @@ MOST_LINES = {
     "opened": 2_669,
     "ptx": 4_055,
     "report": 936,
-    "sass": 5_538,
+    "sass": 5536,
     "simulator": 5_053,
     "support": 3_495,
     "sweeps.results": 1_737,

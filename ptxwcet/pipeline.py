@@ -68,16 +68,21 @@ def prepare_kernel(
 
 
 def refusals_behind(
-    kernel: Kernel, launch: Launch, machine: Machine, placed: PlacedFacts
+    kernel: Kernel,
+    launch: Launch,
+    machine: Machine,
+    placed: PlacedFacts,
+    *,
+    unknown_at_worst: bool = False,
 ) -> tuple[Diagnostic, ...]:
     """Why there is no bound though these facts, at places of the kernel's graph, give the paths.
 
     Cost: that of a bound.
     """
     flow = build_flow(kernel, launch)
-    preparation = _Preparation(flow, launch, machine, unknown_at_worst=False)
+    preparation = _Preparation(flow, launch, machine, unknown_at_worst)
     try:
-        require_known_opcodes(kernel, unknown_at_worst=False)
+        require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
         analyse_prepared(preparation.prepared(launch, placed))
     except PtxwcetError as error:
         return error.diagnostics

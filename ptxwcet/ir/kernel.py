@@ -566,7 +566,35 @@ def counts_at_mbarriers(kernel: Kernel) -> bool:
 @lru_cache(maxsize=8)
 def hands_registers_over(kernel: Kernel) -> bool:
     """Whether some warps wait for registers that others give up. Cost: linear, once."""
-    return any(
-        one.opcode is not None and one.opcode.name == "setmaxnreg" and "inc" in one.modifiers
-        for one in kernel.instructions
-    )
+    return any("inc" in one.modifiers for one in _register_changes(kernel))
+
+
+@lru_cache(maxsize=8)
+def registers_at_entry(kernel: Kernel) -> int | None:
+    """Returns with how many registers each thread starts, where ptxas keeps to a number exactly.
+
+    It does so in kernels that change it (``setmaxnreg``): the number is that of ``.maxnreg``, but
+    at most the largest that they take. None for other kernels, and without a number that ptxas
+    respects. Cost: linear, once.
+    """
+    changes = _register_changes(kernel)
+    stated = [one.values[0] for one in kernel.performance if one.keyword == ".maxnreg"]
+    if not changes or not stated or stated[0] > _MOST_REGISTERS:
+        return None
+    taken = [
+        int(one.operands[0].value)
+        for one in changes
+        if "inc" in one.modifiers and isinstance(one.operands[0], Immediate)
+    ]
+    return max(_FEWEST_REGISTERS, min(stated[0], max(taken, default=stated[0])))
+
+
+_FEWEST_REGISTERS, _MOST_REGISTERS = 24, 255  # that ptxas lets .maxnreg state
+
+
+def _register_changes(kernel: Kernel) -> list[Instruction]:
+    return [
+        instruction
+        for instruction in kernel.instructions
+        if instruction.opcode is not None and instruction.opcode.name == "setmaxnreg"
+    ]

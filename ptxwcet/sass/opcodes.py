@@ -247,7 +247,7 @@ def _add_control(rows: Rows) -> None:
     branch, jump = OpClass.BRANCH, ControlEffect.BRANCH
     rows.add("BRA", branch, control, none, "U ANY DIV CONV", jump)
     rows.add("BRX BRXU", branch, control, none, "", ControlEffect.INDIRECT_BRANCH)
-    rows.add("CALL", OpClass.CALL, control, none, "REL NOINC", ControlEffect.CALL)
+    rows.add("CALL", OpClass.CALL, control, none, "REL ABS NOINC", ControlEffect.CALL)
     rows.add("RET", OpClass.RETURN, control, none, "REL ABS NODEC", ControlEffect.RETURN)
     rows.add("EXIT", OpClass.RETURN, control, none, "", ControlEffect.EXIT)
     rows.add("BPT", OpClass.TRAP, control, none, "TRAP", ControlEffect.TRAP)

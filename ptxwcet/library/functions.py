@@ -120,17 +120,22 @@ def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Sh
     # here: only loaded when a formula is asked for
     from ptxwcet.commands.bound.formula import bound_symbolic
     from ptxwcet.commands.bound.symbolic import build_symbolic_report
-    from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
 
     answer = bound_symbolic(request, symbolic)
     report = build_symbolic_report(answer)
     return shown(
         report,
         f"formulas of {symbolic} of {request.path}",
-        lambda report: render_symbolic_text(report).text,
+        _symbolic_text,
         formula_tables,
         refusals(answer, report.kernels),
     )
+
+
+def _symbolic_text(report: SymbolicReport) -> str:
+    from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
+
+    return render_symbolic_text(report).text
 
 
 @checked

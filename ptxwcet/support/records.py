@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from reprlib import recursive_repr
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def _made(
         stated.discard("__hash__")  # put there by Python, not by the author
     if frozen:
         own |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
-    if frozen and slots:
         own |= {"__getstate__": _state, "__setstate__": _set_state}
     for name, value in own.items():
         if name not in stated:
@@ -155,10 +155,16 @@ def _refuse_to_delete(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+class _ReadOnly(dict[Any, Any]):
+    """A mapping that is read-only again when its owner has been unpickled or copied."""
+
+
 def _state(self: Any) -> list[object]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+    values = (getattr(self, field.name) for field in dataclasses.fields(self))
+    return [_ReadOnly(value) if isinstance(value, MappingProxyType) else value for value in values]
 
 
 def _set_state(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+        kept = MappingProxyType({**value}) if isinstance(value, _ReadOnly) else value
+        object.__setattr__(self, field.name, kept)

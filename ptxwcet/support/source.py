@@ -23,12 +23,11 @@ _LINE = re.compile(
 """What a compiler says of the lines that follow: in PTX, and in listings of machine code."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A named input text.
 
-    ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
-    ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
+    ``name`` is what diagnostics print. ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
     that is too large to be held. ``before`` are files that it is linked with, each with
     the one before it: the first is that which is asked about. ``made_of`` is what somebody wrote,
     of which a compiler made the text.
@@ -39,7 +38,10 @@ class SourceFile:
     first_line: int = 1
     before: SourceFile | None = None
     made_of: SourceFile | None = None
-    _line_starts: list[int] = field(default_factory=list, repr=False)
+    _line_starts: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def behind(self, other: SourceFile) -> SourceFile:
         """The file, linked with another: its offsets are larger, so that they tell both apart."""

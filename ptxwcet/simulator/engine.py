@@ -39,10 +39,12 @@ from ptxwcet.simulator.stepping import (
     EVENT_COLUMNS,
     FIXED,
     FULL,
+    HELD,
     MEMORY,
     NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
+    PAUSED,
     STAGES,
     STALLS,
     Layout,
@@ -212,7 +214,12 @@ class Simulator:
                 self._saved = self._zeros(self._layout.depths)
             brent = np.array([NO_CHECKPOINTS] * self._layout.depths, np.int64)
             states = state, self._saved, brent
-            outcome = Outcome(*run(self._program, *states, options, script, log, events))
+            held = np.zeros(HELD, np.int64)
+            records = script, log, events
+            while True:  # in pieces, between which Python hears signals
+                outcome = Outcome(*run(self._program, *states, options, *records, held))
+                if outcome.status != PAUSED:
+                    break
             if outcome.status != FULL:
                 break
             self._room, self._saved = more_room(self._room), None

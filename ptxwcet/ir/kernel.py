@@ -463,6 +463,14 @@ class UnreadKernel(Kernel):
             self.name, **what, span=self.span, failure=self.failure, readable=readable
         )
 
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("name", "is_entry", "has_body", "span", "readable", "failure")
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
     def __getattr__(self, name: str) -> NoReturn:
         # only asked for what is not set
         if name in {one.name for one in fields(Kernel)}:

@@ -105,9 +105,7 @@ class OperandBuilder:
             if is_tree(node, "arguments"):
                 assert isinstance(node, Tree)
                 read = self._source if seen_callee else self._result
-                templates.append(
-                    partial(_of_group, Arguments, [*map(read, node.children)])
-                )
+                templates.append(partial(_of_group, Arguments, [*map(read, node.children)]))
             elif is_tree(node, "callee"):
                 seen_callee = True
                 templates.append(self._callee(node))

@@ -52,7 +52,10 @@ def _made(
         stated.discard("__hash__")  # put there by Python, not by the author
     if frozen:
         own |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+    if frozen and slots:
         own |= {"__getstate__": _state, "__setstate__": _set_state}
+    elif frozen:
+        own |= {"__getstate__": _named_state, "__setstate__": _set_named_state}
     for name, value in own.items():
         if name not in stated:
             setattr(made, name, value)
@@ -160,11 +163,33 @@ class _ReadOnly(dict[Any, Any]):
 
 
 def _state(self: Any) -> list[object]:
-    values = (getattr(self, field.name) for field in dataclasses.fields(self))
-    return [_ReadOnly(value) if isinstance(value, MappingProxyType) else value for value in values]
+    return [_kept(getattr(self, field.name)) for field in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
-        kept = MappingProxyType({**value}) if isinstance(value, _ReadOnly) else value
-        object.__setattr__(self, field.name, kept)
+        object.__setattr__(self, field.name, _restored(value))
+
+
+def _named_state(self: Any) -> dict[str, object]:
+    """Returns the fields that the object itself has: nothing that was computed of them."""
+    own = {field.name for field in dataclasses.fields(self)}
+    own = {
+        name
+        for name in own
+        if name in vars(self) or hasattr(getattr(type(self), name, None), "__set__")
+    }
+    return {name: _kept(getattr(self, name)) for name in sorted(own)}
+
+
+def _set_named_state(self: Any, state: dict[str, object]) -> None:
+    for name, value in state.items():
+        object.__setattr__(self, name, _restored(value))
+
+
+def _kept(value: object) -> object:
+    return _ReadOnly(value) if isinstance(value, MappingProxyType) else value
+
+
+def _restored(value: object) -> object:
+    return MappingProxyType({**value}) if isinstance(value, _ReadOnly) else value

@@ -374,7 +374,8 @@ class Kernel:
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
-    ``code`` is there for machine code alone.
+    ``code`` is there for machine code alone. ``target`` is the architecture that it is for, of a
+    linked program the newest of its files: ``sm_86``, empty if that is not stated.
     """
 
     name: str
@@ -396,6 +397,7 @@ class Kernel:
     call_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readable: str = ""
     code: MachineCode | None = None
+    target: str = ""
 
     def __post_init__(self) -> None:
         if not self.readable:

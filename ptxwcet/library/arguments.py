@@ -312,7 +312,8 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
     asked = _names(given.get("kernel"))
     compilation = Compilation(arch, tuple(words), is_linked=bool(links))
     is_code = given.get("machine_code", False)
-    carried = ptx_of(source, signature, compilation, asked, is_code=is_code)
+    machine = os.fspath(given.get("machine", DEFAULT_MACHINE))
+    carried = ptx_of(source, signature, compilation, asked, is_code=is_code, machine=machine)
     registers = given.get("registers")
     return Request(
         carried.path,
@@ -322,7 +323,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         tuple(f"{key}={shown(one)}" for key, one in (given.get("params") or {}).items()),
         source=path_of(given.get("cuda_source")),
         loop_bounds=tuple(f"{at}={most}" for at, most in (given.get("loop_bounds") or {}).items()),
-        machine=os.fspath(given.get("machine", DEFAULT_MACHINE)),
+        machine=machine,
         memory_latency_cycles=given.get("memory_latency"),
         unknown_at_worst=given.get("on_unknown") == WORST,
         policy=given.get("policy"),
@@ -342,6 +343,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         asks_ptxas=registers == ASK_PTXAS,
         links=links,
         parameter_names=carried.parameter_names,
+        how=carried.how,
         is_code=is_code and carried.text is not None,
     )
 

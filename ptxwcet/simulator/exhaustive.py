@@ -360,7 +360,8 @@ def search(
 ) -> tuple[tuple[int, int, int, int, int], Integers, Integers]:
     """Explores all schedules from ``start``.
 
-    Returns the fields of :class:`Found`, and for each state the state and the choice that reach it last.
+    Returns the fields of :class:`Found`, and for each state the state and the choice that reach it
+    last.
     """
     shape = block.shape
     capacity = 1024

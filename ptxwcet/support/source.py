@@ -27,10 +27,11 @@ _LINE = re.compile(
 class SourceFile:
     """A named input text.
 
-    ``name`` is what diagnostics print. ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
-    that is too large to be held. ``before`` are files that it is linked with, each with
-    the one before it: the first is that which is asked about. ``made_of`` is what somebody wrote,
-    of which a compiler made the text; ``how`` it was compiled, if that was done here for an object.
+    ``name`` is what diagnostics print. ``first_line`` is the number of the first line of ``text``:
+    more than 1 for an excerpt of a file that is too large to be held. ``before`` are files that it
+    is linked with, each with the one before it: the first is that which is asked about. ``made_of``
+    is what somebody wrote, of which a compiler made the text; ``how`` it was compiled, if that was
+    done here for an object.
     """
 
     name: str

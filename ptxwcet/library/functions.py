@@ -25,8 +25,8 @@ from ptxwcet.library.arguments import (
     File,
     Files,
     GridArguments,
-    LaunchArguments,
     MachineArguments,
+    PlaceArguments,
     checked,
     path_of,
     paths_of,
@@ -35,7 +35,7 @@ from ptxwcet.library.arguments import (
 )
 from ptxwcet.library.results import Analysis, Bound, Cfg, Executed, Refused, Shown, Simulated
 from ptxwcet.library.shown import formula_tables, shown
-from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import RefusedKernel, open_request, read_module
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.report.head import refusals
@@ -188,16 +188,15 @@ def run(
 
 
 @checked
-def cfg(
-    source: object, *, machine: File = DEFAULT_MACHINE, **given: Unpack[LaunchArguments]
-) -> Cfg:
+def cfg(source: object, **given: Unpack[PlaceArguments]) -> Cfg:
     """The control-flow graph of a kernel, calls replaced, with what its blocks cost on a machine.
 
     ``kernel`` may be a device function, ``source`` machine code (a ``.cubin``). With a launch
     (arguments as of ``bound``) pictures say the classes of branches and the bounds of loops. Raises
     PtxwcetError. Cost: linear; with a launch a path extraction.
     """
-    request, chosen = request_of(source, **given), load_machine(os.fspath(machine))
+    request = request_of(source, **given)
+    chosen = load_machine(request.machine, request.memory_latency_cycles)
     if not any(given.get(one) for one in _OF_THE_LAUNCH):
         module = read_module(request, for_graph=True)
         kernels = kernels_to_draw(module, request.kernels)

@@ -223,8 +223,9 @@ def _of_dispatcher(source: Any, name: str, signature: object, compiled: _Compile
 
 _USUAL = {"opt": True}
 """Options of Numba's decorator that nobody has to be told of; others are False, or None."""
-_OF_THE_HOST = frozenset({"device", "extensions"})
-"""Options that change how arguments are handed over, and no code of a kernel."""
+_WITHOUT_EFFECT = frozenset({"device", "extensions", "lto"})
+"""Options that change no code of a kernel that is linked with nothing: how arguments are handed
+over, and when a program is linked."""
 
 
 def _options_of_numba(source: Any, name: str, asked: Compilation) -> dict[str, object]:
@@ -239,7 +240,7 @@ def _options_of_numba(source: Any, name: str, asked: Compilation) -> dict[str, o
     if given.get("device"):
         raise _no_ptx(f"{name} is a device function (device=True)", "give a kernel that calls it")
     taken = inspect.signature(numba.compile_ptx).parameters
-    options = {key: value for key, value in given.items() if key not in _OF_THE_HOST}
+    options = {key: value for key, value in given.items() if key not in _WITHOUT_EFFECT}
     left = [key for key, value in options.items() if key not in taken and value not in _INERT]
     left = [key for key in left if key != "link" or not asked.is_linked]
     if left:

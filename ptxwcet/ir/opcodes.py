@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, SupportsIndex
 
 from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
 from ptxwcet.ir.operands import Operand
@@ -80,14 +79,6 @@ class Opcode:
     forms: tuple[Form, ...] = ()
     meaning: WholeMeaning | None = None
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """A row of the table is pickled by its name."""
-        # here: the table is made of rows
-        from ptxwcet.ir.instruction_set import OPCODES
-
-        is_of_table = OPCODES.get(self.name) is self
-        return (_row, (self.name,)) if is_of_table else object.__reduce_ex__(self, protocol)
-
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
         """The timing class for these modifiers. Cost: linear in their number."""
         rule = self.rule
@@ -116,12 +107,6 @@ class Opcode:
         if self.operands is not None:
             return self.operands, self.destinations
         return operand_counts(self.forms)
-
-
-def _row(name: str) -> Opcode:
-    from ptxwcet.ir.instruction_set import OPCODES
-
-    return OPCODES[name]
 
 
 # --- Which instructions need a newer target: what their opcodes need, and words behind them -------

@@ -39,7 +39,6 @@ from ptxwcet.simulator.stepping import (
     EVENT_COLUMNS,
     FIXED,
     FULL,
-    HELD,
     MEMORY,
     NO_CHECKPOINTS,
     ORIGIN,
@@ -60,6 +59,9 @@ from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000
 """Instructions issued one by one before a run is given up: about a minute."""
+
+PIECE = 200_000
+"""Instructions between two returns to Python, which hears signals: some tenths of a second."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
@@ -214,7 +216,7 @@ class Simulator:
                 self._saved = self._zeros(self._layout.depths)
             brent = np.array([NO_CHECKPOINTS] * self._layout.depths, np.int64)
             states = state, self._saved, brent
-            held = np.zeros(HELD, np.int64)
+            held = np.array([0, 0, 0, 0, 0, PIECE], np.int64)
             records = script, log, events
             while True:  # in pieces, between which Python hears signals
                 outcome = Outcome(*run(self._program, *states, options, *records, held))

@@ -90,10 +90,6 @@ DEPTH, ORIGIN, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 3)  # DEPTH: loops aro
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
 COMPLETE, DEADLOCK, OVER_LIMIT, FULL, PAUSED = range(5)
-PIECE = 200_000
-"""Instructions between two returns to Python, which hears signals: some tenths of a second."""
-HELD = 5
-"""Numbers of a run that is paused, besides its state."""
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
 NO_CHECKPOINTS = (-1, 0, 1)
 
@@ -660,10 +656,10 @@ def run(
 ) -> tuple[int, int, int, int, int, int]:
     """Runs a block to its end on a fresh state; see :class:`ptxwcet.simulator.engine.Simulator`.
 
-    After about PIECE instructions it returns PAUSED, with what it needs to go on in ``held`` (zeros
-    of a fresh run), and goes on when it is called again with the same arguments. What it returns
-    are the fields of :class:`Outcome`: numba would call Python to make such a tuple, and a signal
-    that is heard there ends the process.
+    After a piece of instructions it returns PAUSED, with what it needs to go on in ``held`` (zeros
+    of a fresh run, and last the length of a piece), and goes on when it is called again with the
+    same arguments. What it returns are the fields of :class:`Outcome`: numba would call Python to
+    make such a tuple, and a signal that is heard there ends the process.
 
     ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
     takes the first issues, a row each. If there is no room for all that waits for servers behind
@@ -687,7 +683,7 @@ def run(
     if stepped == 0:
         happens = NEVER  # before this cycle nothing happens behind the units
         _begin(program, state)
-    pause = min(options.limit, stepped + PIECE)
+    pause = min(options.limit, stepped + held[5])
     while True:
         issued = 0
         begun = NEVER

@@ -102,7 +102,7 @@ def test_what_results_give_travels() -> None:
 
 def test_results_of_machine_code_travel() -> None:
     require_same(ptxwcet.cfg(CUBIN))
-    params = {name: 64 for name in range(3)}
+    params = dict.fromkeys(range(3), 64)
     require_same(ptxwcet.analyse(CUBIN, block=(16, 16), grid=(2, 2), params=params))
 
 

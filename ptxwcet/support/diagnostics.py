@@ -114,8 +114,9 @@ class PtxwcetError(Exception):
         return _unpickled, (type(self), self.diagnostics), self.__dict__
 
     def __eq__(self, other: object) -> bool:
-        alike = isinstance(other, PtxwcetError) and type(other) is type(self)
-        return alike and self.diagnostics == other.diagnostics
+        if not isinstance(other, PtxwcetError) or type(other) is not type(self):
+            return NotImplemented
+        return self.diagnostics == other.diagnostics
 
     def __hash__(self) -> int:
         return hash(self.diagnostics)

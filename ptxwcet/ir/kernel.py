@@ -381,7 +381,8 @@ class Kernel:
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
-    ``code`` is there for machine code alone.
+    ``code`` is there for machine code alone. ``target`` is the architecture that it is for, of a
+    linked program the newest of its files: ``sm_86``, empty if that is not stated.
     """
 
     name: str
@@ -403,6 +404,7 @@ class Kernel:
     call_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readable: str = ""
     code: MachineCode | None = None
+    target: str = ""
 
     def __post_init__(self) -> None:
         if not self.readable:
@@ -469,6 +471,14 @@ class UnreadKernel(Kernel):
         return UnreadKernel(
             self.name, **what, span=self.span, failure=self.failure, readable=readable
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("name", "is_entry", "has_body", "span", "readable", "failure")
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> NoReturn:
         # only asked for what is not set

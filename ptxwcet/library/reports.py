@@ -47,8 +47,8 @@ from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.library.arguments import (
     File,
     GridArguments,
-    LaunchArguments,
     MachineArguments,
+    PlaceArguments,
     checked,
     request_of,
     said,
@@ -288,7 +288,7 @@ def _version(one: object, given: GridArguments) -> Request:
 
 @checked
 def facts(
-    source: object, *, output: File | None = None, **given: Unpack[LaunchArguments]
+    source: object, *, output: File | None = None, **given: Unpack[PlaceArguments]
 ) -> Shown[FactsTemplate]:
     """What a launch leaves open in kernels, as a template of a facts file to be filled in.
 

@@ -197,6 +197,7 @@ class _Function:
             body=tuple((index, LabelDefinition(label, label)) for label, index in ordered),
             span=self.span,
             readable=self.module.readable[name],
+            target=f"sm_{self.module.architecture}",
             code=MachineCode(
                 registers=section.number("registers"),
                 local_bytes=section.number("local"),

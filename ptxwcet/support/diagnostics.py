@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 from ptxwcet.support.printable import printable_line, printable_picture
 from ptxwcet.support.records import dataclass
@@ -110,6 +111,17 @@ class PtxwcetError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = items
         super().__init__(items[0].message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.diagnostics), self.__dict__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PtxwcetError) or type(other) is not type(self):
+            return NotImplemented
+        return self.diagnostics == other.diagnostics
+
+    def __hash__(self) -> int:
+        return hash(self.diagnostics)
+
     @staticmethod
     def of(
         code: str,
@@ -120,6 +132,13 @@ class PtxwcetError(Exception):
     ) -> PtxwcetError:
         """The error with one diagnostic."""
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
+
+
+def _unpickled(kind: type[PtxwcetError], diagnostics: tuple[Diagnostic, ...]) -> PtxwcetError:
+    """Returns an error of a kind without a call of the kind's own ``__init__``."""
+    error = kind.__new__(kind)
+    PtxwcetError.__init__(error, diagnostics)
+    return error
 
 
 class UsageError(PtxwcetError):

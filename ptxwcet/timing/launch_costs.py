@@ -26,6 +26,7 @@ from ptxwcet.ir.kernel import (
     hands_registers_over,
 )
 from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, OpClass
+from ptxwcet.machine.architectures import architecture_assumptions, require_architecture
 from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
@@ -83,6 +84,7 @@ class LaunchCosts(InstructionCosts):
         unknown_at_worst: bool = False,
         accesses: KernelAccesses | None = None,
     ) -> None:
+        require_architecture(kernel, machine)
         if machine.memory is not None and accesses is None:
             accesses = kernel_accesses(kernel, launch)
         self._found = accesses
@@ -264,6 +266,7 @@ class LaunchCosts(InstructionCosts):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        found += architecture_assumptions(self._kernel, self.machine)
         if self._kernel.code is not None:
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []

@@ -242,4 +242,11 @@ def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
             doubt,
             "silicon: its pipelines are not documented",
         ),
+        Assumption(
+            "groups-in-turn",
+            "lanes of a warp that are apart are joined where BSYNC or WARPSYNC waits for them; of "
+            "their groups each, in any order, goes on until it waits there or ends",
+            doubt,
+            "silicon: which group of a warp issues next is not documented",
+        ),
     )

@@ -1,7 +1,7 @@
 """Tries small mistakes in the packages where a wrong line makes a bound too small.
 
-    python benchmarks/mutate_rooms.py reach --kept /tmp/reach.json
-    python benchmarks/mutate_rooms.py try --kept /tmp/reach.json --out /tmp/mutants.json
+    python benchmarks/mutate_rooms.py reach --kept reach.json
+    python benchmarks/mutate_rooms.py try --kept reach.json --out mutants.json
 
 Ten mistakes (``source_mutations.py``) are drawn for each package. ``reach`` puts a probe at each of
 their lines and runs the tests once: that tells which tests reach which line. A line outside of

@@ -35,9 +35,6 @@ from ptxwcet.timing.compilation import (
 # Instructions simulated for one profile, closed forms apart. Kernels of real programs need a few
 # times their static size (below 10^5); the limit is about five seconds of work.
 _MOST_STEPS = 8_000_000
-# Instructions executed for both orders of two sides; beyond that each is charged from a clean
-# machine until it is clean again. Orders of orders would double with each nest.
-_MOST_ORDERED = 250_000
 # Iterations for which a loop whose issues already repeat may wait for its idle phases to repeat
 # too; after that E is given up, L is not. Loops of real kernels need at most three.
 _MOST_PHASE_ITERATIONS = 2_000
@@ -169,10 +166,10 @@ class Engine(Generic[State]):
                     self._straight(node, state)
                 case Loop():
                     self._loop(node, state)
-                case BothOrders(first, second, effort) if effort <= _MOST_ORDERED:
-                    self._one_of(node, ((*first, *second), (*second, *first)), state)
-                case BothOrders():
+                case BothOrders(drains=True):
                     self._one_after_the_other(node, state)
+                case BothOrders(first, second):
+                    self._one_of(node, ((*first, *second), (*second, *first)), state)
                 case OneOf(alternatives):
                     self._one_of(node, alternatives, state)
                 case Credit(cycles):
@@ -299,6 +296,8 @@ class Engine(Generic[State]):
             if joined is not None and remaining < looked_at:
                 joined.join(state, self._changed_in(loop))
             key = state.relative(loop)
+            if loop.drains:
+                key += (max(state.completion - state.t, 0),)
             before = seen.get(key)
             seen[key] = Snapshot.of(state, loop, remaining)
             if before is None or not skips_at_all:
@@ -337,6 +336,8 @@ class Engine(Generic[State]):
             periods = _covered_periods(loop, state, period, growth, periods)
             self._skip_free_units(loop, state, period, periods, growth)
         state.shift(loop, periods * growth)
+        if loop.drains:
+            state.completion += periods * growth
         return periods
 
     def _skip_free_units(

@@ -143,10 +143,13 @@ class LaunchCosts(InstructionCosts):
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
         lanes of machine code meet, each group of them issues what waits for the others, or ends
-        them. Registers that are given up for others are counted, or refused.
+        them; where they may part, some take the branch, whichever of them go on first. Registers
+        that are given up for others are counted, or refused.
         """
+        is_code = self._kernel.code is not None
+        taken = taken or (is_code and index in self._parting)
         nodes = super().nodes(index, self._told(index, instruction), taken=taken)
-        if self._kernel.code is not None:
+        if is_code:
             return nodes * self._arrivals.get(index, 1)
         if instruction.op_class is not OpClass.CONTROL_OTHER:
             return nodes
@@ -229,6 +232,16 @@ class LaunchCosts(InstructionCosts):
                 ]
                 seen.update(cfg.predecessors[block])
         return found
+
+    @cached_property
+    def _parting(self) -> frozenset[int]:
+        """The branches at which lanes of a warp may part."""
+        cfg, agreements = self._graph.cfg, self._graph.agreements
+        return frozenset(
+            self._graph.last(block)
+            for block in cfg.reverse_postorder
+            if cfg.has_two_ways(block) and agreements[block] is Agreement.NONE
+        )
 
     @cached_property
     def _arrivals(self) -> Mapping[int, int]:

@@ -28,6 +28,7 @@ from ptxwcet.flow.facts.stated import NO_FACTS, StatedFacts
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Instruction, Kernel, Module
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.ir.operands import Register, SymbolRef
 from ptxwcet.pipeline import analyse_kernel
 from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.opcodes import ROWS, Pipe
@@ -138,11 +139,11 @@ def every_order(run: Callable[[Order], None], most: int, *, keeps: bool) -> bool
 class Warp(_Block):
     """One warp under way; ``issues`` are addresses, and whether some lanes were led elsewhere."""
 
-    def __init__(self, program: Program, launch: EmulatedLaunch, order: Order) -> None:
+    def __init__(self, program: Program, launch: EmulatedLaunch, order: Order, *, asks_for_ended: bool) -> None:
         memory, bank, _places = _laid_out(program.kernel, launch)
         super().__init__(program, launch, 0, memory, bank, b"")
         assert self.lanes == 32
-        self.order = order
+        self.order, self.asks_for_ended = order, asks_for_ended
         self.issues: list[tuple[int, bool]] = []
         self.came = np.zeros(32, np.int64)
         """For each lane that waits, with which group it came."""
@@ -204,6 +205,29 @@ class Warp(_Block):
         if self.reduction:
             is_true = votes == int(self.alive.sum()) if self.reduction == "AND" else votes > 0
             self.reduced = {"BR": votes, "BP": int(is_true)}
+
+    def do_bra(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        """As with the others; DIV and CONV ask of lanes that have not ended, or else of all."""
+        guard = i.guard
+        parts = guard.register[1:].split("&") if guard is not None else []
+        if lanes.any() and {"DIV", "CONV"} & {*parts}:
+            masks = [one for one in operands if not isinstance(one, SymbolRef)]
+            mask = self.read(masks[-1]) if masks else self.zero + np.uint64(0xFFFFFFFF)
+            if not self.asks_for_ended:
+                mask = mask & self.together(self.alive)
+            is_parted = bool((mask & ~self.together(lanes))[lanes].any())
+            if is_parted != ("DIV" in parts):
+                return
+            rest = "&".join(part for part in parts if part not in ("DIV", "CONV"))
+            for part in filter(None, rest.split("&")):
+                if not part.endswith("T"):
+                    held = self.truth(Register(part.lstrip("!")))
+                    lanes = lanes & (held != part.startswith("!"))
+            if lanes.any():
+                labels = self.program.labels[int(self.address[lanes][0]) - 16]
+                self.address[lanes] = labels[i.targets[0]]
+            return
+        super().do_bra(i, words, operands, lanes, _)
 
     def do_warpsync(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         super().do_warpsync(i, words, operands, lanes, _)
@@ -357,11 +381,13 @@ class Case:
         addresses = tuple(one.address for one in kernel.code.encoded)
         return Charged(bound.cycles, warp.program.body, addresses)
 
-    def run(self, data: np.ndarray, order: Order) -> list[tuple[int, bool]]:
+    def run(
+        self, data: np.ndarray, order: Order, *, asks_for_ended: bool = False
+    ) -> list[tuple[int, bool]]:
         """What the warp issues. Raises DeadlockError."""
         arguments = (*self.numbers, np.zeros(256, np.uint32), data)
         launch = EmulatedLaunch((self.threads, 1, 1), (1, 1, 1), arguments)
-        warp = Warp(self.program, launch, order)
+        warp = Warp(self.program, launch, order, asks_for_ended=asks_for_ended)
         with np.errstate(all="ignore"):
             warp.run()
         return warp.issues

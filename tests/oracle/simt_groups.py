@@ -357,11 +357,12 @@ class Case:
     name: str
     threads: int
     numbers: tuple[int, ...]
+    tables: bytes = b""
 
     def __post_init__(self) -> None:
         self.module: Module = read_program(SourceFile("k.cubin", self.text))
         self.kernel: Kernel = next(one for one in self.module.kernels if one.name == self.name)
-        self.program = Program(self.kernel, self.module)
+        self.program = Program(self.kernel, self.module, self.tables)
         self.rows = drawn_rows(len(self.kernel.instructions))
         self.machine = machine_with(self.rows)
         self.words = {at: timed(one, self.rows) for at, one in self.program.at.items()}

@@ -84,6 +84,14 @@ COUNTING = frozenset({OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BUL
 """What counts at mbarriers, or waits for them (:mod:`ptxwcet.ir.mbarriers`)."""
 
 
+class Kind(Enum):
+    """How the hardware executes one of its own instructions whose op class has several kinds."""
+
+    ORDINARY = "ordinary"  # the pipe for integers, logic and comparisons
+    SPECIAL = "special"  # the unit for special functions, which converts as well
+    DOUBLE = "double"  # the unit for numbers of 64 bits
+
+
 class Space(Enum):
     """PTX state space of a memory access or variable."""
 

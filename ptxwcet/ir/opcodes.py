@@ -133,6 +133,11 @@ class Target:
         found = re.match(r"\w+_(\d+)([af]?)\Z", name)
         return NEWEST if found is None else Target(int(found[1]), found[2])
 
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts targets by what they need of a GPU."""
+        return self.number, self.letter
+
     def has(self, least: int) -> bool:
         """Whether it has what needs an architecture, ``SPECIFIC`` added for its variants."""
         return self.number >= least % SPECIFIC and (least < SPECIFIC or self.letter != "")

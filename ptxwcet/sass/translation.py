@@ -25,7 +25,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -510,12 +510,15 @@ def _wide(pair: Pair) -> str:
 @lru_cache(maxsize=4096)
 def _opcode(name: str, op_class: OpClass, is_load: bool, results: tuple[Term, ...]) -> Opcode:
     """A row whose instructions leave these terms, of the operands behind those that are written."""
-
-    def meaning(_: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning:
-        read = [one for one in operands[len(results) :] if not isinstance(one, Address)]
-        return Meaning(results, tuple(read))
-
+    meaning = partial(_of_results, results)
     return Opcode(name, op_class, operands=(0, 64), accesses=is_load, meaning=meaning)
+
+
+def _of_results(
+    results: tuple[Term, ...], _: tuple[str, ...], operands: tuple[Operand, ...]
+) -> Meaning:
+    read = [operand for operand in operands[len(results) :] if not isinstance(operand, Address)]
+    return Meaning(results, tuple(read))
 
 
 def _joined(low: Term, high: Term) -> Term:

@@ -199,16 +199,17 @@ def _block_starts(kernel: Kernel, control: Sequence[int]) -> list[int]:
 
 
 def _meetings(kernel: Kernel) -> Iterable[int]:
-    """The instructions of machine code at which lanes wait for one another: each begins a block, so
-    that what is executed before it and behind it is told apart.
+    """Where blocks of machine code begin at which lanes wait for one another: so that what is
+    executed before and behind is told apart. One that waits for scoreboards, too, is a block of
+    its own: each group of lanes waits for what it has under way.
     """
     if kernel.code is None:
-        return ()
-    return (
-        index
-        for index, instruction in enumerate(kernel.instructions)
-        if instruction.convergence in AT_MEETINGS
-    )
+        return
+    for index, instruction in enumerate(kernel.instructions):
+        if instruction.convergence in AT_MEETINGS:
+            yield index
+            if kernel.code.encoded[index].waits:
+                yield index + 1
 
 
 def _labels_at(labels: Mapping[str, int], block_at: Mapping[int, BlockId]) -> dict[int, str]:

@@ -10,8 +10,10 @@ The analysis keeps for each program point the barriers in which all lanes that c
 to be registered, in the order in which they were set, and which instructions have set them. Lanes
 that part at a branch ``b`` reconverge at a post-dominator ``p`` of it if ``p`` begins with a BSYNC
 of such a barrier that was set by no instruction between ``b`` and ``p``, or with a WARPSYNC of all
-lanes and there is no other one between them. Where ``p`` does nothing but end its lanes it does not
-matter whether they are together, but for how often the end is issued.
+lanes and there is no other one between them. Each group of lanes issues it, and waits there for its
+own results: where it waits for scoreboards, the lanes are said to go on together behind it. Where
+``p`` does nothing but end its lanes it does not matter whether they are together, but for how often
+the end is issued.
 
 *Why.* Let lanes be *together* that came to a place in one visit of a walk which joins lanes at
 these places alone; by induction over the walk the hardware has them together, too. Let two lanes be
@@ -35,7 +37,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.graph.dominance import DominatorTree
-from ptxwcet.ir.kernel import Immediate, Instruction, Kernel, Negated, Operand, Register
+from ptxwcet.ir.kernel import (
+    Immediate,
+    Instruction,
+    Kernel,
+    MachineCode,
+    Negated,
+    Operand,
+    Register,
+)
 from ptxwcet.ir.op_classes import ControlEffect, Convergence
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
@@ -91,14 +101,37 @@ def reconvergence_of(
     """
     if kernel.code is None:
         return postdominators.immediate
-    return _Meetings(kernel, cfg, postdominators).all()
+    return _Meetings(kernel, kernel.code, cfg, postdominators).all()
+
+
+def not_nested(
+    cfg: ControlFlowGraph, dominators: DominatorTree, postdominators: DominatorTree
+) -> tuple[BlockId, ...]:
+    """Returns the branches whose ways meet first where ways come in from outside of any region
+    around them that ends there: their meeting does not post-dominate its immediate dominator.
+
+    Compilers let lanes that part there run apart beyond that place. Cost: linear in the blocks.
+    """
+    found = []
+    for block in cfg.reverse_postorder:
+        meeting = postdominators.immediate[block]
+        if len(set(cfg.successors[block])) > 1 and meeting not in (None, cfg.exit):
+            begin = dominators.immediate[meeting]
+            if begin is not None and not postdominators.dominates(meeting, begin):
+                found.append(block)
+    return tuple(found)
 
 
 class _Meetings:
     def __init__(
-        self, kernel: Kernel, cfg: ControlFlowGraph, postdominators: DominatorTree
+        self,
+        kernel: Kernel,
+        code: MachineCode,
+        cfg: ControlFlowGraph,
+        postdominators: DominatorTree,
     ) -> None:
         self._kernel = kernel
+        self._code = code
         self._cfg = cfg
         self._postdominators = postdominators
         self._apart = {block: self._between_and(block) for block in self._gathering()}
@@ -120,7 +153,8 @@ class _Meetings:
         while place is not None and place != self._cfg.exit:
             between = reachable(self._cfg.successors, self._cfg.successors[branch], (place,))
             if self._joins(place, between):
-                return place
+                waits = self._code.encoded[self._cfg.blocks[place].start].waits
+                return above[place] if waits else place
             place = above[place]
         return place
 
@@ -138,10 +172,7 @@ class _Meetings:
                 name in barrier.names and not self._any_in(barrier.sites, between)
                 for barrier in self._states.get(place, ())
             )
-        code = self._kernel.code
-        assert code is not None
-        only_ends = first.control is ControlEffect.EXIT and end == start + 1
-        return only_ends and not code.encoded[start].waits
+        return first.control is ControlEffect.EXIT and end == start + 1
 
     def _bounds(self, block: BlockId) -> tuple[int, int]:
         found = self._cfg.blocks[block]

@@ -87,13 +87,29 @@ class Source:
     def condition(self) -> str:
         draw = self.draw
         k = draw.randrange(8)
-        plain = (f"((c >> {k}) & 1)", f"(s & {1 << k % 4})", f"(b[(s + {k}) & 127] & 1)", f"(t & {1 << k % 3})", "((int)t < n)", f"(s % {k + 2} == 0)", "(n > m)")
+        plain = (
+            f"((c >> {k}) & 1)",
+            f"(s & {1 << k % 4})",
+            f"(b[(s + {k}) & 127] & 1)",
+            f"(t & {1 << k % 3})",
+            "((int)t < n)",
+            f"(s % {k + 2} == 0)",
+            "(n > m)",
+        )
         own = draw.choices(plain, (5, 5, 2, 2, 1, 1, 1))[0]
         if draw.random() < 0.25:
             own = f"({own} {draw.choice(('&&', '||'))} {draw.choices(plain, (5, 5, 2, 2, 1, 1, 1))[0]})"
         return f"!{own}" if draw.random() < 0.2 else own
 
-    def sequence(self, pad: str, size: int, loops: int, depth: int, labels: tuple[str, ...], inside: tuple[str, ...]) -> list[str]:
+    def sequence(
+        self,
+        pad: str,
+        size: int,
+        loops: int,
+        depth: int,
+        labels: tuple[str, ...],
+        inside: tuple[str, ...],
+    ) -> list[str]:
         """Statements; some lead to a label behind some of them."""
         out: list[str] = []
         for _ in range(size):
@@ -104,11 +120,26 @@ class Source:
                 out.append(f"{label}:;\n")
         return out
 
-    def statement(self, pad: str, loops: int, depth: int, labels: tuple[str, ...], inside: tuple[str, ...]) -> list[str]:
+    def statement(
+        self, pad: str, loops: int, depth: int, labels: tuple[str, ...], inside: tuple[str, ...]
+    ) -> list[str]:
         draw, deeper = self.draw, f"{pad}  "
-        kinds = {"work": 3, "goto": 3, "lane": 2.5 if loops < 2 else 0, "count": 2 if loops < 2 else 0}
+        kinds = {
+            "work": 3,
+            "goto": 3,
+            "lane": 2.5 if loops < 2 else 0,
+            "count": 2 if loops < 2 else 0,
+        }
         if depth < 3:
-            kinds |= {"if": 4, "else": 3, "switch": 3, "once": 1.5, "rounds": 2 if loops < 1 else 0, "while": 1 if loops < 2 else 0, "states": 1 if loops < 1 else 0}
+            kinds |= {
+                "if": 4,
+                "else": 3,
+                "switch": 3,
+                "once": 1.5,
+                "rounds": 2 if loops < 1 else 0,
+                "while": 1 if loops < 2 else 0,
+                "states": 1 if loops < 1 else 0,
+            }
         if inside:
             kinds |= {"break": 3, "continue": 1 if "loop" in inside else 0}
         if self.callable:
@@ -118,10 +149,23 @@ class Source:
         self.shapes[kind] += 1
         k, self.counter = draw.randrange(1, 8), self.counter + 1
         var = f"i{self.counter}"
-        rest = lambda size, more=loops, into=inside: self.sequence(deeper, size, more, depth + 1, labels, into)
+        rest = lambda size, more=loops, into=inside: self.sequence(
+            deeper, size, more, depth + 1, labels, into
+        )
         match kind:
             case "work":
-                return [pad + draw.choice((f"s = s * {k} + b[(s ^ {k}) & 127];", f"s ^= c >> {k};", f"x += s * {k}; s ^= x;", f"c = c * 5 + b[(s + {k}) & 127];")) + "\n"]
+                return [
+                    pad
+                    + draw.choice(
+                        (
+                            f"s = s * {k} + b[(s ^ {k}) & 127];",
+                            f"s ^= c >> {k};",
+                            f"x += s * {k}; s ^= x;",
+                            f"c = c * 5 + b[(s + {k}) & 127];",
+                        )
+                    )
+                    + "\n"
+                ]
             case "goto":
                 label = draw.choice(labels)
                 self.used.add(label)
@@ -131,39 +175,95 @@ class Source:
                 inner = f"s = s * 3 + b[(s ^ {var}) & 127];"
                 if draw.random() < 0.3:
                     inner += f" if ({self.condition()}) break;"
-                return [f"{pad}U1 for (int {var} = 0; {var} < {most}; {var}++) {{ {inner} s ^= {var}; }}\n"]
+                return [
+                    f"{pad}U1 for (int {var} = 0; {var} < {most}; {var}++) {{ {inner} s ^= {var}; }}\n"
+                ]
             case "while":
-                return [f"{pad}U1 for (u32 {var} = (s ^ {k}) & 15; {var}; {var} >>= 1) {{\n", *rest(draw.randrange(1, 3), loops + 1, ("loop",)), f"{pad}}}\n"]
+                return [
+                    f"{pad}U1 for (u32 {var} = (s ^ {k}) & 15; {var}; {var} >>= 1) {{\n",
+                    *rest(draw.randrange(1, 3), loops + 1, ("loop",)),
+                    f"{pad}}}\n",
+                ]
             case "if":
-                return [f"{pad}if ({self.condition()}) {{\n", *rest(draw.randrange(1, 4)), f"{pad}}}\n"]
+                return [
+                    f"{pad}if ({self.condition()}) {{\n",
+                    *rest(draw.randrange(1, 4)),
+                    f"{pad}}}\n",
+                ]
             case "else":
-                return [f"{pad}if ({self.condition()}) {{\n", *rest(draw.randrange(1, 3)), f"{pad}}} else {{\n", *rest(draw.randrange(1, 3)), f"{pad}}}\n"]
+                return [
+                    f"{pad}if ({self.condition()}) {{\n",
+                    *rest(draw.randrange(1, 3)),
+                    f"{pad}}} else {{\n",
+                    *rest(draw.randrange(1, 3)),
+                    f"{pad}}}\n",
+                ]
             case "switch":
                 out = [f"{pad}switch ((c >> {k}) & {draw.choice((3, 3, 7))}) {{\n"]
                 for case in range(draw.randrange(2, 6)):
-                    out += [f"{pad}  case {case}: {{\n", *rest(draw.randrange(1, 3), loops, (*inside, "switch")), f"{pad}  }}\n"]
+                    out += [
+                        f"{pad}  case {case}: {{\n",
+                        *rest(draw.randrange(1, 3), loops, (*inside, "switch")),
+                        f"{pad}  }}\n",
+                    ]
                     if draw.random() < 0.4:
                         out.append(f"{pad}  break;\n")
                 return [*out, f"{pad}}}\n"]
             case "once":
-                return [f"{pad}do {{\n", *rest(draw.randrange(2, 4), loops, ("once",)), f"{pad}}} while (0);\n"]
+                return [
+                    f"{pad}do {{\n",
+                    *rest(draw.randrange(2, 4), loops, ("once",)),
+                    f"{pad}}} while (0);\n",
+                ]
             case "rounds":
-                return [f"{pad}U1 for (int {var} = 0; {var} < m + 1; {var}++) {{\n", *rest(draw.randrange(2, 4), loops + 1, ("loop",)), f"{pad}}}\n"]
+                return [
+                    f"{pad}U1 for (int {var} = 0; {var} < m + 1; {var}++) {{\n",
+                    *rest(draw.randrange(2, 4), loops + 1, ("loop",)),
+                    f"{pad}}}\n",
+                ]
             case "states":
-                out = [f"{pad}st = (c >> {k}) & 3;\n", f"{pad}U1 for (int {var} = 0; {var} < m + 1; {var}++) switch (st) {{\n"]
+                out = [
+                    f"{pad}st = (c >> {k}) & 3;\n",
+                    f"{pad}U1 for (int {var} = 0; {var} < m + 1; {var}++) switch (st) {{\n",
+                ]
                 for case in range(3):
-                    out += [f"{pad}  case {case}: {{\n", *rest(1, loops + 1, ("loop", "switch")), f"{pad}  st = {draw.choice(('s & 3', str((case + 1) % 4), '(c >> 2) & 3'))}; }}"]
+                    out += [
+                        f"{pad}  case {case}: {{\n",
+                        *rest(1, loops + 1, ("loop", "switch")),
+                        f"{pad}  st = {draw.choice(('s & 3', str((case + 1) % 4), '(c >> 2) & 3'))}; }}",
+                    ]
                     out.append(draw.choice((" break;\n", "\n")))
                 return [*out, f"{pad}  default: {var} = m + 1;\n{pad}}}\n"]
             case "break" | "continue":
                 return [f"{pad}if ({self.condition()}) {kind};\n"]
             case "call":
-                return [f"{pad}s = f_{self.name}_{draw.randrange(self.callable)}(s ^ {k}, c, n, m, b);\n"]
+                return [
+                    f"{pad}s = f_{self.name}_{draw.randrange(self.callable)}(s ^ {k}, c, n, m, b);\n"
+                ]
             case "return":
                 way = "{ a[t] = s; return; }" if self.is_kernel else "return s;"
                 return [f"{pad}if ({self.condition()}) {way}\n"]
             case _:
-                return [pad + draw.choice(("__syncwarp();", "s += __popc(__ballot_sync(__activemask(), s & 1));", "s += __shfl_xor_sync(__activemask(), s, 1);", "__syncwarp(__activemask());", "if (!depth) __syncthreads();" if False else "s ^= __shfl_xor_sync(0xffffffffu, s, 2);")) + "\n", *([f"{pad}__syncthreads();\n"] if self.is_kernel and not depth and draw.random() < 0.5 else [])]
+                return [
+                    pad
+                    + draw.choice(
+                        (
+                            "__syncwarp();",
+                            "s += __popc(__ballot_sync(__activemask(), s & 1));",
+                            "s += __shfl_xor_sync(__activemask(), s, 1);",
+                            "__syncwarp(__activemask());",
+                            "if (!depth) __syncthreads();"
+                            if False
+                            else "s ^= __shfl_xor_sync(0xffffffffu, s, 2);",
+                        )
+                    )
+                    + "\n",
+                    *(
+                        [f"{pad}__syncthreads();\n"]
+                        if self.is_kernel and not depth and draw.random() < 0.5
+                        else []
+                    ),
+                ]
 
 
 def listing(source: str, level: str, architecture: str) -> str:
@@ -172,7 +272,16 @@ def listing(source: str, level: str, architecture: str) -> str:
         path = Path(folder) / "k.cu"
         path.write_text(source)
         cubin = path.with_suffix(".cubin")
-        command = ["nvcc", f"-arch={architecture}", *level.split(), "-cubin", "-w", "-o", cubin, path]
+        command = [
+            "nvcc",
+            f"-arch={architecture}",
+            *level.split(),
+            "-cubin",
+            "-w",
+            "-o",
+            cubin,
+            path,
+        ]
         subprocess.run(command, check=True, capture_output=True)
         return re.sub(r"/\* ([0-9a-f]{32}) \*/", _stalled, read_source(cubin).text)
 
@@ -187,12 +296,20 @@ def stated(kernel: Kernel) -> StatedFacts:
     flow = ControlFlow.of(kernel)
     own = FactSource("attack")
     places = {flow.label(number) for number in range(len(flow.forest.loops))}
-    return StatedFacts(loops=tuple(LoopFact(Place(label), own, _MOST_ROUNDS) for label in sorted(places)))
+    return StatedFacts(
+        loops=tuple(LoopFact(Place(label), own, _MOST_ROUNDS) for label in sorted(places))
+    )
 
 
 def attacked(case: Case, draw: random.Random, runs: int) -> dict[str, Any]:
     """A row: why it is refused, or the ratio of bound and longest run, and what exceeds."""
-    row: dict[str, Any] = {"refused": "", "ratio": 0.0, "wrong": [], "stated": False, "deadlocks": 0}
+    row: dict[str, Any] = {
+        "refused": "",
+        "ratio": 0.0,
+        "wrong": [],
+        "stated": False,
+        "deadlocks": 0,
+    }
     try:
         try:
             charged = case.charged()
@@ -216,7 +333,9 @@ def attacked(case: Case, draw: random.Random, runs: int) -> dict[str, Any]:
                 break
             wrong = exceeded(charged, issues, draw)
             if wrong:
-                row["wrong"].append(f"issued, charged: { {hex(at): pair for at, pair in wrong.items()} }"[:400])
+                row["wrong"].append(
+                    f"issued, charged: { {hex(at): pair for at, pair in wrong.items()} }"[:400]
+                )
             if order in KEEPING:
                 time = case.time(issues)
                 worst = max(worst, time)
@@ -240,7 +359,9 @@ def drawn_data(draw: random.Random) -> np.ndarray:
     if kind == 2:
         masks = rng.integers(0, 1 << 32, 2, dtype=np.uint32)
         return rng.integers(0, 1 << 32, 256, dtype=np.uint32) & masks[0] | masks[1] & 0x55
-    return (np.arange(256, dtype=np.uint32) * np.uint32(draw.randrange(1, 1 << 16))) ^ np.uint32(draw.randrange(256))
+    return (np.arange(256, dtype=np.uint32) * np.uint32(draw.randrange(1, 1 << 16))) ^ np.uint32(
+        draw.randrange(256)
+    )
 
 
 def main() -> int:
@@ -262,7 +383,11 @@ def main() -> int:
         try:
             code = listing(text, level, architecture)
         except (PtxwcetError, subprocess.CalledProcessError) as error:
-            why = error.stderr.decode()[:600] if isinstance(error, subprocess.CalledProcessError) else error
+            why = (
+                error.stderr.decode()[:600]
+                if isinstance(error, subprocess.CalledProcessError)
+                else error
+            )
             print(seed, "not compiled", why, flush=True)
             continue
         for one in sources:
@@ -271,7 +396,14 @@ def main() -> int:
                 case = Case(code, one.name, threads, (draw.randrange(1, 5), draw.randrange(1, 4)))
                 row = attacked(case, draw, options.runs)
             except Exception as error:
-                row = {"refused": type(error).__name__, "why": str(error)[:200], "wrong": [], "ratio": 0.0, "stated": False, "deadlocks": 0}
+                row = {
+                    "refused": type(error).__name__,
+                    "why": str(error)[:200],
+                    "wrong": [],
+                    "ratio": 0.0,
+                    "stated": False,
+                    "deadlocks": 0,
+                }
             shapes += one.shapes
             row |= {"name": one.name, "level": level, "sm": architecture, "threads": threads}
             rows.append(row)
@@ -279,7 +411,9 @@ def main() -> int:
             if row["wrong"] and options.keep:
                 options.keep.mkdir(exist_ok=True, parents=True)
                 (options.keep / f"{one.name}.cu").write_text(_HEAD + one.text)
-                (options.keep / f"{one.name}.json").write_text(json.dumps({**row, "numbers": case.numbers}))
+                (options.keep / f"{one.name}.json").write_text(
+                    json.dumps({**row, "numbers": case.numbers})
+                )
     codes = Counter(row["refused"] for row in rows if row["refused"])
     ratios = [row["ratio"] for row in rows if row["ratio"]]
     summary = {

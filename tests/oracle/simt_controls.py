@@ -18,12 +18,16 @@ def _immediate(_: Any, __: Any, postdominators: Any) -> Any:
 
 
 def _no_break(instruction: Any, index: int, state: Any, step: Any = reconvergence._step) -> Any:
-    return (state, ()) if instruction.convergence is Convergence.LEAVES else step(
-        instruction, index, state
+    return (
+        (state, ())
+        if instruction.convergence is Convergence.LEAVES
+        else step(instruction, index, state)
     )
 
 
-def _no_drop_at_bsync(instruction: Any, index: int, state: Any, step: Any = reconvergence._step) -> Any:
+def _no_drop_at_bsync(
+    instruction: Any, index: int, state: Any, step: Any = reconvergence._step
+) -> Any:
     if instruction.convergence is not Convergence.WAITS:
         return step(instruction, index, state)
     name = reconvergence._barrier(instruction)
@@ -55,17 +59,21 @@ def _no_drop_at_warpsync(self: Any, block: Any, state: Any, behind: Any = _Meeti
         return list(behind(self, block, state))
 
 
-def _any_end(self: Any, place: int, between: Any, joins: Any = _Meetings._joins) -> bool:
-    """Not: an end that waits for scoreboards is not issued by each group alone."""
-    first = self._kernel.instructions[self._bounds(place)[0]]
-    is_end = first.control is reconvergence.ControlEffect.EXIT
-    return bool(is_end or joins(self, place, between))
-
-
 def _any_mask(self: Any, block: Any) -> bool:
     start, end = self._bounds(block)
     first = self._kernel.instructions[start] if start < end else None
     return first is not None and first.convergence is Convergence.GATHERS
+
+
+def _before_it_waits(self: Any, branch: Any, first: Any = _Meetings._first_meeting) -> Any:
+    class Silent:
+        waits = ()
+
+    class Code:
+        encoded = [Silent] * len(self._kernel.instructions)
+
+    with patch.object(self, "_code", Code):
+        return first(self, branch)
 
 
 def _no_break_condition(left: Any, holding: Any, *, is_taken: bool) -> bool:
@@ -94,7 +102,11 @@ CONTROLS: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     ),
     "a WARPSYNC of any mask joins all lanes": (_Meetings, "_gathers_all", _any_mask),
     "a guarded BSSY registers all lanes": (reconvergence, "_step", _guarded_sets),
-    "all lanes end together": (_Meetings, "_joins", _any_end),
+    "lanes are joined before they wait for scoreboards": (
+        _Meetings,
+        "_first_meeting",
+        _before_it_waits,
+    ),
 }
 """By what is false: the object, its attribute, and what takes its place."""
 

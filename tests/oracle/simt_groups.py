@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from code_programs import Row, machine_with
-from sass_execution import Lanes, Program, _Block, _laid_out
+from sass_execution import _LOW, Lanes, Program, UncoveredError, _Block, _laid_out
 
 from ptxwcet.bounds.outcome import BlockBound
 from ptxwcet.emulator.launch import EmulatedLaunch
@@ -139,7 +139,9 @@ def every_order(run: Callable[[Order], None], most: int, *, keeps: bool) -> bool
 class Warp(_Block):
     """One warp under way; ``issues`` are addresses, and whether some lanes were led elsewhere."""
 
-    def __init__(self, program: Program, launch: EmulatedLaunch, order: Order, *, asks_for_ended: bool) -> None:
+    def __init__(
+        self, program: Program, launch: EmulatedLaunch, order: Order, *, asks_for_ended: bool
+    ) -> None:
         memory, bank, _places = _laid_out(program.kernel, launch)
         super().__init__(program, launch, 0, memory, bank, b"")
         assert self.lanes == 32
@@ -193,7 +195,7 @@ class Warp(_Block):
                 keys = self.needed & self.together(self.alive)
             for key in np.unique(keys[there]):
                 for at in np.unique(self.address[there & (keys == key)]):
-                    group = there & (keys == key) & (self.address == at)
+                    group = there & (keys == key) & (self.address == at) & self.waits
                     self.waits &= ~group
                     self.waits_at[group] = ""
                     self.address[group] += 16
@@ -229,9 +231,19 @@ class Warp(_Block):
             return
         super().do_bra(i, words, operands, lanes, _)
 
+    def do_bsync(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
+        """Waits for all that are registered. Whoever is not goes on."""
+        registered = lanes & ((self.read(operands[0]) & self.bit) != 0)
+        super().do_bsync(i, words, operands, registered, _)
+
     def do_warpsync(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
-        super().do_warpsync(i, words, operands, lanes, _)
-        self.waits_at[lanes] = "WARPSYNC"
+        """Waits for all that the mask names, at any WARPSYNC of the same mask."""
+        if "COLLECTIVE" in words:
+            raise UncoveredError("WARPSYNC.COLLECTIVE")
+        mask = self.zero + _LOW if "ALL" in words else self.read(operands[-1])
+        self.wait(lanes, mask)  # whoever it does not name waits for these, and parts from nobody
+        names = [f"{int(one):08x}" for one in self.needed]
+        self.waits_at = np.where(lanes, names, self.waits_at)
 
     def do_bar(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
         super().do_bar(i, words, operands, lanes, _)
@@ -293,8 +305,9 @@ def cycles(issues: Sequence[tuple[int, bool]], words: Mapping[int, Timed], bubbl
     following, end = 0, 0
     free: dict[str, int] = {}
     released = [0] * 6
-    for address, is_led in issues:
-        word = words[address]
+    behind = [at for at, _ in issues[1:]] + [-1]
+    for (address, led), after in zip(issues, behind, strict=True):
+        word, is_led = words[address], led and after != address + 16
         start = max(following, *(released[board] for board in word.waits), 0)
         dispatch = max(start, free.get(word.unit, 0))
         stall = word.stall + (bubble if is_led or word.always_led else 0)

@@ -27,6 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
 
+from cubin_tables import tables_of
 from simt_groups import ANY, KEEPING, Case, DeadlockError, exceeded
 
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
@@ -98,7 +99,8 @@ class Source:
         )
         own = draw.choices(plain, (5, 5, 2, 2, 1, 1, 1))[0]
         if draw.random() < 0.25:
-            own = f"({own} {draw.choice(('&&', '||'))} {draw.choices(plain, (5, 5, 2, 2, 1, 1, 1))[0]})"
+            other = draw.choices(plain, (5, 5, 2, 2, 1, 1, 1))[0]
+            own = f"({own} {draw.choice(('&&', '||'))} {other})"
         return f"!{own}" if draw.random() < 0.2 else own
 
     def sequence(
@@ -149,9 +151,10 @@ class Source:
         self.shapes[kind] += 1
         k, self.counter = draw.randrange(1, 8), self.counter + 1
         var = f"i{self.counter}"
-        rest = lambda size, more=loops, into=inside: self.sequence(
-            deeper, size, more, depth + 1, labels, into
-        )
+
+        def rest(size: int, more: int = loops, into: tuple[str, ...] = inside) -> list[str]:
+            return self.sequence(deeper, size, more, depth + 1, labels, into)
+
         match kind:
             case "work":
                 return [
@@ -175,9 +178,8 @@ class Source:
                 inner = f"s = s * 3 + b[(s ^ {var}) & 127];"
                 if draw.random() < 0.3:
                     inner += f" if ({self.condition()}) break;"
-                return [
-                    f"{pad}U1 for (int {var} = 0; {var} < {most}; {var}++) {{ {inner} s ^= {var}; }}\n"
-                ]
+                head = f"{pad}U1 for (int {var} = 0; {var} < {most}; {var}++)"
+                return [f"{head} {{ {inner} s ^= {var}; }}\n"]
             case "while":
                 return [
                     f"{pad}U1 for (u32 {var} = (s ^ {k}) & 15; {var}; {var} >>= 1) {{\n",
@@ -227,19 +229,16 @@ class Source:
                     f"{pad}U1 for (int {var} = 0; {var} < m + 1; {var}++) switch (st) {{\n",
                 ]
                 for case in range(3):
-                    out += [
-                        f"{pad}  case {case}: {{\n",
-                        *rest(1, loops + 1, ("loop", "switch")),
-                        f"{pad}  st = {draw.choice(('s & 3', str((case + 1) % 4), '(c >> 2) & 3'))}; }}",
-                    ]
+                    out += [f"{pad}  case {case}: {{\n", *rest(1, loops + 1, ("loop", "switch"))]
+                    following = draw.choice(("s & 3", str((case + 1) % 4), "(c >> 2) & 3"))
+                    out.append(f"{pad}  st = {following}; }}")
                     out.append(draw.choice((" break;\n", "\n")))
                 return [*out, f"{pad}  default: {var} = m + 1;\n{pad}}}\n"]
             case "break" | "continue":
                 return [f"{pad}if ({self.condition()}) {kind};\n"]
             case "call":
-                return [
-                    f"{pad}s = f_{self.name}_{draw.randrange(self.callable)}(s ^ {k}, c, n, m, b);\n"
-                ]
+                function = f"f_{self.name}_{draw.randrange(self.callable)}"
+                return [f"{pad}s = {function}(s ^ {k}, c, n, m, b);\n"]
             case "return":
                 way = "{ a[t] = s; return; }" if self.is_kernel else "return s;"
                 return [f"{pad}if ({self.condition()}) {way}\n"]
@@ -252,9 +251,7 @@ class Source:
                             "s += __popc(__ballot_sync(__activemask(), s & 1));",
                             "s += __shfl_xor_sync(__activemask(), s, 1);",
                             "__syncwarp(__activemask());",
-                            "if (!depth) __syncthreads();"
-                            if False
-                            else "s ^= __shfl_xor_sync(0xffffffffu, s, 2);",
+                            "s ^= __shfl_xor_sync(0xffffffffu, s, 2);",
                         )
                     )
                     + "\n",
@@ -266,8 +263,8 @@ class Source:
                 ]
 
 
-def listing(source: str, level: str, architecture: str) -> str:
-    """What nvcc makes of CUDA. No instruction has a stall of 0, which nothing is known of."""
+def listing(source: str, level: str, architecture: str) -> tuple[str, dict[str, bytes]]:
+    """What nvcc makes of CUDA, and bank 2. No stall is 0, which nothing is known of."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.cu"
         path.write_text(source)
@@ -283,7 +280,8 @@ def listing(source: str, level: str, architecture: str) -> str:
             path,
         ]
         subprocess.run(command, check=True, capture_output=True)
-        return re.sub(r"/\* ([0-9a-f]{32}) \*/", _stalled, read_source(cubin).text)
+        text = re.sub(r"/\* ([0-9a-f]{32}) \*/", _stalled, read_source(cubin).text)
+        return text, tables_of(cubin.read_bytes())
 
 
 def _stalled(word: re.Match[str]) -> str:
@@ -321,7 +319,7 @@ def attacked(case: Case, draw: random.Random, runs: int) -> dict[str, Any]:
         row["refused"], row["why"] = error.diagnostics[0].code, error.diagnostics[0].message
         return row
     worst = 0
-    for number in range(runs):
+    for _ in range(runs):
         data = drawn_data(draw)
         for order in (draw.choice(KEEPING), draw.choice(KEEPING + ANY)):
             try:
@@ -381,7 +379,7 @@ def main() -> int:
         level, architecture = draw.choice(LEVELS), draw.choice(ARCHITECTURES)
         text = _HEAD + "".join(one.text for one in sources)
         try:
-            code = listing(text, level, architecture)
+            code, tables = listing(text, level, architecture)
         except (PtxwcetError, subprocess.CalledProcessError) as error:
             why = (
                 error.stderr.decode()[:600]
@@ -392,8 +390,9 @@ def main() -> int:
             continue
         for one in sources:
             threads = draw.choice((5, 8, 12, 32))
+            numbers = draw.randrange(1, 5), draw.randrange(1, 4)
             try:
-                case = Case(code, one.name, threads, (draw.randrange(1, 5), draw.randrange(1, 4)))
+                case = Case(code, one.name, threads, numbers, tables.get(one.name, b""))
                 row = attacked(case, draw, options.runs)
             except Exception as error:
                 row = {
@@ -412,7 +411,7 @@ def main() -> int:
                 options.keep.mkdir(exist_ok=True, parents=True)
                 (options.keep / f"{one.name}.cu").write_text(_HEAD + one.text)
                 (options.keep / f"{one.name}.json").write_text(
-                    json.dumps({**row, "numbers": case.numbers})
+                    json.dumps({**row, "numbers": numbers})
                 )
     codes = Counter(row["refused"] for row in rows if row["refused"])
     ratios = [row["ratio"] for row in rows if row["ratio"]]

@@ -14,7 +14,7 @@ _Meetings = reconvergence._Meetings
 
 
 def _immediate(_: Any, __: Any, postdominators: Any) -> Any:
-    return postdominators.immediate
+    return reconvergence.Reconvergence(postdominators.immediate)
 
 
 def _no_break(instruction: Any, index: int, state: Any, step: Any = reconvergence._step) -> Any:

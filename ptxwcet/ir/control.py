@@ -77,13 +77,8 @@ def _other_rows() -> Rows:
     for name in ("griddepcontrol.wait", "griddepcontrol.launch_dependents"):
         yield Opcode(name, _C.CONTROL_OTHER)
         yield Form("")
-<<<<<<< HEAD
     yield Opcode("setmaxnreg", _C.CONTROL_OTHER)
-    yield Form("inc|dec sync aligned", "u32", "$u32")
-=======
-    yield Opcode("setmaxnreg", _C.CONTROL_OTHER, least=SPECIFIC + 90)
     yield Form("inc|dec sync aligned", "u32", "$u32#24:256:8")
->>>>>>> main
     yield Opcode("pmevent", _C.CONTROL_OTHER)
     yield Form("", "", "$u32#0:15")
     yield Form("mask", "", "$u32")

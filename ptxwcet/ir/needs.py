@@ -41,6 +41,11 @@ class Target:
         found = re.match(r"\w+_(\d+)([af]?)\Z", name)
         return Target() if found is None else Target(int(found[1]), found[2], version)
 
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts targets by what they need of a GPU."""
+        return self.number, self.letter
+
 
 @dataclass(frozen=True, slots=True)
 class _Clause:

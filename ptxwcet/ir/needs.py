@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 
@@ -76,9 +76,7 @@ class _Clause:
         return False
 
     def reason(self, target: Target) -> str:
-        """Returns what a target lacks; empty if it has what is needed."""
-        if not self.is_for(target):
-            return "needs " + " or ".join(map(_target_text, self.targets))
+        """Returns what the version of a target lacks; empty if it has what is needed."""
         if target.version < self.first:
             return "needs PTX {}.{} or later".format(*self.first)
         return "ended with PTX {}.{}".format(*self.last) if target.version > self.last else ""
@@ -89,11 +87,16 @@ def _version(text: str) -> Version:
     return int(major), int(minor)
 
 
-def _target_text(text: str) -> str:
-    low, dash, high = text.partition("-")
-    if dash:
-        return f"{low} to sm_{high}"
-    return f"{low} or higher" if low[-1].isdigit() else low
+def _targets_text(texts: Iterable[str], number: int) -> str:
+    """What a target of this number lacks that none of these texts is about."""
+    ranges = [text[3:].partition("-") for text in texts if text[-1].isdigit()]
+    above = [int(low) for low, _, _ in ranges if int(low) > number]
+    if above:
+        return f"needs sm_{min(above)} or higher"
+    variants = [text for text in dict.fromkeys(texts) if not text[-1].isdigit()]
+    if variants:
+        return f"needs {', '.join(variants[:-1])} or {variants[-1]}".replace("needs  or", "needs")
+    return f"ended with sm_{max(int(high) for _, _, high in ranges)}"
 
 
 _Rows = tuple[tuple[frozenset[str], tuple[_Clause, ...]], ...]
@@ -123,7 +126,7 @@ _ABSENT = {
 def words_of(modifiers: Sequence[str], operands: int, marks: str) -> Set[str]:
     """Returns the words of an instruction that the table knows it by.
 
-    ``marks``: those of ``|_${%`` that its operands have.
+    ``marks``: those of ``|_`` that its operands have.
     """
     types = [word for word in modifiers if is_type(word)]
     places = [f"{name}@{place}" for place, name in enumerate(types, 1)] if len(types) > 1 else []
@@ -137,13 +140,22 @@ _DIRECTIVES = frozenset(
         *(".alias", ".pragma", ".callprototype", ".calltargets", ".branchtargets"),
     )
 )
-_WORD = re.compile(r'"[^"\n]*"|(\.[a-z]\w*(?:::\w+)*|=|generic\b|\w+(?=\())', re.ASCII)
+_STRING = re.compile(r'"[^"\n]*"')
+_WORD = re.compile(r"\.[a-z]\w*(?:::\w+)*", re.ASCII)
+_INITIAL = {
+    "=": re.compile(""),
+    "generic": re.compile(r"\bgeneric\b"),
+    "mask": re.compile(r"\b\d\w* *\(", re.ASCII),
+    "address": re.compile(r"(?<![\w.$%])[A-Za-z_$%]", re.ASCII),
+}
 
 
 def directive_words(text: str) -> tuple[str, Set[str]]:
     """Returns the directive that a text is, and the words of it that the table knows it by."""
-    words = [word for word in _WORD.findall(text) if word[:1] in (".", "=", "g")]
-    return next((word for word in words if word in _DIRECTIVES), ""), frozenset(words)
+    head, mark, initial = _STRING.sub("", text).partition("=")
+    words = _WORD.findall(head)
+    marks = [name for name, found in _INITIAL.items() if mark and found.search(initial)]
+    return next((word for word in words if word in _DIRECTIVES), ""), {*words, *marks}
 
 
 def unmet(name: str, words: Set[str], target: Target) -> str:
@@ -151,28 +163,49 @@ def unmet(name: str, words: Set[str], target: Target) -> str:
 
     Cost: linear in the rows of the opcode.
     """
-    if target == Target():
-        return ""
-    if not name:
+    if not name or target == Target():
         return ""
     for row in () if name[0] in ".%" else _table()["*"], _table().get(name, ()):
         for needing, clauses in row:
             if needing <= words:
-                reasons = [clause.reason(target) for clause in clauses]
-                if all(reasons):
-                    each = zip(clauses, reasons, strict=True)
-                    own = [reason for clause, reason in each if clause.is_for(target)]
-                    return f"{_named(name, needing)} {(own or reasons)[0]}"
+                reason = _reason(clauses, target)
+                if reason:
+                    return f"{_named(name, needing)} {reason}"
     return ""
+
+
+def _reason(clauses: Sequence[_Clause], target: Target) -> str:
+    own = [clause.reason(target) for clause in clauses if clause.is_for(target)]
+    if not all(own):
+        return ""
+    if own:
+        return "{}; the file says .version {}.{}".format(own[0], *target.version)
+    lacking = _targets_text([text for clause in clauses for text in clause.targets], target.number)
+    return f"{lacking}; the file says .target sm_{target.number}{target.letter}"
 
 
 def _named(name: str, needing: Set[str]) -> str:
     words = sorted(needing)
     if name == "%":
         return f"the special register %{words[0]}"
-    texts = [_MARKS.get(word[0], "." + word.lstrip(".").partition("@")[0]) for word in words]
-    texts = [text.format(word[1:]) for text, word in zip(texts, words, strict=True)]
+    texts = [
+        f"{word[1:]} operands"
+        if word[0] == "#"
+        else _MARKS.get(word) or "." + word.lstrip(".").partition("@")[0]
+        for word in words
+    ]
     return name if not texts else f"{name} with {' and '.join(dict.fromkeys(texts))}"
 
 
-_MARKS = {"#": "{} operands", "|": "two results", "_": "the result _", "=": "an initial value"}
+_MARKS = {
+    "|": "two results",
+    "_": "the result _",
+    "=": "an initial value",
+    "address": "an address as initial value",
+    "generic": "generic() as initial value",
+    "mask": "a byte of an address as initial value",
+    "!space": "no state space",
+    "!rn": "no rounding",
+    "!level": "no level of detail",
+    "!noComplete": "no .noComplete",
+}

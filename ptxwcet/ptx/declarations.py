@@ -214,29 +214,28 @@ def space_of(variable: Variable) -> str:
 
 
 _VECTOR = re.compile(r"\.v[248]\b")
-_HALF = re.compile(r"[busf](?:8|16)\Z")
 
 
-def _is_small(kind: str, head: str) -> bool:
-    """Whether a type cannot be that of a parameter: a scalar f16x2, a vector of small elements."""
-    is_vector = _VECTOR.search(head) is not None
-    return (kind == "f16x2" and (is_vector or "[" not in head)) or (
-        is_vector and _HALF.match(kind) is not None
-    )
+def _is_packed(kind: str, head: str) -> bool:
+    """Whether a variable of ``.param`` is a vector or a .f16x2, which only arrays may have."""
+    return "[" not in head and (kind == "f16x2" or _VECTOR.search(head) is not None)
 
 
-def parameter_refusal(parameter: Parameter, *, is_entry: bool, has_body: bool) -> str:
+def parameter_refusal(parameter: Parameter, *, has_body: bool) -> str:
     """Returns why ptxas would not take a parameter of a function; empty if it would."""
-    kind, head = parameter.type, parameter.declaration
-    is_small = parameter.space == "param" and has_body and _is_small(kind, head)
-    is_passed = has_body and not is_entry
-    is_plain = not parameter.is_array and _VECTOR.search(head) is None
-    is_narrow = is_passed and is_plain and kind in ("u8", "s8", "u16", "s16")
-    if is_small or is_narrow or (kind == "pred" and has_body):
+    kind = parameter.type
+    is_unfit = kind == "pred" or _is_packed(kind, parameter.declaration)
+    if has_body and parameter.space == "param" and is_unfit:
         return f"a parameter here cannot be .{kind}"
     if kind in _PACKED and has_body:
         return f".{kind} is the type of a parameter in a prototype alone"
     return ""
+
+
+def is_passed(parameter: Parameter) -> bool:
+    """Returns whether a call can pass it: no small number and no predicate, in the ABI of ptxas."""
+    is_vector = parameter.is_array or _VECTOR.search(parameter.declaration) is not None
+    return is_vector or parameter.type not in ("pred", "u8", "s8", "u16", "s16")
 
 
 _PACKED = frozenset(("u16x2", "s16x2", "f32x2"))
@@ -269,7 +268,7 @@ def refusal(variable: Variable) -> str | None:
     sizes = "[" in head.rpartition("] .")[2]
     if variable.type in HANDLES and variable.space != "global":
         return f"a .{variable.type} is .global"
-    if variable.type == "pred" or (variable.space == "param" and _is_small(variable.type, head)):
+    if variable.type == "pred" or (variable.space == "param" and _is_packed(variable.type, head)):
         return f"a variable of .{variable.space} cannot be .{variable.type}"
     if ".attribute(.managed" in head and variable.space != "global":
         return "a .managed variable is .global"

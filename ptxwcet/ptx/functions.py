@@ -26,6 +26,7 @@ from ptxwcet.ir.operation import number_type
 from ptxwcet.ptx.declarations import (
     Declared,
     declared,
+    is_passed,
     linkage_of,
     lower_parameter,
     lower_performance,
@@ -184,9 +185,12 @@ def wrong_calls(
     signatures: Mapping[str, Signature],
     names: FunctionNames,
     variables: Sequence[Variable],
+    *,
+    has_abi: bool,
 ) -> Iterator[tuple[Instruction, str]]:
     """Calls that do not fit a head of what they may call, each with the reason.
 
+    ``has_abi``: the call is translated, as ptxas does for all that an entry calls.
     Cost: linear in calls and the functions that are listed for them.
     """
     sizes = {one.name: one for one in variables}
@@ -195,7 +199,12 @@ def wrong_calls(
             continue
         callees = names.call_lists.get(one.target_list, (one.callee or "",))
         for callee in dict.fromkeys(callees):
-            message = _wrong_call(one, callee, signatures.get(callee), names.types, sizes)
+            signature = signatures.get(callee)
+            message = _wrong_call(one, callee, signature, names.types, sizes)
+            if has_abi and signature is not None and not message:
+                each = (*signature.results, *signature.parameters)
+                small = [parameter for parameter in each if not is_passed(parameter)]
+                message = f"no call passes a .{small[0].type}: declare a .b32" if small else ""
             if message:
                 yield one, message
                 break

@@ -23,9 +23,8 @@ from ptxwcet.ir.operands import Immediate
 from ptxwcet.ir.permitted import Form, depends_on_literals, gives_pairs, matching
 from ptxwcet.ir.permitted_operands import OperandRefusal, refusal
 from ptxwcet.ir.words import count_spaces, is_impossible_type
-from ptxwcet.ptx.grammar import Node, first_token, is_tree
+from ptxwcet.ptx.grammar import Node, is_tree
 from ptxwcet.ptx.operand_builder import LoweringError, OperandBuilder
-from ptxwcet.ptx.scopes import REGISTER, SPECIAL
 from ptxwcet.support.records import dataclass
 
 
@@ -91,7 +90,7 @@ def lower(statement: Statement, kinds: Sequence[str], target: Target) -> Lowered
     else:
         _check_count(statement, opcode)
         if opcode is not None:
-            _check_target(opcode, modifiers, statement.operands, kinds, target)
+            _check_target(opcode, modifiers, statement.operands, target)
         templates = builder.operands(statement.operands, _destinations(statement, opcode))
     form = form_of(
         statement.mnemonic,
@@ -184,25 +183,14 @@ def _check_target(
     opcode: Opcode,
     modifiers: Sequence[str],
     operands: Sequence[Node],
-    kinds: Sequence[str],
     target: Target,
 ) -> None:
     """Raises LoweringError where ``.version`` or ``.target`` are too old for an instruction."""
-    marks, count = "", 0
-    if opcode.control is ControlEffect.NONE and operands:
-        last, count = operands[-1], len(operands)
-        marks += "|" * any(is_tree(operand, "pair") for operand in operands)
-        marks += "_" * any(isinstance(one, Token) and one.type == "SINK" for one in operands)
-        marks += "{" * is_tree(last, "vector")
-        is_register = is_tree(last, "plain", "member") and kinds[-1] in (REGISTER, SPECIAL)
-        marks += "%" * is_register
-        literal = last if isinstance(last, Token) else first_token(last)
-        marks += (
-            "$"
-            * (isinstance(last, Token) or is_tree(last, "unary_minus"))
-            * (literal[:1].isdigit())
-        )
-    reason = unmet(opcode.name, words_of(modifiers, count, marks), target)
+    count = len(operands) if opcode.control is ControlEffect.NONE else 0
+    marks = "|" * any(is_tree(one, "pair") for one in operands)
+    marks += "_" * any(isinstance(one, Token) and one.type == "SINK" for one in operands)
+    words = words_of(modifiers, count, marks)
+    reason = unmet(opcode.name, words, target)
     if reason:
         raise LoweringError("PW113", reason, help_text=NEWER)
 

@@ -117,6 +117,10 @@ _NEXT_ITEM = re.compile(
 )
 
 
+_FIRST_WITH_CALLS = 20
+"""Targets before sm_20 have no calls: their functions are put in place."""
+
+
 class ModuleReader:
     """Reads the items of one file in order."""
 
@@ -369,7 +373,11 @@ class ModuleReader:
         if has_body:
             resume = reader.read(end + 1)
             for call, reason in wrong_calls(
-                reader.instructions, self.signatures, names, reader.blocks.variables
+                reader.instructions,
+                self.signatures,
+                names,
+                reader.blocks.variables,
+                has_abi=head.is_entry and self.context.shapes.target.number >= _FIRST_WITH_CALLS,
             ):
                 self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
             for access in guarded_arguments(reader.instructions, reader.blocks.variables):
@@ -409,7 +417,7 @@ class ModuleReader:
         for number, (parameter, declared) in enumerate((*head.results, *head.parameters)):
             name = parameter.name
             place = (start + declared.start, start + declared.end)
-            reason = parameter_refusal(parameter, is_entry=head.is_entry, has_body=has_body)
+            reason = parameter_refusal(parameter, has_body=has_body)
             if reason:
                 self.problems.add("PW118", reason, place)
             if name == "_":

@@ -473,7 +473,10 @@ Spans = tuple[tuple[int, int] | None, ...]
 
 Words = frozenset[str]
 _EVERYTHING: Spans = tuple((0, _TOP) for _ in TARGETS)
-_MOST_WORDS = 4
+_MOST_WORDS = 3
+_LEAST_ROWS = 6
+"""Statements that speak for what two or three words need together."""
+
 _OPERAND = re.compile(r"[{(\[][^}\])]*[}\])]")
 
 
@@ -570,11 +573,12 @@ class Rules:
     def _next(self, size: int) -> Words | None:
         counts: Counter[Words] = Counter()
         wrong = self._wrong()
+        least = 1 if size < 2 else _LEAST_ROWS
         for words in wrong[:400]:
             counts.update(frozenset(each) for each in combinations(sorted(words), size))
         best, most = None, 0
         for needing, _ in sorted(counts.items(), key=lambda row: (-row[1], sorted(row[0])))[:300]:
-            if needing in self.rules:
+            if needing in self.rules or sum(needing <= words for words in self.rows) < least:
                 continue
             region = self.region(needing)
             gain = sum(
@@ -691,9 +695,7 @@ def main() -> None:
     for target in TARGETS:
         for statement, region in regions(statements, target).items():
             found[statement][target] = region
-    import pickle
 
-    pickle.dump(found, open(f"/tmp/st2/found{given.seed}.pkl", "wb"))
     table, _ = table_of(found)
     given.out.write_text(json.dumps(table, indent=1) + "\n")
     with given.sample.open("w") as file:

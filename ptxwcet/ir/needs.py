@@ -47,57 +47,8 @@ class Target:
         return self.number, self.letter
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    """Versions from the first to the last, on some targets: ``7.4 sm_80``, ``..6.3 sm_70-75``."""
-
-    first: Version
-    last: Version
-    targets: tuple[str, ...]
-
-    @staticmethod
-    def read(text: str) -> _Clause:
-        words = text.split()
-        versions = words.pop(0) if words[0][:3] != "sm_" else ""
-        low, is_limited, high = versions.partition("..")
-        last = _version(high) if is_limited else _ALL
-        return _Clause(_version(low), last, tuple(words) or ("sm_0",))
-
-    def is_for(self, target: Target) -> bool:
-        """Returns whether it speaks of a target."""
-        number = _RENAMED.get(target.number, target.number)
-        for text in self.targets:
-            low, dash, high = text[3:].partition("-")
-            if not low[-1].isdigit():
-                if f"{number}{target.letter}" == low:
-                    return True
-            elif int(low) <= number <= int(high if dash else "999"):
-                return True
-        return False
-
-    def reason(self, target: Target) -> str:
-        """Returns what the version of a target lacks; empty if it has what is needed."""
-        if target.version < self.first:
-            return "needs PTX {}.{} or later".format(*self.first)
-        return "ended with PTX {}.{}".format(*self.last) if target.version > self.last else ""
-
-
-def _version(text: str) -> Version:
-    major, _, minor = (text or "0.0").partition(".")
-    return int(major), int(minor)
-
-
-def _targets_text(texts: Iterable[str], number: int) -> str:
-    """What a target of this number lacks that none of these texts is about."""
-    ranges = [text[3:].partition("-") for text in texts if text[-1].isdigit()]
-    above = [int(low) for low, _, _ in ranges if int(low) > number]
-    if above:
-        return f"needs sm_{min(above)} or higher"
-    variants = [text for text in dict.fromkeys(texts) if not text[-1].isdigit()]
-    if variants:
-        return f"needs {', '.join(variants[:-1])} or {variants[-1]}".replace("needs  or", "needs")
-    return f"ended with sm_{max(int(high) for _, _, high in ranges)}"
-
+_Clause = tuple[Version, Version, tuple[str, ...]]
+"""First and last version, and on which targets: ``7.4 sm_80``, ``..6.3 sm_70-75``, ``sm_90a``."""
 
 _Rows = tuple[tuple[frozenset[str], tuple[_Clause, ...]], ...]
 
@@ -110,9 +61,33 @@ def _table() -> Mapping[str, _Rows]:
 
 def _rows(groups: Mapping[str, str]) -> Iterator[tuple[frozenset[str], tuple[_Clause, ...]]]:
     for needed, sets in groups.items():
-        clauses = tuple(_Clause.read(text) for text in needed.split("; "))
+        clauses = tuple(map(_clause, needed.split("; ")))
         for words in sets.split(" "):
             yield frozenset(words.split("+") if words else ()), clauses
+
+
+def _clause(text: str) -> _Clause:
+    words = text.split()
+    versions = "" if words[0].startswith("sm_") else words.pop(0)
+    low, _, high = versions.partition("..")
+    return _version(low, (0, 0)), _version(high, _ALL), tuple(words) or ("sm_0",)
+
+
+def _version(text: str, default: Version) -> Version:
+    major, _, minor = text.partition(".")
+    return (int(major), int(minor)) if text else default
+
+
+def _is_for(texts: Iterable[str], target: Target) -> bool:
+    number = _RENAMED.get(target.number, target.number)
+    for text in texts:
+        low, dash, high = text[3:].partition("-")
+        if not low.isdigit():
+            if f"{number}{target.letter}" == low:
+                return True
+        elif int(low) <= number <= int(high if dash else 999):
+            return True
+    return False
 
 
 _ABSENT = {
@@ -175,13 +150,31 @@ def unmet(name: str, words: Set[str], target: Target) -> str:
 
 
 def _reason(clauses: Sequence[_Clause], target: Target) -> str:
-    own = [clause.reason(target) for clause in clauses if clause.is_for(target)]
-    if not all(own):
+    """What a target lacks, and what the file says instead; empty if it has what is needed."""
+    texts = [text for *_, each in clauses for text in each]
+    if not _is_for(texts, target):
+        lacking = _lacking(texts, target.number)
+        return f"{lacking}; the file says .target sm_{target.number}{target.letter}"
+    own = [(first, last) for first, last, each in clauses if _is_for(each, target)]
+    if any(first <= target.version <= last for first, last in own):
         return ""
-    if own:
-        return "{}; the file says .version {}.{}".format(own[0], *target.version)
-    lacking = _targets_text([text for clause in clauses for text in clause.targets], target.number)
-    return f"{lacking}; the file says .target sm_{target.number}{target.letter}"
+    first, last = own[0]
+    is_old = target.version < first
+    words = "needs PTX {}.{} or later" if is_old else "ended with PTX {}.{}"
+    lacking = words.format(*(first if is_old else last))
+    return "{}; the file says .version {}.{}".format(lacking, *target.version)
+
+
+def _lacking(texts: Iterable[str], number: int) -> str:
+    """What a target of this number lacks that none of these texts is about."""
+    ranges = [text[3:].partition("-") for text in texts if text[-1].isdigit()]
+    above = [int(low) for low, _, _ in ranges if int(low) > number]
+    if above:
+        return f"needs sm_{min(above)} or higher"
+    variants = [text for text in dict.fromkeys(texts) if not text[-1].isdigit()]
+    if variants:
+        return "needs " + " or ".join(filter(None, (", ".join(variants[:-1]), variants[-1])))
+    return f"ended with sm_{max(int(high) for _, _, high in ranges)}"
 
 
 def _named(name: str, needing: Set[str]) -> str:

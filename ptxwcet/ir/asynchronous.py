@@ -45,7 +45,7 @@ def _small_copies() -> Rows:
     yield Opcode("cp.async", _C.ASYNC_COPY, accesses=True)
     for words, operands in (("ca", "[] [] $u32#4:16"), ("cg", "[] [] $u32#16:16")):
         into = f"{words} shared|shared::cta global {_L2}"
-        yield Form(into, "", f"{operands} ?u32")
+        yield Form(into, "", f"{operands} ?u32#0:16")
         yield Form(into, "", f"{operands} !pred")
         for policy in ("b64", "u32 b64", "!pred b64"):
             yield Form(f"{into} L2::cache_hint", "", f"{operands} {policy}")

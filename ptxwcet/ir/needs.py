@@ -95,6 +95,7 @@ _ABSENT = {
     "!rn": frozenset(("rn", "rz", "rm", "rp")).__contains__,
     "!level": frozenset(("base", "level", "grad")).__contains__,
     "!noComplete": "noComplete".__eq__,
+    "!sync": "sync".__eq__,
 }
 
 
@@ -115,7 +116,7 @@ _DIRECTIVES = frozenset(
         *(".alias", ".pragma", ".callprototype", ".calltargets", ".branchtargets"),
     )
 )
-_STRING = re.compile(r'"[^"\n]*"')
+_IGNORED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _WORD = re.compile(r"\.[a-z]\w*(?:::\w+)*", re.ASCII)
 _INITIAL = {
     "=": re.compile(""),
@@ -127,7 +128,7 @@ _INITIAL = {
 
 def directive_words(text: str) -> tuple[str, Set[str]]:
     """Returns the directive that a text is, and the words of it that the table knows it by."""
-    head, mark, initial = _STRING.sub("", text).partition("=")
+    head, mark, initial = _IGNORED.sub(" ", text).partition("=")
     words = _WORD.findall(head)
     marks = [name for name, found in _INITIAL.items() if mark and found.search(initial)]
     return next((word for word in words if word in _DIRECTIVES), ""), {*words, *marks}
@@ -173,7 +174,7 @@ def _lacking(texts: Iterable[str], number: int) -> str:
         return f"needs sm_{min(above)} or higher"
     variants = [text for text in dict.fromkeys(texts) if not text[-1].isdigit()]
     if variants:
-        return "needs " + " or ".join(filter(None, (", ".join(variants[:-1]), variants[-1])))
+        return f"needs {' or '.join(variants)}"
     return f"ended with sm_{max(int(high) for _, _, high in ranges)}"
 
 
@@ -181,24 +182,18 @@ def _named(name: str, needing: Set[str]) -> str:
     words = sorted(needing)
     if name == "%":
         return f"the special register %{words[0]}"
-    texts = [
-        f"{word[1:]} operands"
-        if word[0] == "#"
-        else _MARKS.get(word) or "." + word.lstrip(".").partition("@")[0]
-        for word in words
-    ]
+    texts = [_MARKS.get(word) or "." + word.lstrip(".").partition("@")[0] for word in words]
+    texts = [re.sub(r"^\.#(\d)", r"\1 operands", text) for text in texts]
     return name if not texts else f"{name} with {' and '.join(dict.fromkeys(texts))}"
 
 
 _MARKS = {
     "|": "two results",
     "_": "the result _",
-    "=": "an initial value",
-    "address": "an address as initial value",
-    "generic": "generic() as initial value",
-    "mask": "a byte of an address as initial value",
+    **dict.fromkeys(("=", "address", "generic", "mask"), "this initial value"),
     "!space": "no state space",
     "!rn": "no rounding",
     "!level": "no level of detail",
     "!noComplete": "no .noComplete",
+    "!sync": "no .sync",
 }

@@ -167,7 +167,7 @@ def shape_of(parameter: Parameter) -> tuple[str, str, int, int]:
     return parameter.space, parameter.type, parameter.size_bytes, parameter.alignment
 
 
-def performance_conflict(head: FunctionHead, version: tuple[int, int]) -> str:
+def performance_conflict(head: FunctionHead) -> str:
     """What is wrong with the performance directives of an entry together; empty if nothing is."""
     given = {one.keyword for one in head.performance}
     for pair in _TOGETHER:
@@ -175,8 +175,6 @@ def performance_conflict(head: FunctionHead, version: tuple[int, int]) -> str:
             return f"{pair[0]} and {pair[1]} exclude each other"
     if ".blocksareclusters" in given and not given.issuperset((".reqntid", ".reqnctapercluster")):
         return ".blocksareclusters needs .reqntid and .reqnctapercluster"
-    if ".maxnctapersm" in given and version >= (2, 1):
-        return ".maxnctapersm ended with PTX 2.1: it is .minnctapersm"
     return ""
 
 

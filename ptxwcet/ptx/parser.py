@@ -117,10 +117,6 @@ _NEXT_ITEM = re.compile(
 )
 
 
-_FIRST_WITH_CALLS = 20
-"""Targets before sm_20 have no calls: their functions are put in place."""
-
-
 class ModuleReader:
     """Reads the items of one file in order."""
 
@@ -305,8 +301,6 @@ class ModuleReader:
             return ".samplerref needs '.target ..., texmode_independent'"
         if "[" in variable.space and self.header.version >= (2, 2):
             return "constant banks ended with PTX 2.2"
-        if variable.space == "tex" and self.header.version >= (1, 5):
-            return ".tex variables ended with PTX 1.5"
         if variable.space in ("local", "param"):
             return f"a .{variable.space} variable belongs into a function"
         return None
@@ -377,7 +371,7 @@ class ModuleReader:
                 self.signatures,
                 names,
                 reader.blocks.variables,
-                has_abi=head.is_entry and self.context.shapes.target.number >= _FIRST_WITH_CALLS,
+                has_abi=head.is_entry and self.context.shapes.target.number >= 20,
             ):
                 self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
             for access in guarded_arguments(reader.instructions, reader.blocks.variables):
@@ -406,8 +400,7 @@ class ModuleReader:
         if reason and not is_second:
             place = place[0] + head.name.start, place[0] + head.name.end
             self.problems.add("PW118", f"'{name}' is declared twice: {reason}", place)
-        assert self.header is not None
-        reason = performance_conflict(head, self.header.version)
+        reason = performance_conflict(head)
         if reason:
             self.problems.add("PW118", reason, place)
 

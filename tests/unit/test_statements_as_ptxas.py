@@ -241,3 +241,43 @@ def test_what_is_too_new_for_its_header_is_refused(
     with pytest.raises(PtxwcetError) as caught:
         parse_text(old)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "text"),
+    [
+        ("7.3", "sm_52", body("alloca.u64 %d1, 8;")),
+        ("6.5", "sm_72", body("cvt.pack.sat.u16.s32 %r1, %r2, %r3;")),
+        ("4.0", "sm_35", body("red.shared.xor.b64 [s], %d1;")),
+        ("7.0", "sm_80", outside(".global .u8 y[2] = {1, 2}; .global .u64 z = 5;")),
+        ("6.3", "sm_75", body("vote.ballot.b32 %r1, %p1; shfl.up.b32 %r1, %r2, 1, 31;")),
+        ("6.4", "sm_61", body("vote.ballot.b32 %r1, %p1; shfl.up.b32 %r1, %r2, 1, 31;")),
+        ("6.0", "sm_60", body("shfl.sync.up.b32 %r1, %r2, 1, 31, -1; bar.warp.sync -1;")),
+        ("6.0", "sm_61", body("dp4a.u32.u32 %r1, %r2, %r3, %r4; ld.global.nc.u32 %r1, [%d1];")),
+    ],
+)
+def test_what_its_header_has_is_taken(version: str, target: str, text: str) -> None:
+    header = text.replace(".version 9.0", f".version {version}").replace("sm_90", target)
+    assert parse_text(header).kernels
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "statement", "reason"),
+    [
+        ("6.4", "sm_75", "vote.ballot.b32 %r1, %p1;",
+         "vote with no .sync ended with PTX 6.3; the file says .version 6.4"),
+        ("7.0", "sm_80", "vote.ballot.b32 %r1, %p1;",
+         "vote with no .sync ended with sm_75; the file says .target sm_80"),
+        ("8.0", "sm_90", "wgmma.fence.sync.aligned;",
+         "wgmma.fence needs sm_90a; the file says .target sm_90"),
+        ("7.4", "sm_75", "discard.global.L2 [%d1], 128;",
+         "discard needs sm_80 or higher; the file says .target sm_75"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_a_whole_sentence(
+    version: str, target: str, statement: str, reason: str
+) -> None:
+    text = body(statement).replace(".version 9.0", f".version {version}")
+    with pytest.raises(PtxwcetError) as caught:
+        parse_text(text.replace("sm_90", target))
+    assert reason in [one.message for one in caught.value.diagnostics]

@@ -21,7 +21,7 @@ from ptxwcet.machine.loader import load_machine, shipped_machines
 
 pytestmark = pytest.mark.fast
 
-LISTING = ROOT / "tests" / "data" / "sass" / "control_86.sass"
+CUBIN = ROOT / "tests" / "data" / "sass" / "control_86.cubin"
 WORDS = ("--block", "256", "--param", "3=1000")
 BLOCK: dict[str, Any] = {"block": 256, "params": {3: 1000}}
 KEY = "other-architecture"
@@ -133,7 +133,9 @@ def test_launch_files_refuse(tmp_path: Path) -> None:
 
 
 def test_a_cubin_of_another_major_revision_is_refused() -> None:
-    named = refusal_of(ptxwcet.cfg(LISTING, kernel="parted", machine="h200").dot)
+    named = refusal_of(ptxwcet.cfg(CUBIN, kernel="parted", machine="h200").dot)
+    if named.code == "PW124":
+        pytest.skip("no nvdisasm")
     assert named.code == "PW329"
     assert "parted is machine code for sm_86, which a GPU of compute capability 9.0" in (
         named.message
@@ -143,8 +145,8 @@ def test_a_cubin_of_another_major_revision_is_refused() -> None:
     assert "--machine rtx-4070" in named.help
     assert "h100" not in named.help
     assert "jetson" not in named.help
-    assert ptxwcet.cfg(LISTING, kernel="parted", machine="rtx-4070").dot()
-    assert ptxwcet.cfg(LISTING, kernel="parted").dot()
+    assert ptxwcet.cfg(CUBIN, kernel="parted", machine="rtx-4070").dot()
+    assert ptxwcet.cfg(CUBIN, kernel="parted").dot()
 
 
 def test_a_linked_program_needs_what_its_newest_file_needs(tmp_path: Path) -> None:

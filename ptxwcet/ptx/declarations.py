@@ -30,7 +30,7 @@ from ptxwcet.ptx.statements import canonical
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
-_MOST_REGISTERS = 2_000_000_000
+_MOST_REGISTERS = 1 << 28
 MOST_NAMES = 1 << 16
 """Names of one range of variables or vector registers, ``name<n>``."""
 

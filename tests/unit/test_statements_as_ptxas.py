@@ -182,7 +182,7 @@ def test_ptxas_takes_the_text(text: str) -> None:
         body("{ .param .v2 .u16 q; }"),
         body(".tex .u32 t;"),
         body(".global .texref t;"),
-        body(".reg .b32 %z<4000000000>;"),
+        body(".reg .b32 %z<1000000000>;"),
         body(".reg .v2 .b32 z<2147483647>;"),
         outside(".shared .texref t;"),
         outside(".global .texref t;", "mov.b64 %d1, t;"),

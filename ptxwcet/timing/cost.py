@@ -20,6 +20,7 @@ from functools import cache
 from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Kind, OpClass, Space
 from ptxwcet.machine.expansion import as_executed
@@ -446,6 +447,11 @@ class InstructionCosts:
             return (replace(cost, instruction=waiting),)
         assert isinstance(cost, TimedInstruction)
         return (self._waiting(cost, instruction),)
+
+    @property
+    def behind_others(self) -> frozenset[BlockId]:
+        """The blocks before which other lanes of the warp may have gone on, in any order."""
+        return frozenset()
 
     @property
     def has_refusals(self) -> bool:

@@ -270,6 +270,29 @@ class LaunchCosts(InstructionCosts):
         return found
 
     @cached_property
+    def behind_others(self) -> frozenset[BlockId]:
+        """As :class:`InstructionCosts`: of machine code what begins where groups part or meet.
+
+        That is so behind a branch with more than two ways that do something before they meet, or
+        two if lanes part on one of them, too: while some wait any others may go on, and what is
+        nested looks at the orders of two sides alone. Cost: the regions of such branches, once.
+        """
+        graph, found = self._graph, set[BlockId]()
+        for block in graph.cfg.reverse_postorder if self._kernel.code is not None else ():
+            meeting = graph.meeting(block)
+            if meeting is None or graph.agreements[block] is not Agreement.NONE:
+                continue
+            ways = {*graph.cfg.successors[block]} - {meeting}
+            inside = graph.agreements.live.between(BlockId(block), meeting)
+            parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
+            if len(ways) > 2 or (len(ways) == 2 and parting):
+                for each in (block, *parting):
+                    meeting = graph.meeting(each)
+                    found.update(graph.cfg.successors[each])
+                    found.update(() if meeting is None else (BlockId(meeting),))
+        return frozenset(found)
+
+    @cached_property
     def _shares_apart(self) -> bool:
         """Whether registers of the uniform datapath are written where lanes may be apart."""
         instructions = self._kernel.instructions

@@ -47,6 +47,7 @@ from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
 from ptxwcet.warp.program import (
+    OTHERS_BETWEEN,
     Barrier,
     BlockChoice,
     BlockRepeat,
@@ -412,6 +413,8 @@ class _Builder:
         found = self._visits.get(visit)
         if found is None:
             found = timed_visit(visit, self._kernel, self._cfg, self._costs)
+            if visit.block in self._costs.behind_others:
+                found = (OTHERS_BETWEEN, *found)
             self._visits[visit] = found
         return found
 

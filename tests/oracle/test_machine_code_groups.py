@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from group_listings import LISTINGS
+from group_listings import LISTINGS, TIMED
 from places import DATA
 from simt_controls import claimed
 from simt_groups import (
@@ -25,6 +25,7 @@ import ptxwcet
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import OpClass
 
 COMPILED = ("a4_86", "n3_80", "meet_86")
 
@@ -87,6 +88,20 @@ def test_no_order_issues_more_than_is_charged(name: str) -> None:
 def test_no_run_takes_longer_than_safe(name: str) -> None:
     case, runs = by_hand(name)
     assert max(case.time(issues) for keeps, issues in runs if keeps) <= case.charged(stated).bound
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_groups_in_any_order_wait_for_what_others_have_issued(name: str) -> None:
+    rows = dict.fromkeys(OpClass, ("A", 1, 1)) | {OpClass.FP32_SFU: ("B", 1, 100)}
+    case, longest = Case(TIMED[name], "k", 8, (), given=rows), 0
+    data = np.zeros(256, np.uint32)
+
+    def run(order: Order) -> None:
+        nonlocal longest
+        longest = max(longest, case.time(case.run(data, order)))
+
+    every_order(run, 200, keeps=True)
+    assert 350 < longest <= case.charged().bound
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -275,7 +275,8 @@ class LaunchCosts(InstructionCosts):
 
         That is so behind a branch with more than two ways that do something before they meet, or
         two if lanes part on one of them, too: while some wait any others may go on, and what is
-        nested looks at the orders of two sides alone. Cost: the regions of such branches, once.
+        nested looks at the orders of two sides alone. It is so, too, where some end at once, on a
+        unit that the branch has not waited for. Cost: the regions of such branches, once.
         """
         graph, found = self._graph, set[BlockId]()
         for block in graph.cfg.reverse_postorder if self._kernel.code is not None else ():
@@ -285,12 +286,22 @@ class LaunchCosts(InstructionCosts):
             ways = {*graph.cfg.successors[block]} - {meeting}
             inside = graph.agreements.live.between(BlockId(block), meeting)
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
-            if len(ways) > 2 or (len(ways) == 2 and parting):
+            if len(ways) > 2 or (len(ways) == 2 and parting) or self._ends_at(BlockId(meeting)):
                 for each in (block, *parting):
                     meeting = graph.meeting(each)
                     found.update(graph.cfg.successors[each])
                     found.update(() if meeting is None else (BlockId(meeting),))
         return frozenset(found)
+
+    def _ends_at(self, meeting: BlockId) -> bool:
+        """Whether a block begins with an end that is executed elsewhere than branches are."""
+        cfg, timings = self._graph.cfg, self.machine.timings
+        if meeting == cfg.exit:
+            return False
+        first = self._kernel.instructions[cfg.blocks[meeting].start]
+        rows = [timings.get(one) for one in (OpClass.RETURN, OpClass.BRANCH)]
+        units = {one.unit for one in rows if isinstance(one, OpTiming)}
+        return first.control is ControlEffect.EXIT and len(units) > 1
 
     @cached_property
     def _shares_apart(self) -> bool:

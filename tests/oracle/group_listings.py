@@ -292,3 +292,21 @@ _TIMED: Mapping[str, tuple[str, ...]] = {
 
 TIMED: Mapping[str, str] = {name: _written(lines, _SLOW) for name, lines in _TIMED.items()}
 """By what comes between, where only MUFU has a latency: others wait for it, and let others wait."""
+
+_SLOW_TO_END = (*_SLOW[:-1], ".E:", "EXIT")
+ENDING: Mapping[str, str] = {
+    "some end at once": _written((f"{_M} #stall2", "@P0 BRA `(.E)"), _SLOW_TO_END),
+    "some end in a loop": _written(
+        (
+            "MOV R3, RZ",
+            ".L:",
+            f"{_M} #stall2",
+            "IADD3 R3, R3, 0x1, RZ #stall15",
+            "ISETP.GE.AND P3, PT, R3, R0, PT",
+            "@P3 BRA `(.E)",
+            "BRA `(.L)",
+        ),
+        (".E:", "EXIT"),
+    ),
+}
+"""By what they have, where the end waits for the unit of MUFU."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from group_listings import LISTINGS, TIMED
+from group_listings import ENDING, LISTINGS, TIMED
 from places import DATA
 from simt_controls import claimed
 from simt_groups import (
@@ -90,18 +90,27 @@ def test_no_run_takes_longer_than_safe(name: str) -> None:
     assert max(case.time(issues) for keeps, issues in runs if keeps) <= case.charged(stated).bound
 
 
+PLAIN = dict.fromkeys(OpClass, ("A", 1, 1))
+
+
+def longest_of(case: Case) -> int:
+    """The longest run in which each group goes on until it waits or ends."""
+    times, data = list[int](), np.zeros(256, np.uint32)
+    every_order(lambda order: times.append(case.time(case.run(data, order))), 200, keeps=True)
+    return max(times)
+
+
 @pytest.mark.parametrize("name", TIMED)
 def test_groups_in_any_order_wait_for_what_others_have_issued(name: str) -> None:
-    rows = dict.fromkeys(OpClass, ("A", 1, 1)) | {OpClass.FP32_SFU: ("B", 1, 100)}
-    case, longest = Case(TIMED[name], "k", 8, (), given=rows), 0
-    data = np.zeros(256, np.uint32)
+    case = Case(TIMED[name], "k", 8, (), given=PLAIN | {OpClass.FP32_SFU: ("B", 1, 100)})
+    assert 350 < longest_of(case) <= case.charged().bound
 
-    def run(order: Order) -> None:
-        nonlocal longest
-        longest = max(longest, case.time(case.run(data, order)))
 
-    every_order(run, 200, keeps=True)
-    assert 350 < longest <= case.charged().bound
+@pytest.mark.parametrize("name", ENDING)
+def test_groups_that_end_let_others_wait_for_the_unit_of_the_end(name: str) -> None:
+    rows = {OpClass.FP32_SFU: ("B", 60, 1), OpClass.RETURN: ("B", 1, 1)}
+    case = Case(ENDING[name], "k", 8, (), given=PLAIN | rows)
+    assert 200 < longest_of(case) <= case.charged(stated).bound
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -50,7 +50,7 @@ from ptxwcet.timing.machine_code import (
     is_taken,
 )
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
@@ -448,10 +448,9 @@ class InstructionCosts:
         assert isinstance(cost, TimedInstruction)
         return (self._waiting(cost, instruction),)
 
-    @property
-    def behind_others(self) -> frozenset[BlockId]:
-        """The blocks before which other lanes of the warp may have gone on, in any order."""
-        return frozenset()
+    def before(self, block: BlockId) -> tuple[Node, ...]:
+        """What other lanes of the warp may do, in any order, before a block is executed."""
+        return ()
 
     @property
     def has_refusals(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -47,7 +47,6 @@ from ptxwcet.timing.demand import find_limits
 from ptxwcet.timing.machine_code import scoreboard_of
 from ptxwcet.timing.pairing import require_alike, require_warpgroups
 from ptxwcet.warp.program import (
-    OTHERS_BETWEEN,
     Barrier,
     BlockChoice,
     BlockRepeat,
@@ -412,10 +411,8 @@ class _Builder:
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
         found = self._visits.get(visit)
         if found is None:
-            found = timed_visit(visit, self._kernel, self._cfg, self._costs)
-            if visit.block in self._costs.behind_others:
-                found = (OTHERS_BETWEEN, *found)
-            self._visits[visit] = found
+            own = timed_visit(visit, self._kernel, self._cfg, self._costs)
+            found = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
         return found
 
 

@@ -253,7 +253,7 @@ _OTHER = ("BSSY B0, `(.M)", "@P0 BRA `(.A)", f"{_M} #stall2 holds1 waits0", "BRA
 _SLOW = (*["IADD3 R2, R2, R0, RZ #stall12"] * 8, "EXIT")
 _WAITING = "IADD3 R2, R0, 0x5, RZ #waits1"
 
-_TIMED: Mapping[str, tuple[str, ...]] = {
+_TIMED: dict[str, tuple[str, ...]] = {
     "others between groups": (
         *_OTHER,
         "@P1 BRA `(.C)",
@@ -287,6 +287,56 @@ _TIMED: Mapping[str, tuple[str, ...]] = {
         _WAITING,
         ".M:",
         "BSYNC B0",
+    ),
+}
+_TIMED |= {
+    "others at a wait of some": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.B)",
+        f"{_M} #stall2 holds0",
+        "WARPSYNC 0x55",
+        _WAITING,
+        "BRA `(.M)",
+        ".B:",
+        "IADD3 R2, R0, 0x5, RZ #waits0",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "others at a wait for nobody": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.B)",
+        f"{_M} #stall2 holds0",
+        "BSSY B1, `(.I)",
+        ".I:",
+        "BSYNC B1",
+        _WAITING,
+        "BRA `(.M)",
+        ".B:",
+        "IADD3 R2, R0, 0x5, RZ #waits0",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "some wait before others begin": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.M)",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+        _WAITING,
+    ),
+    "some wait before others go on in a loop": (
+        "BSSY B0, `(.M)",
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        f"{_M} #stall2 holds1",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@!P3 BRA `(.L)",
+        ".M:",
+        "BSYNC B0",
+        _WAITING,
     ),
 }
 

@@ -142,8 +142,8 @@ MOST_LINES = {
     "emulator": 7_781,
     "flow.certificates": 1_924,
     "flow.facts": 2_967,
-    "flow.graph": 2_055,
-    "flow.paths": 1_962,
+    "flow.graph": 2_097,
+    "flow.paths": 1_965,
     "flow.shapes": 1_067,
     "flow.values": 4_318,
     "flow.variants": 3_128,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_550,
     "sweeps.results": 1_737,
     "sweeps": 3_868,
-    "timing": 4_343,
+    "timing": 4_456,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 1_005,
+    "warp": 1_009,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

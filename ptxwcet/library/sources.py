@@ -356,6 +356,9 @@ def _compiled(code: str, options: list[str], compiled: _Compiled) -> tuple[str, 
         given.insert(len(options), f"-arch={compiled.target}")
     elif named := re.search(r"(?:sm|compute)_\w+", " ".join(given[given.index(own) :][:2])):
         compiled = replace(compiled, target=named[0], why="as its options state")
+    else:
+        message = f"the option {own!r} names no architecture: what it means depends on the machine"
+        raise _no_ptx(message, "say which in the options, for example '-arch=sm_90', or arch=")
     shown = [one for one in given if not one.startswith("-arch=")]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cu")

@@ -189,6 +189,8 @@ class _Compiler:
                 case Repeat() | BlockRepeat():
                     if node.count:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
+                case Unordered((), ()):
+                    out.append(BothOrders((), (), 0, drains=True))
                 case Unordered(first, second):
                     out.append(_both_orders(self.compile(first), self.compile(second)))
                 case Choice(alternatives) | BlockChoice(alternatives=alternatives):

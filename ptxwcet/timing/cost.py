@@ -20,6 +20,7 @@ from functools import cache
 from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
+from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
 from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Kind, OpClass, Space
 from ptxwcet.machine.expansion import as_executed
@@ -48,7 +49,7 @@ from ptxwcet.timing.machine_code import (
     is_taken,
 )
 from ptxwcet.timing.readers import NO_READERS, ReadersOf, latency_for
-from ptxwcet.warp.program import Barrier, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
 
 Cost = TimedInstruction | Barrier | PartialBarrier | Diagnostic | None
 """A timed instruction or barrier; a refusal; None for a return that the machine does not issue."""
@@ -448,6 +449,10 @@ class InstructionCosts:
             return (replace(cost, instruction=waiting),)
         assert isinstance(cost, TimedInstruction)
         return (self._waiting(cost, instruction),)
+
+    def before(self, block: BlockId) -> tuple[Node, ...]:
+        """What other lanes of the warp may do, in any order, before a block is executed."""
+        return ()
 
     @property
     def has_refusals(self) -> bool:

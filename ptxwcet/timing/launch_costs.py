@@ -51,7 +51,13 @@ from ptxwcet.timing.machine_code import (
 )
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.readers import readers_on
-from ptxwcet.warp.program import Barrier, Node, PartialBarrier, TimedInstruction
+from ptxwcet.warp.program import (
+    OTHERS_BETWEEN,
+    Barrier,
+    Node,
+    PartialBarrier,
+    TimedInstruction,
+)
 
 _STATED = "pointers to global memory are multiples of as many bytes as is said: {}"
 _MAPS = (
@@ -268,6 +274,59 @@ class LaunchCosts(InstructionCosts):
             if meeting != graph.cfg.exit and _is_issued_by_each(self._kernel.instructions[first]):
                 found[first] = max(found.get(first, 1), ways)
         return found
+
+    def before(self, block: BlockId) -> tuple[Node, ...]:
+        """As :class:`InstructionCosts`: of machine code all that is under way may be theirs, or
+        they come to where lanes meet, and wait.
+        """
+        if block in self._others[0]:
+            return (OTHERS_BETWEEN,)
+        waits = sorted(self._others[1].get(block, ()))
+        costs = [super(LaunchCosts, self).nodes(n, self._kernel.instructions[n]) for n in waits]
+        return tuple(one for nodes in costs for one in nodes)
+
+    @cached_property
+    def _others(self) -> tuple[set[int], dict[int, set[int]]]:
+        """The blocks of machine code before which any other groups may have gone on, and before
+        which one may have come to where lanes meet: to which instruction.
+
+        Two sides between which lanes neither part nor wait are looked at in both orders, but for
+        the place of the waits at their end. Elsewhere each group begins when all is through; and
+        so does what comes behind a branch with one side at which not all is known of who waits
+        when: to wait earlier delays all that follows by no more. Some may end at once on a unit
+        that the branch has not waited for. Cost: the regions of such branches, once.
+        """
+        graph, through, waiting = self._graph, set[int](), dict[int, set[int]]()
+        targets = graph.cfg.successors
+        for block in graph.cfg.reverse_postorder if self._kernel.code is not None else ():
+            meeting = graph.meeting(block)
+            if meeting is None or graph.agreements[block] is not Agreement.NONE:
+                continue
+            ways = {*targets[block]} - {meeting}
+            inside = graph.agreements.live.between(BlockId(block), meeting)
+            parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
+            stops = {each for each in inside if self._first(each).convergence in AT_MEETINGS}
+            if len(ways) > 2 or (len(ways) == 2 and (parting or stops)) or self._ends_at(meeting):
+                for each in (block, *parting):
+                    met = graph.meeting(each)
+                    through |= {*targets[each]} | ({met} if met is not None else set())
+                through |= stops
+            elif parting:
+                through.add(meeting)
+            elif meeting != graph.cfg.exit and _is_issued_by_each(self._first(meeting)):
+                for each in ways | stops:
+                    waiting.setdefault(each, set()).add(graph.cfg.blocks[meeting].start)
+        return through, waiting
+
+    def _first(self, block: int) -> Instruction:
+        return self._kernel.instructions[self._graph.cfg.blocks[block].start]
+
+    def _ends_at(self, meeting: int) -> bool:
+        """Whether a block begins with an end that is executed elsewhere than branches are."""
+        rows = [self.machine.timings.get(one) for one in (OpClass.RETURN, OpClass.BRANCH)]
+        units = {one.unit for one in rows if isinstance(one, OpTiming)}
+        is_block = meeting != self._graph.cfg.exit and len(units) > 1
+        return is_block and self._first(meeting).control is ControlEffect.EXIT
 
     @cached_property
     def _shares_apart(self) -> bool:

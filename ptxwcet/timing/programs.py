@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
+from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph
 from ptxwcet.flow.launch import PlacedTotal
 from ptxwcet.flow.walk.path import (
     AffineCount,
@@ -411,8 +411,8 @@ class _Builder:
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
         found = self._visits.get(visit)
         if found is None:
-            found = timed_visit(visit, self._kernel, self._cfg, self._costs)
-            self._visits[visit] = found
+            own = timed_visit(visit, self._kernel, self._cfg, self._costs)
+            found = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
         return found
 
 

@@ -223,6 +223,10 @@ class Tally:
 
 Node = Step | Repeat | BlockRepeat | Unordered | Choice | BlockChoice | Tally
 
+OTHERS_BETWEEN = Unordered((), ())
+"""Where other lanes of the warp may go on, so that nothing is known of what is under way behind it:
+the warp issues nothing before all of that is through."""
+
 
 @dataclass(frozen=True)
 class WarpProgram:

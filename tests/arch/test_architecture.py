@@ -149,7 +149,7 @@ MOST_LINES = {
     "flow.variants": 3_128,
     "flow.walk": 4_988,
     "ir": 5_152,
-    "library": 2_335,
+    "library": 2_338,
     "machine": 2_345,
     "memory": 2_956,
     "methods.hybrid": 2_585,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_550,
     "sweeps.results": 1_737,
     "sweeps": 3_868,
-    "timing": 4_392,
+    "timing": 4_458,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 1_005,
+    "warp": 1_009,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

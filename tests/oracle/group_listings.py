@@ -222,16 +222,24 @@ _CODES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _written(lines: tuple[str, ...]) -> str:
-    """The listing of a kernel. Its instructions have a stall of 5 and, where said, scoreboard 0."""
+def _written(lines: tuple[str, ...], tail: tuple[str, ...] = _TAIL) -> str:
+    """The listing of a kernel. Its instructions have a stall of 5, where no other is said, and
+    where said a scoreboard that they hold or wait for, which is 0 if it has no number.
+    """
     out, address = [_HEAD], 0
-    for line in (*_BEGIN, *lines, *_TAIL):
+    for line in (*_BEGIN, *lines, *tail):
         code, _, note = line.partition(" #")
         if code.startswith("."):
             out.append(code)
             continue
-        holds = 0 if note == "holds" or address == 0 else 7
-        bits = 5 | 1 << 4 | holds << 5 | 7 << 8 | (note == "waits" or address == 16) << 11
+        notes = {
+            one.rstrip("0123456789"): one.lstrip("abcdefghijklmnopqrstuvwxyz") or "0"
+            for one in note.split()
+        }
+        holds = int(notes.get("holds", "0" if address == 0 else "7"))
+        waits = int(notes["waits"]) if "waits" in notes else 0 if address == 16 else None
+        bits = int(notes.get("stall", 5)) | 1 << 4 | holds << 5 | 7 << 8
+        bits |= 0 if waits is None else 1 << 11 + waits
         out.append(f"/*{address:04x}*/ {code} ; /* {bits << 105:032x} */")
         address += 16
     return "\n".join(out).replace("\n\n", "\n") + "\n"
@@ -239,3 +247,116 @@ def _written(lines: tuple[str, ...]) -> str:
 
 LISTINGS: Mapping[str, str] = {name: _written(lines) for name, lines in _CODES.items()}
 """By what they have."""
+
+_M = "MUFU.RCP R7, R0"
+_OTHER = ("BSSY B0, `(.M)", "@P0 BRA `(.A)", f"{_M} #stall2 holds1 waits0", "BRA `(.M)", ".A:")
+_SLOW = (*["IADD3 R2, R2, R0, RZ #stall12"] * 8, "EXIT")
+_WAITING = "IADD3 R2, R0, 0x5, RZ #waits1"
+
+_TIMED: dict[str, tuple[str, ...]] = {
+    "others between groups": (
+        *_OTHER,
+        "@P1 BRA `(.C)",
+        f"{_M} #stall2 holds0",
+        "BRA `(.M)",
+        ".C:",
+        _WAITING,
+        ".M:",
+        "BSYNC B0",
+    ),
+    "others between groups that meet before": (
+        *_OTHER,
+        "BSSY B1, `(.I)",
+        "@P1 BRA `(.C)",
+        f"{_M} #stall2 holds0",
+        "BRA `(.I)",
+        ".C:",
+        _WAITING,
+        ".I:",
+        "BSYNC B1",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "others before groups go on together": (
+        *_OTHER,
+        "BSSY B1, `(.I)",
+        "@P1 BRA `(.I)",
+        f"{_M} #stall2 holds0",
+        ".I:",
+        "BSYNC B1",
+        _WAITING,
+        ".M:",
+        "BSYNC B0",
+    ),
+}
+_TIMED |= {
+    "others at a wait of some": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.B)",
+        f"{_M} #stall2 holds0",
+        "WARPSYNC 0x55",
+        _WAITING,
+        "BRA `(.M)",
+        ".B:",
+        "IADD3 R2, R0, 0x5, RZ #waits0",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "others at a wait for nobody": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.B)",
+        f"{_M} #stall2 holds0",
+        "BSSY B1, `(.I)",
+        ".I:",
+        "BSYNC B1",
+        _WAITING,
+        "BRA `(.M)",
+        ".B:",
+        "IADD3 R2, R0, 0x5, RZ #waits0",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "some wait before others begin": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.M)",
+        f"{_M} #stall2 holds1",
+        ".M:",
+        "BSYNC B0",
+        _WAITING,
+    ),
+    "some wait before others go on in a loop": (
+        "BSSY B0, `(.M)",
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        f"{_M} #stall2 holds1",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@!P3 BRA `(.L)",
+        ".M:",
+        "BSYNC B0",
+        _WAITING,
+    ),
+}
+
+TIMED: Mapping[str, str] = {name: _written(lines, _SLOW) for name, lines in _TIMED.items()}
+"""By what comes between, where only MUFU has a latency: others wait for it, and let others wait."""
+
+_SLOW_TO_END = (*_SLOW[:-1], ".E:", "EXIT")
+ENDING: Mapping[str, str] = {
+    "some end at once": _written((f"{_M} #stall2", "@P0 BRA `(.E)"), _SLOW_TO_END),
+    "some end in a loop": _written(
+        (
+            "MOV R3, RZ",
+            ".L:",
+            f"{_M} #stall2",
+            "IADD3 R3, R3, 0x1, RZ #stall15",
+            "ISETP.GE.AND P3, PT, R3, R0, PT",
+            "@P3 BRA `(.E)",
+            "BRA `(.L)",
+        ),
+        (".E:", "EXIT"),
+    ),
+}
+"""By what they have, where the end waits for the unit of MUFU."""

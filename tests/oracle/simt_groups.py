@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -362,28 +363,39 @@ class Charged:
         return of(self.body)
 
 
+@lru_cache(maxsize=4)
+def _read(text: str) -> tuple[Module, Module]:
+    """A listing as it stands, and as the analyses are told it."""
+    module = read_program(SourceFile("k.cubin", text))
+    return module, translated_program(module)
+
+
 @dataclass
 class Case:
-    """A kernel of a listing, a block of at most one warp, and its numbers (parameters)."""
+    """A kernel of a listing, a block of at most one warp, and its numbers (parameters).
+
+    ``given``: the rows of classes, which are drawn else.
+    """
 
     text: str
     name: str
     threads: int
     numbers: tuple[int, ...]
     tables: bytes = b""
+    given: Mapping[OpClass, Row] | None = None
 
     def __post_init__(self) -> None:
-        self.module: Module = read_program(SourceFile("k.cubin", self.text))
+        self.module, self.translated = _read(self.text)
         self.kernel: Kernel = next(one for one in self.module.kernels if one.name == self.name)
         self.program = Program(self.kernel, self.module, self.tables)
-        self.rows = drawn_rows(len(self.kernel.instructions))
+        drawn = drawn_rows(len(self.kernel.instructions))
+        self.rows = drawn if self.given is None else dict(self.given)
         self.machine = machine_with(self.rows)
         self.words = {at: timed(one, self.rows) for at, one in self.program.at.items()}
 
     def charged(self, facts: StatedFacts | Callable[[Kernel], StatedFacts] = NO_FACTS) -> Charged:
         """The product's answer. Raises PtxwcetError."""
-        kernels = translated_program(self.module).kernels
-        kernel = next(one for one in kernels if one.name == self.name)
+        kernel = next(one for one in self.translated.kernels if one.name == self.name)
         launch = Launch((self.threads, 1, 1), (1, 1, 1), numbers_of(kernel, self.numbers))
         stated = facts if isinstance(facts, StatedFacts) else facts(kernel)
         analysis = analyse_kernel(kernel, launch, self.machine, stated)

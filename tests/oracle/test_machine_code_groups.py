@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from group_listings import LISTINGS
+from group_listings import ENDING, LISTINGS, TIMED
 from places import DATA
 from simt_controls import claimed
 from simt_groups import (
@@ -25,6 +25,7 @@ import ptxwcet
 from ptxwcet.flow.facts.stated import FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.ir.op_classes import OpClass
 
 COMPILED = ("a4_86", "n3_80", "meet_86")
 
@@ -87,6 +88,29 @@ def test_no_order_issues_more_than_is_charged(name: str) -> None:
 def test_no_run_takes_longer_than_safe(name: str) -> None:
     case, runs = by_hand(name)
     assert max(case.time(issues) for keeps, issues in runs if keeps) <= case.charged(stated).bound
+
+
+PLAIN = dict.fromkeys(OpClass, ("A", 1, 1))
+
+
+def longest_of(case: Case) -> int:
+    """The longest run in which each group goes on until it waits or ends."""
+    times, data = list[int](), np.zeros(256, np.uint32)
+    every_order(lambda order: times.append(case.time(case.run(data, order))), 200, keeps=True)
+    return max(*times, *(case.time(case.run(data, order)) for order in KEEPING))
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_groups_in_any_order_wait_for_what_others_have_issued(name: str) -> None:
+    case = Case(TIMED[name], "k", 8, (), given=PLAIN | {OpClass.FP32_SFU: ("B", 1, 100)})
+    assert longest_of(case) <= case.charged(stated).bound
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_groups_that_end_let_others_wait_for_the_unit_of_the_end(name: str) -> None:
+    rows = {OpClass.FP32_SFU: ("B", 60, 1), OpClass.RETURN: ("B", 1, 1)}
+    case = Case(ENDING[name], "k", 8, (), given=PLAIN | rows)
+    assert 200 < longest_of(case) <= case.charged(stated).bound
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -123,6 +123,9 @@ def test_options_and_architecture_of_cupy(monkeypatch: pytest.MonkeyPatch) -> No
     kernel.options = ("-DN=4", "--gpu-architecture=compute_80")
     assert "by nvcc for compute_80, as its options state" in ptxwcet.bound(kernel, **given).text()
     assert asked == [["-arch=sm_90"], [*kernel.options, "-rdc=true"]]
+    kernel.options = ("-arch=native",)  # was said to be compiled for the machine's
+    refusal = refusal_of(ptxwcet.bound, kernel, **given)
+    assert "names no architecture" in refusal.message
     with pytest.raises(TypeError, match="both name an architecture"):
         ptxwcet.bound(kernel, arch="sm_90", **given)
     for refused in ({"translate_cucomplex": True}, {"jitify": True}):

@@ -117,6 +117,15 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         ".M:",
         "BSYNC B1",
     ),
+    "tiles": ("MOV R3, 0x55", "@P0 MOV R3, 0xaa", "WARPSYNC R3"),
+    "tiles of a vote before": (
+        "VOTE.ANY R3, PT, P0",
+        "@P0 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "WARPSYNC R3",
+    ),
+    "one tile": ("@P0 BRA `(.M)", *_WORK, ".M:", "MOV R3, 0xff", "WARPSYNC R3"),
     "some gathered": ("@P0 BRA `(.M)", *_WORK, ".M:", "WARPSYNC 0x1"),
     "guarded": ("@P1 BSSY B0, `(.M)", "@P0 BRA `(.M)", *_WORK, ".M:", "BSYNC B0"),
     "copied": (

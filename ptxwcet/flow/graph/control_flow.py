@@ -122,7 +122,7 @@ def parting_diagnostics(flow: ControlFlow) -> tuple[Diagnostic, ...]:
             Diagnostic(
                 "PW224",
                 f"lanes of a warp that come to {waiting.mnemonic} together may part there: it is "
-                "not known that one BSSY has registered all of them",
+                "not known that all of them wait for the same lanes",
                 span=waiting.span,
                 help="bound the kernel from its PTX",
             ),

@@ -26,7 +26,7 @@ Neither has left B before ``p`` (where lanes leave it by BREAK it is dropped on 
 neither was registered anew, so that each waits at ``p`` for the other. Others may be waited for as
 well, and lanes may be joined elsewhere, too: then the hardware makes one visit where the walk makes
 several. Nothing but branches parts lanes: at each BSYNC that lanes come to together one visit has
-registered all of them, or the kernel is refused.
+registered all of them, and at each WARPSYNC they name the same lanes, or the kernel is refused.
 
 Cost: a few rounds over the instructions; for a branch, the blocks up to its post-dominators.
 """
@@ -165,10 +165,30 @@ class _Meetings:
             if start == end:
                 continue
             first = self._kernel.instructions[start]
-            name = _barrier(first) if first.convergence is Convergence.WAITS else None
-            is_open = name is None or any(name in barrier.names for barrier in state)
-            if first.convergence in AT_MEETINGS and (first.guard is not None or not is_open):
+            if first.convergence is Convergence.WAITS:
+                name = _barrier(first)
+                is_together = any(name in barrier.names for barrier in state)
+            else:
+                is_together = self._has_one_mask(block, first)
+            if first.convergence in AT_MEETINGS and (first.guard is not None or not is_together):
                 yield start
+
+    def _has_one_mask(self, block: BlockId, instruction: Instruction) -> bool:
+        """Whether lanes that come to a WARPSYNC together name the same lanes: by one literal, or by
+        the result of a vote for which they were together, in the only block before.
+        """
+        mask = instruction.operands[0] if instruction.operands else None
+        if not isinstance(mask, Register):
+            return True
+        instructions, before = self._kernel.instructions, self._cfg.predecessors[block]
+        writing = [n for n, one in enumerate(instructions) if mask.name in one.writes]
+        values = {tuple(instructions[n].operands[1:]) for n in writing}
+        if any(instructions[n].guard is not None for n in writing) or len(values) != 1:
+            return False
+        if all(isinstance(one, Immediate) for one in values.pop()):
+            return True
+        is_vote = all(instructions[n].mnemonic.startswith("VOTE.") for n in writing)
+        return is_vote and len(before) == 1 and self._any_in(writing[-1:], before)
 
     def _first_meeting(self, branch: BlockId) -> BlockId | None:
         """The nearest post-dominator of a branch at which its lanes are proved to be joined."""

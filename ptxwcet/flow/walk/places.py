@@ -129,7 +129,7 @@ def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
     for opened in walk.trail.loops[:-1]:
         if meeting not in opened.loop.body and loop.header in opened.loop.body:
             if walk.trail.sides_of_some == opened.depth:
-                return FallsApart(opened.loop.id, block, walk.cause_of(loop))
+                return FallsApart(opened.loop, block, walk.cause_of(loop))
             break
     return several_places(walk, loop, parting=True)
 

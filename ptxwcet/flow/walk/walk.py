@@ -167,7 +167,7 @@ class Walk(WalkState):
                 break
             entered = self.graph.forest.loop_at(BlockId(block))
             if entered is not None and not (first and loop is not None and block == loop.header):
-                block, mask = walk_loop(self, entered, mask, stop)
+                block, mask = walk_loop(self, self._again(entered, stop), mask, stop)
             else:
                 block, mask = self._block(block, mask)
             first = False
@@ -175,6 +175,15 @@ class Walk(WalkState):
             self.state.alive &= ~mask
             mask = np.zeros_like(mask)
         return block, mask
+
+    def _again(self, loop: Loop, stop: int | None) -> Loop:
+        """Returns the part of a loop that lanes repeat up to ``stop`` which have gone back to its
+        header while others wait there; the loop itself if nothing of it is being walked.
+        """
+        around = [opened.loop for opened in self.trail.loops if opened.loop.id == loop.id]
+        if not around or stop not in around[-1].body:
+            return loop
+        return self.graph.rounds_before(around[-1], stop)
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state

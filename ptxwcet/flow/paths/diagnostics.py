@@ -19,6 +19,7 @@ CONTRADICTED = frozenset(("PW217", "PW225"))
 # The code of walks that are given up.
 UNSETTLED = "PW206"
 _NO_FORM = "PW204"
+_ENDLESS = "PW205"
 
 
 class OpenDecision(PtxwcetError):
@@ -34,6 +35,16 @@ class OpenDecision(PtxwcetError):
         self.instruction = instruction
         self.loop = loop
         self.causes = causes
+
+
+class NeverEnds(PtxwcetError):
+    """PW205: for these blocks and values the loop never ends that the branch ``instruction`` (an
+    index) may leave.
+    """
+
+    def __init__(self, diagnostic: Diagnostic, instruction: int) -> None:
+        super().__init__(diagnostic)
+        self.instruction = instruction
 
 
 class UnsettledPath(PtxwcetError):
@@ -66,6 +77,8 @@ def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Ptxw
     if refused.code in CONTRADICTED:
         return ContradictedFacts(diagnostic)
     around = graph.forest.loop_at(graph.block_of(refused.instruction))
+    if refused.code == _ENDLESS and around is not None:
+        return NeverEnds(diagnostic, graph.last(around.exits[-1][0]))
     if refused.code == _NO_FORM and around is not None:
         return UnsettledPath(diagnostic, (around.id,))
     if refused.code != UNSETTLED:
@@ -101,14 +114,15 @@ def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> Ope
     index = undecided.instruction
     block = graph.block_of(index)
     loop = graph.forest.innermost(block)
-    leaves = loop is not None and any(source == block for source, _ in loop.exits)
+    leaves = loop is not None and block in {*loop.latches, *(source for source, _ in loop.exits)}
     instruction = graph.kernel.instructions[index]
     guard = instruction.guard
     decision = (
         f"{instruction.mnemonic} on {guard.register}" if guard is not None else instruction.mnemonic
     )
     if leaves and loop is not None:
-        message = f"the number of iterations of this loop is not known: {decision} is not decided"
+        why = undecided.reason or f"{decision} is not decided"
+        message = f"the number of iterations of this loop is not known: {why}"
         code = "PW203"
     else:
         message, code = f"this branch is not decided: {decision}", "PW202"

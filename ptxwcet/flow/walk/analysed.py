@@ -48,6 +48,7 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
     wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
     body for each closed form, else one for each iteration.
     """
+    walk.trail.loops[-1].entered = walk.standing, walk.endings
     _require_time_to_leave(walk, entry)
     search, loop = _Search(walk, entry, claimed), entry.loop
     while search.is_open:

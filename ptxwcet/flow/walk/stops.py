@@ -31,12 +31,13 @@ class SplitWarps(Exception):
 
 
 class Undecided(Exception):
-    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why."""
+    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why, or ``reason``."""
 
-    def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
+    def __init__(self, instruction: int, causes: frozenset[Cause], reason: str = "") -> None:
         super().__init__(f"instruction {instruction} is undecided")
         self.instruction = instruction
         self.causes = causes
+        self.reason = reason
 
 
 class FallsApart(Exception):

@@ -258,16 +258,16 @@ class FlowGraph(ControlFlow):
         from an earlier latch repeat this part until all of them have come there.
         """
         ahead = {block: self._inside(loop, block) for block in loop.body}
-        behind: dict[int, list[int]] = {block: [] for block in loop.body}
+        behind: dict[BlockId, list[BlockId]] = {block: [] for block in loop.body}
         for source, targets in ahead.items():
             for target in targets:
                 behind[target].append(source)
         entered = reachable(ahead, (loop.header,), (stop,))
-        latches = tuple(b for b in loop.latches if b in entered and b != stop)
-        body = frozenset(map(BlockId, entered & reachable(behind, latches, (stop,))))
+        latches = tuple(one for one in loop.latches if one in entered)
+        body = frozenset(entered & reachable(behind, latches, (stop,)))
         return replace(loop, latches=latches, body=body, exits=leaving(self.cfg, body))
 
-    def goes_back(self, loop: Loop, block: int, stop: int) -> bool:
+    def goes_back(self, loop: Loop, block: BlockId, stop: int) -> bool:
         """Whether a way from a block of a loop goes back to its header before it comes to ``stop``.
 
         Cost: linear in the loop.
@@ -276,7 +276,17 @@ class FlowGraph(ControlFlow):
         latches = {*loop.latches} if stop != loop.header else set()
         return not latches.isdisjoint({block} | reachable(ahead, ahead[block], (stop,)))
 
-    def _inside(self, loop: Loop, block: int) -> list[int]:
+    def is_on_side(self, block: BlockId, branch: int) -> bool:
+        """Whether a block lies on a side of a branch, before its sides meet in the loop around.
+
+        Cost: linear in the graph.
+        """
+        meeting, loop = self.meeting(branch), self.forest.innermost(BlockId(branch))
+        if meeting is None or (loop is not None and meeting not in loop.body):
+            return False
+        return block in reachable(self.cfg.successors, self.cfg.successors[branch], (meeting,))
+
+    def _inside(self, loop: Loop, block: BlockId) -> list[BlockId]:
         """Returns the successors of a block in a loop but for its header."""
         inside = loop.body - {loop.header}
         return [target for target in self.cfg.successors[block] if target in inside]

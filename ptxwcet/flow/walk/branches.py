@@ -237,7 +237,7 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
             return may_end(walk, sides, postdominator)
         if leaves:
             raise Undecided(walk.graph.last(block), sides.causes)
-        goes_back = meeting in loop.body and walk.graph.goes_back(loop, block, meeting)
+        goes_back = meeting in loop.body and walk.graph.goes_back(loop, BlockId(block), meeting)
         if sides.agreement and goes_back:
             # a warp that goes back as a whole leaves nobody behind to meet: its iteration is over
             inside, meeting = loop, walk.graph.meeting_inside(loop, block)

@@ -31,7 +31,7 @@ class SplitWarps(Exception):
 
 
 class Undecided(Exception):
-    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why, or ``reason``."""
+    """The outcome at ``instruction`` (an index) is not known for ``causes``, or ``reason``."""
 
     def __init__(self, instruction: int, causes: frozenset[Cause], reason: str = "") -> None:
         super().__init__(f"instruction {instruction} is undecided")

@@ -96,7 +96,9 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             step.index,
             "a block-wide barrier may be reached by only some of the running threads of a "
             f"warp: {branch.mnemonic} in {branch.span.shown_place} is not decided",
-            "move the barrier out of the branch",
+            "move the barrier out of the branch"
+            if walk.graph.is_on_side(walk.graph.block_of(step.index), block)
+            else "give the facts that decide it",
         )
     if not bool((lanes == walk.state.alive).all()):
         raise Refused(

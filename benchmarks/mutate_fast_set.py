@@ -76,10 +76,10 @@ def main() -> None:
         asked.out.write_text(page, encoding="utf-8")
 
 
-def draw(seed: int, count: int) -> Iterator[tuple[str, Mutation]]:
+def draw(seed: int, count: int, folder: str = "ptxwcet") -> Iterator[tuple[str, Mutation]]:
     """Modules, with a mistake for each."""
     by_kind: dict[str, list[tuple[str, Mutation]]] = defaultdict(list)
-    for path in sorted((ROOT / "ptxwcet").rglob("*.py")):
+    for path in sorted((ROOT / folder).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for mutation in mutations_of(path.read_bytes()):
             by_kind[mutation.kind].append((name, mutation))
@@ -127,13 +127,15 @@ def try_all(
         return [one for one in pool.map(try_next, drawn) if one is not None]
 
 
-def try_one(tree: Path, module: str, mutation: Mutation, limit: float) -> Tried:
+def try_one(
+    tree: Path, module: str, mutation: Mutation, limit: float, tests: tuple[str, ...] = TESTS
+) -> Tried:
     path = tree / module
     source, stamp = path.read_bytes(), path.stat()
     path.write_bytes(mutation.apply(source))
     begin = time.monotonic()
     try:
-        found = run_tests(tree, limit)
+        found = run_tests(tree, limit, tests)
     finally:
         path.write_bytes(source)
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -141,13 +143,14 @@ def try_one(tree: Path, module: str, mutation: Mutation, limit: float) -> Tried:
     return Tried(module, mutation, mutation.describe(source), found, spent)
 
 
-def run_tests(tree: Path, limit: float) -> str | None:
+def run_tests(tree: Path, limit: float, tests: tuple[str, ...] = TESTS) -> str | None:
     """The first test that fails."""
     with tempfile.TemporaryDirectory() as compiled:
-        # compiled code is kept by the text of its own module alone: each run has its own
-        variables = {**environment(tree), "NUMBA_CACHE_DIR": compiled}
+        # compiled code is kept by the text of its own module alone: each run has its own,
+        # unless the caller knows that no such module is changed
+        variables = {"NUMBA_CACHE_DIR": compiled, **environment(tree)}
         with subprocess.Popen(
-            TESTS,
+            tests,
             cwd=tree,
             env=variables,
             stdout=subprocess.PIPE,
@@ -166,7 +169,7 @@ def run_tests(tree: Path, limit: float) -> str | None:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(tree)}
+    return {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'benchmarks'}"}
 
 
 def where(tried: Tried) -> str:

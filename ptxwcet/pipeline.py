@@ -26,6 +26,7 @@ from ptxwcet.flow.paths.extraction import extract_on, flow_graph, merge_equal
 from ptxwcet.flow.values.slicing import decisive_variables
 from ptxwcet.flow.walk.path import BlockPaths, is_exact
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.architectures import require_architecture
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -57,6 +58,7 @@ def prepare_kernel(
 
     Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts.
     """
+    require_architecture(kernel, machine)
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     flow = build_flow(kernel, launch)
     placed = place_facts(flow, facts)
@@ -68,16 +70,21 @@ def prepare_kernel(
 
 
 def refusals_behind(
-    kernel: Kernel, launch: Launch, machine: Machine, placed: PlacedFacts
+    kernel: Kernel,
+    launch: Launch,
+    machine: Machine,
+    placed: PlacedFacts,
+    *,
+    unknown_at_worst: bool = False,
 ) -> tuple[Diagnostic, ...]:
     """Why there is no bound though these facts, at places of the kernel's graph, give the paths.
 
     Cost: that of a bound.
     """
     flow = build_flow(kernel, launch)
-    preparation = _Preparation(flow, launch, machine, unknown_at_worst=False)
+    preparation = _Preparation(flow, launch, machine, unknown_at_worst)
     try:
-        require_known_opcodes(kernel, unknown_at_worst=False)
+        require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
         analyse_prepared(preparation.prepared(launch, placed))
     except PtxwcetError as error:
         return error.diagnostics
@@ -221,6 +228,7 @@ def analyse_kernel(
     reported. Raises PtxwcetError with every reason for a refusal. Cost: independent of trip counts,
     but for a known schedule that never repeats.
     """
+    require_architecture(kernel, machine)
     require_known_opcodes(kernel, unknown_at_worst=unknown_at_worst)
     flow = build_flow(kernel, launch)
     placed = place_facts(flow, facts)

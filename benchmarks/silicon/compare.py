@@ -100,6 +100,7 @@ def variants(gpu: Gpu) -> tuple[Variant, ...]:
     path = {"satisfies.path-keeps-up": _CLAIMED}
     return (
         Variant(BOUND),
+        Variant("rate of streams", {"memory.server_worst_cycles_per_1024_sectors": None}),
         Variant("stores fetch nothing", {"memory.partial_sector_fetches": _invented(0)}),
         Variant("path-keeps-up", path),
         Variant("invented caches", caches),
@@ -212,14 +213,17 @@ def bounds_of_code(gpu: Gpu) -> list[float]:
     clock = load_machine(gpu.machine).clock_mhz
     found = []
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "launch.toml"
+        path, machine = Path(name) / "launch.toml", Path(name) / "machine.toml"
+        own = f'compute_capability = "{gpu.arch[3:-1]}.{gpu.arch[-1]}"'
+        text = machine_files(gpu.machine)[0].read_text(encoding="utf-8")
+        machine.write_text(re.sub("^compute_capability = .*", own, text, flags=re.MULTILINE))
         for row in gpu.launches():
             lines = launch_file(row).splitlines()
             path.write_text("\n".join(one for one in lines if "registers_per" not in one))
             bound = ptxwcet.bound(
                 HERE / f"{row['kernel']}.cu",
                 launch=path,
-                machine=gpu.machine,
+                machine=machine,
                 machine_code=True,
                 arch=gpu.arch,
             )

@@ -48,6 +48,11 @@ _MOST_STRETCHES = 50_000
 # Iterations of a loop that counts at mbarriers and waits for none.
 _MOST_COUNTED = 4096
 _LONG_AGO = -(1 << 60)
+_NOT_INITIALISED = "it is not initialised when the barrier of the block before this opens"
+_INITIALISE = (
+    "let one thread initialise each mbarrier once, before a barrier of the block (bar.sync 0, "
+    "__syncthreads()) behind which all uses of it come"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,7 +551,7 @@ class _Run:
         warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
         assert what is not None
         if at is None or what.expects:
-            raise NotStaticError(join, "it is not initialised before the last barrier of the block")
+            raise NotStaticError(join, _NOT_INITIALISED, _INITIALISE)
         if join.name not in warps.knows:
             raise NotStaticError(join, "a warp may count before the phase before is over")
         at.last = join
@@ -609,7 +614,7 @@ class _Run:
         warps, what, at = self._warps[number], join.mbarrier, self._counters.get(join.name)
         assert what is not None
         if at is None:
-            raise NotStaticError(join, "it is not initialised before the last barrier of the block")
+            raise NotStaticError(join, _NOT_INITIALISED, _INITIALISE)
         at.last = at.last or join
         is_present = what.parity == at.parity
         if (join.name if is_present else _before(join.name)) not in warps.knows:
@@ -758,12 +763,19 @@ def _counting_section(
     begun = _initialised(classes, counting, standing)
     if begun:
         if repeats:
-            raise NotStaticError(begun[0], "it is initialised in a loop with barriers of the block")
+            raise NotStaticError(
+                begun[0], "it is initialised in a loop with barriers of the block", _INITIALISE
+            )
         others = [one for each in counting for one in each if one not in begun]
         if others or any(has_named_join(one.body) for one in classes):
-            raise NotStaticError(
-                (others or begun)[0], "it is used before a barrier of the block has come after that"
+            early = next((one for one in others if one.name in {each.name for each in begun}), None)
+            if early is not None:
+                reason = "no barrier of the block stands between its initialisation and this use"
+                raise NotStaticError(early, reason, _INITIALISE)
+            reason = (
+                "warps count elsewhere before a barrier of the block follows its initialisation"
             )
+            raise NotStaticError(begun[0], reason, _INITIALISE)
         for one in begun:
             assert one.mbarrier is not None
             standing[one.name] = State(one.mbarrier.expects, 0)
@@ -843,9 +855,13 @@ def _initialised(
         for join in own:
             if join.mbarrier is None or not join.mbarrier.expects:
                 continue
-            inside = sum(each.name == join.name for each in _arrivals(one.body))
-            if join.name in found or join.name in standing or inside > 1 or one.count > 1:
-                raise NotStaticError(join, "it is initialised twice, or by several warps")
+            alike = [each for each in _arrivals(one.body) if each.name == join.name]
+            inside = sum(each.mbarrier is not None and each.mbarrier.expects > 0 for each in alike)
+            if join.name in found or one.count > 1:
+                raise NotStaticError(join, "several warps initialise it", _INITIALISE)
+            if join.name in standing or inside > 1:
+                reason = "it is initialised twice, and not invalidated (mbarrier.inval) between"
+                raise NotStaticError(join, reason, _INITIALISE)
             found[join.name] = join
     return list(found.values())
 

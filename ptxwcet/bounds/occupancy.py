@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.claims import Assumption, AssumptionState
-from ptxwcet.ir.kernel import Kernel, Module
+from ptxwcet.ir.kernel import Kernel, Module, registers_at_entry
 from ptxwcet.machine.model import Machine, OccupancyRules
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
@@ -382,7 +382,16 @@ def stated_registers(
         )
     stated, said_by = (written, place) if given is None else (given, wishes.registers_source)
     if kernel.code is None:
-        return stated, said_by
+        exact = registers_at_entry(kernel)
+        if exact is None or stated == exact:
+            return stated, said_by
+        if stated is None:
+            return exact, ".maxnreg, to which ptxas keeps where setmaxnreg changes it"
+        message = (
+            f"{stated} registers a thread ({said_by}) contradict .maxnreg of kernel "
+            f"{kernel.readable}: with setmaxnreg each thread starts with {exact} of them"
+        )
+        raise PtxwcetError(Diagnostic("PW426", message, kernel.span, help="leave it out"))
     found = kernel.code.registers
     if stated is not None and stated != found:
         message = f"{said_by} says {stated} registers a thread, the machine code has {found}"

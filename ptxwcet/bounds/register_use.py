@@ -99,8 +99,13 @@ def read_register_use(path: str) -> RegisterUse:
     return use
 
 
-def ask_ptxas(text: str) -> RegisterUse:
-    """What ptxas says of a PTX text, for the ``.target`` of the text.
+_DROPPED, _OLDEST = b"is not defined for option 'gpu-name'", "sm_75"  # of CUDA 13
+
+
+def ask_ptxas(text: str, machine: str = "") -> RegisterUse:
+    """What ptxas says of a PTX text, for the architecture of a machine, or else its ``.target``.
+
+    For a target that this ptxas has no longer it is asked for the oldest that it has.
 
     Raises PtxwcetError (PW318) if there is no ptxas on the PATH, or it does not compile the text.
     Cost: that of compiling, at most two minutes.
@@ -109,7 +114,7 @@ def ask_ptxas(text: str) -> RegisterUse:
     if program is None:
         raise _cannot_ask("there is no ptxas on the PATH")
     target = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
-    arch = "" if target is None else target[1]
+    arch = machine or ("" if target is None else target[1])
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(text, encoding="utf-8")
@@ -120,10 +125,12 @@ def ask_ptxas(text: str) -> RegisterUse:
             raise _cannot_ask(f"ptxas failed: {type(error).__name__}") from None
     said = run.stdout + run.stderr
     if run.returncode:
+        if _DROPPED in said and not machine:
+            return ask_ptxas(text, _OLDEST)
         first = said.decode("utf-8", "replace").replace(str(source), "the PTX").strip()
         reason = printable_line(first.splitlines()[0]) if first else f"exit code {run.returncode}"
         raise _cannot_ask(f"ptxas does not compile it for {arch}: {reason}")
-    return _of_text("ptxas -v", said)
+    return _of_text(f"ptxas -v for {arch}", said)
 
 
 def _of_text(name: str, data: bytes) -> RegisterUse:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ptxwcet.bounds.analysis import BlockAnalysis, BlockSection, most_of_steps
+from ptxwcet.bounds.grid import MemoryServer
 from ptxwcet.bounds.launch_bound import LaunchBound
 from ptxwcet.bounds.memory_servers import memory_alone, memory_demand
 from ptxwcet.flow.launch import Launch
@@ -33,7 +34,7 @@ class Roofline:
     ``core_cycles``: initiations on the busiest sub-core of each block, section by section, or on
     all where sub-cores share units. ``path_cycles``: at the memory paths of the SMs.
     ``traffic_cycles``: the memory of the GPU serves all that the bound charges. ``arrays_cycles``:
-    it serves each array of the launch once; None if their sizes are not known.
+    it serves each array of the launch once, as a stream; None if their sizes are not known.
     """
 
     core_cycles: int
@@ -81,7 +82,9 @@ def launch_roofline(
     )
     memory = memory_alone(machine)
     traffic = min(memory.busy(totals[2]), launched.bound.memory_cycles)
-    arrays = None if array_bytes is None else memory.busy(-(-array_bytes // SECTOR))
+    rate = 0 if machine.memory is None else machine.memory.server_cycles_per_1024_sectors.value
+    streamed = MemoryServer(machine.cache_cycles_per_1024_sectors + rate)
+    arrays = None if array_bytes is None else streamed.busy(-(-array_bytes // SECTOR))
     return Roofline(core, path, traffic, arrays)
 
 

@@ -14,6 +14,7 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop, leaving
 from ptxwcet.flow.launch import ArrayRange, Launch
+from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
 from ptxwcet.flow.values.transfer import register_width
 from ptxwcet.ir.kernel import Instruction
@@ -166,6 +167,16 @@ class FlowGraph(ControlFlow):
     loaded: Mapping[int, ArrayRange] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
 
+    def meeting(self, block: int) -> BlockId | None:
+        """Returns where lanes or warps that part at a branch go on together: lanes where they are
+        sure to reconverge, warps at the immediate post-dominator. Cost: constant, once a few rounds
+        over the kernel.
+        """
+        if self.reconvergence[block] == self.postdominators.immediate[block]:
+            return self.reconvergence[block]
+        parts = self.agreements[block] is Agreement.NONE
+        return self.reconvergence[block] if parts else self.postdominators.immediate[block]
+
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""
         bounds = self.cfg.blocks[block]
@@ -220,10 +231,10 @@ class FlowGraph(ControlFlow):
 
     def distance_to_exit(self, block: int) -> int:
         """Number of post-dominators of a block."""
-        count = 0
-        above = self.meeting(block)
+        count, immediate = 0, self.postdominators.immediate
+        above = immediate[block]
         while above is not None:
-            count, above = count + 1, self.meeting(above)
+            count, above = count + 1, immediate[above]
         return count
 
     def meeting_inside(self, loop: Loop, block: int) -> int | None:

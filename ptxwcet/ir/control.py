@@ -78,7 +78,7 @@ def _other_rows() -> Rows:
         yield Opcode(name, _C.CONTROL_OTHER, least=90)
         yield Form("")
     yield Opcode("setmaxnreg", _C.CONTROL_OTHER, least=SPECIFIC + 90)
-    yield Form("inc|dec sync aligned", "u32", "$u32")
+    yield Form("inc|dec sync aligned", "u32", "$u32#24:256:8")
     yield Opcode("pmevent", _C.CONTROL_OTHER)
     yield Form("", "", "$u32#0:15")
     yield Form("mask", "", "$u32")

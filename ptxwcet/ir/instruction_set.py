@@ -7,10 +7,12 @@ second opinion for each row is ptxas. What has no row in ``ROWS`` is unknown to 
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 from ptxwcet.ir import (
     arithmetic,
@@ -52,6 +54,19 @@ def _tables() -> tuple[Mapping[str, Opcode], Mapping[str, SemanticsRow]]:
 
 OPCODES, ROWS = _tables()
 """The rows by name, and what those compute whose values can decide branches."""
+
+
+def _pickled(opcode: Opcode) -> tuple[Any, ...]:
+    """A row of the table is pickled by its name."""
+    is_of_table = OPCODES.get(opcode.name) is opcode
+    return (_row, (opcode.name,)) if is_of_table else opcode.__reduce_ex__(4)  # type: ignore[return-value]
+
+
+def _row(name: str) -> Opcode:
+    return OPCODES[name]
+
+
+copyreg.pickle(Opcode, _pickled)
 
 _LONGEST = max(name.count(".") + 1 for name in OPCODES)
 

@@ -13,7 +13,7 @@ from dataclasses import field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Convergence, Kind, OpClass
 from ptxwcet.ir.op_classes import Space as Space
 from ptxwcet.ir.opcodes import CARRY as CARRY
 from ptxwcet.ir.opcodes import Opcode
@@ -157,6 +157,12 @@ class Instruction(NamedTuple):
     def control(self) -> ControlEffect:
         """What it does to the flow of control."""
         return self.form.control
+
+    @property
+    def convergence(self) -> Convergence:
+        """What it does to the barriers at which lanes of a warp meet."""
+        opcode = self.form.opcode
+        return Convergence.NONE if opcode is None else opcode.convergence
 
     @property
     def space(self) -> Space:
@@ -315,7 +321,7 @@ class Encoded(NamedTuple):
     The warp issues nothing for ``stall`` cycles after it. ``on_write`` and ``on_read`` are the
     scoreboards that it holds until it has written, or read (None: it holds none), and it is not
     issued while one of ``waits`` is held. ``ptx_line`` is the line that it was made of, 0 if that
-    is not known.
+    is not known. ``kind`` is None where the op class says enough.
     """
 
     address: int
@@ -326,6 +332,7 @@ class Encoded(NamedTuple):
     waits: tuple[int, ...]
     reuse: int
     ptx_line: int
+    kind: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +381,8 @@ class Kernel:
     A prototype has ``has_body`` False and no instructions. ``attributes`` are PTX texts.
     ``readable`` is the name for people: as written in the source, if ``name`` is mangled.
     ``recursions`` has for the index of a call that closes a cycle of calls the functions on it.
-    ``code`` is there for machine code alone.
+    ``code`` is there for machine code alone. ``target`` is the architecture that it is for, of a
+    linked program the newest of its files: ``sm_86``, empty if that is not stated.
     """
 
     name: str
@@ -396,6 +404,7 @@ class Kernel:
     call_lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readable: str = ""
     code: MachineCode | None = None
+    target: str = ""
 
     def __post_init__(self) -> None:
         if not self.readable:
@@ -462,6 +471,14 @@ class UnreadKernel(Kernel):
         return UnreadKernel(
             self.name, **what, span=self.span, failure=self.failure, readable=readable
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("name", "is_entry", "has_body", "span", "readable", "failure")
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> NoReturn:
         # only asked for what is not set
@@ -559,7 +576,35 @@ def counts_at_mbarriers(kernel: Kernel) -> bool:
 @lru_cache(maxsize=8)
 def hands_registers_over(kernel: Kernel) -> bool:
     """Whether some warps wait for registers that others give up. Cost: linear, once."""
-    return any(
-        one.opcode is not None and one.opcode.name == "setmaxnreg" and "inc" in one.modifiers
-        for one in kernel.instructions
-    )
+    return any("inc" in one.modifiers for one in _register_changes(kernel))
+
+
+@lru_cache(maxsize=8)
+def registers_at_entry(kernel: Kernel) -> int | None:
+    """Returns with how many registers each thread starts, where ptxas keeps to a number exactly.
+
+    It does so in kernels that change it (``setmaxnreg``): the number is that of ``.maxnreg``, but
+    at most the largest that they take. None for other kernels, and without a number that ptxas
+    respects. Cost: linear, once.
+    """
+    changes = _register_changes(kernel)
+    stated = [one.values[0] for one in kernel.performance if one.keyword == ".maxnreg"]
+    if not changes or not stated or stated[0] > _MOST_REGISTERS:
+        return None
+    taken = [
+        int(one.operands[0].value)
+        for one in changes
+        if "inc" in one.modifiers and isinstance(one.operands[0], Immediate)
+    ]
+    return max(_FEWEST_REGISTERS, min(stated[0], max(taken, default=stated[0])))
+
+
+_FEWEST_REGISTERS, _MOST_REGISTERS = 24, 255  # that ptxas lets .maxnreg state
+
+
+def _register_changes(kernel: Kernel) -> list[Instruction]:
+    return [
+        instruction
+        for instruction in kernel.instructions
+        if instruction.opcode is not None and instruction.opcode.name == "setmaxnreg"
+    ]

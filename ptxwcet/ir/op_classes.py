@@ -84,6 +84,14 @@ COUNTING = frozenset({OpClass.MBARRIER, OpClass.MBARRIER_WAIT, OpClass.ASYNC_BUL
 """What counts at mbarriers, or waits for them (:mod:`ptxwcet.ir.mbarriers`)."""
 
 
+class Kind(Enum):
+    """How the hardware executes one of its own instructions whose op class has several kinds."""
+
+    ORDINARY = "ordinary"  # the pipe for integers, logic and comparisons
+    SPECIAL = "special"  # the unit for special functions, which converts as well
+    DOUBLE = "double"  # the unit for numbers of 64 bits
+
+
 class Space(Enum):
     """PTX state space of a memory access or variable."""
 
@@ -109,6 +117,20 @@ class ControlEffect(Enum):
     BARRIER = "barrier"  # waits for other warps of the block (or cluster: CLUSTER_BARRIER)
     ARRIVE = "arrive"  # takes part in a block barrier without waiting (bar.arrive)
 
+
+class Convergence(Enum):
+    """What an instruction of machine code does to the barriers at which lanes of a warp meet."""
+
+    NONE = "none"
+    SETS = "sets"  # BSSY: registers the lanes that execute it in a barrier
+    WAITS = "waits"  # BSYNC: waits for all lanes of a barrier that have neither left it nor ended
+    GATHERS = "gathers"  # WARPSYNC: waits for the lanes that it names and that have not ended
+    LEAVES = "leaves"  # BREAK: takes the lanes that execute it out of a barrier
+    COPIES = "copies"  # BMOV: from a barrier to a register, or back
+
+
+AT_MEETINGS = (Convergence.WAITS, Convergence.GATHERS)
+"""What an instruction does at which lanes of a warp wait for one another."""
 
 AT_BARRIERS = (ControlEffect.BARRIER, ControlEffect.ARRIVE)
 """What an instruction does that arrives at a barrier, and waits there or not."""

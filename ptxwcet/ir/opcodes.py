@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from ptxwcet.ir.op_classes import ControlEffect, OpClass, Space
+from ptxwcet.ir.op_classes import ControlEffect, Convergence, OpClass, Space
 from ptxwcet.ir.operands import Operand
 from ptxwcet.ir.permitted import Form, operand_counts
 from ptxwcet.ir.terms import Meaning
@@ -60,7 +60,8 @@ class Opcode:
     ``least``: the architecture that it needs, and ``needs`` those that it needs
     with some modifiers. ``unjudged``: a word whose forms are taken as written, where there are no
     more types than that. ``meaning``: what it computes, of opcodes that are none of PTX;
-    with one, known or not, all that is written is a function of what is read.
+    with one, known or not, all that is written is a function of what is read. ``convergence``: what
+    it does to the barriers at which lanes meet, of machine code.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Opcode:
     unjudged: tuple[str, int] | None = None
     forms: tuple[Form, ...] = ()
     meaning: WholeMeaning | None = None
+    convergence: Convergence = Convergence.NONE
 
     def op_class(self, modifiers: Sequence[str]) -> OpClass:
         """The timing class for these modifiers. Cost: linear in their number."""
@@ -130,6 +132,11 @@ class Target:
         """The target that a file names, such as ``sm_90a`` or ``compute_75``."""
         found = re.match(r"\w+_(\d+)([af]?)\Z", name)
         return NEWEST if found is None else Target(int(found[1]), found[2])
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts targets by what they need of a GPU."""
+        return self.number, self.letter
 
     def has(self, least: int) -> bool:
         """Whether it has what needs an architecture, ``SPECIFIC`` added for its variants."""

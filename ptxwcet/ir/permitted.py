@@ -163,7 +163,7 @@ class Specification:
     size: int
     fragment: str
     selector: str
-    literals: tuple[int, int] | None
+    literals: range | None
     no_literal: bool
 
     def has(self, *marks: Mark) -> bool:
@@ -180,9 +180,11 @@ def _specification(text: str) -> Specification:
         fragment, rest = rest[:2], rest[3:]
     rest, _, selector = rest.partition(".")
     name, mark, limits = rest.partition("#")
-    low, _, high = limits.partition(":")
     first, _, second = name.partition("/")
-    literals = (int(low), int(high)) if limits else None
+    literals = None
+    if limits:
+        low, high, *step = map(int, limits.split(":"))
+        literals = range(low, high + 1, *step)
     no_literal = mark != "" and not limits
     return Specification(marks, first, second, size, fragment, selector, literals, no_literal)
 
@@ -192,10 +194,11 @@ def specifications(text: str) -> tuple[tuple[Specification, ...], int]:
     """The operands of a form, and how many there are at least.
 
     An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
-    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals (``#`` alone:
-    none), ``.s`` and the like for parts of a register that may be selected. ``4x`` before the type
-    is a vector of four; ``MK:`` the part of a matrix of M rows and K columns that a thread holds,
-    by the shape among the modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is
+    first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals,
+    ``#low:high:step`` for those at such distances (``#`` alone: none), ``.s`` and the like for
+    parts of a register that may be selected. ``4x`` before the type is a vector of four; ``MK:``
+    the part of a matrix of M rows and K columns that a thread holds, by the shape among the
+    modifiers (a small letter: half as many, of a sparse matrix). ``[]`` is
     an address, ``[]3`` one with three coordinates behind it; ``[t]f2`` a texture (``[s]``: a
     surface) with at least two coordinates that are floats (``s``: integers, ``i``: an index before
     them).

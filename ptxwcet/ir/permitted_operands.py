@@ -479,8 +479,8 @@ def _literal(value: int | float, text: str, kind: str, wanted: Specification) ->
         return f"an integer literal is no .{kind} value"
     if wanted.has(Mark.WARPS) and value % 32:
         return f"{text} threads are not whole warps"
-    if wanted.literals is not None:
-        low, high = wanted.literals
-        if not low <= value & 0xFFFFFFFF <= high:
-            return f"the literal {text} is out of range: {low} to {high}"
+    literals = wanted.literals
+    if literals is not None and value & 0xFFFFFFFF not in literals:
+        reason = f"the literal {text} is out of range: {literals[0]} to {literals[-1]}"
+        return reason if literals.step == 1 else f"{reason}, in steps of {literals.step}"
     return ""

@@ -70,6 +70,11 @@ class Term:
     args: tuple[Term, ...] = ()
     value: int = 0
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Equal terms are one object behind a pickle, too."""
+        make = Term if self.op is Op.ANY else term
+        return make, (self.op, self.width, self.args, self.value)
+
     def __add__(self, other: Term | int) -> Term:
         return _binary(Op.ADD, self, other)
 

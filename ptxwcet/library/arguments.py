@@ -35,6 +35,11 @@ Dimensions = int | Sequence[int] | str
 """Threads of a block or blocks of a grid: ``256``, ``(32, 8)`` or ``"32x8"``."""
 Parameter = int | float | str | range
 """A scalar parameter: a number, or all integers of a range."""
+# keys of a mapping are of one type, or mixed: Mapping is covariant in its values alone
+Params = Mapping[str, Parameter] | Mapping[int, Parameter] | Mapping[str | int, Parameter]
+"""Parameters by CUDA name, PTX name or place."""
+LoopBounds = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
+"""Iterations by labels or lines."""
 File = str | os.PathLike[str]
 Files = File | Sequence[File]
 """A file, or several."""
@@ -47,7 +52,7 @@ class LaunchArguments(TypedDict, total=False):
 
     block: Dimensions | None
     grid: Dimensions | None
-    params: Mapping[str | int, Parameter] | None
+    params: Params | None
     kernel: Names | None
     signature: object
     arch: str | None
@@ -56,15 +61,20 @@ class LaunchArguments(TypedDict, total=False):
     launch: File | None
     link: Files
     facts: File | None
-    loop_bounds: Mapping[str | int, int] | None
+    loop_bounds: LoopBounds | None
     cuda_source: File | None
 
 
-class MachineArguments(LaunchArguments, total=False):
+class PlaceArguments(LaunchArguments, total=False):
     """The same, and on which machine: see ``bound``."""
 
     machine: File
     memory_latency: int | None
+
+
+class MachineArguments(PlaceArguments, total=False):
+    """The same, and what opcodes without a row are charged: see ``bound``."""
+
     on_unknown: str
 
 
@@ -96,6 +106,17 @@ _DEFAULTS = {
     "executed": False,
 }
 """Of the arguments above; the others are None if they are left out."""
+_LEFT_OUT = {
+    "cfg": "a graph has no bound, and opcodes without a row are drawn without costs",
+    "facts": "the questions are about paths, which do not depend on it",
+    "memory": "what accesses take of memory does not depend on it",
+    "simulate": "one block is run, alone on an SM of the machine",
+    "run": "the launch file states the launch, and execution knows no machine",
+    "explain": "an explanation is of no kernel",
+    **dict.fromkeys(("check", "sweep"), "the plan states it"),
+}
+"""Why functions do not take arguments that ``bound`` takes."""
+_OF_SAFE = "it is about the method safe, of all schedules and paths"
 _MOST_WORKERS = 1024
 _MOST_SEED = 2**62
 
@@ -117,6 +138,8 @@ def checked(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
         __tracebackhide__ = True  # in notebooks
         for key in named:
             if key not in signature.parameters:
+                if key in get_type_hints(BoundArguments):
+                    raise TypeError(f"{name}() takes no {key}=: {_LEFT_OUT.get(name, _OF_SAFE)}")
                 known = [one for one in signature.parameters if one != "source"]
                 hint = nearest(key, known).strip() or f"known: {', '.join(known)}"
                 raise TypeError(f"{name}() has no argument {key!r}: {hint}")
@@ -312,7 +335,8 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
     asked = _names(given.get("kernel"))
     compilation = Compilation(arch, tuple(words), is_linked=bool(links))
     is_code = given.get("machine_code", False)
-    carried = ptx_of(source, signature, compilation, asked, is_code=is_code)
+    machine = os.fspath(given.get("machine", DEFAULT_MACHINE))
+    carried = ptx_of(source, signature, compilation, asked, is_code=is_code, machine=machine)
     registers = given.get("registers")
     return Request(
         carried.path,
@@ -322,7 +346,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         tuple(f"{key}={shown(one)}" for key, one in (given.get("params") or {}).items()),
         source=path_of(given.get("cuda_source")),
         loop_bounds=tuple(f"{at}={most}" for at, most in (given.get("loop_bounds") or {}).items()),
-        machine=os.fspath(given.get("machine", DEFAULT_MACHINE)),
+        machine=machine,
         memory_latency_cycles=given.get("memory_latency"),
         unknown_at_worst=given.get("on_unknown") == WORST,
         policy=given.get("policy"),
@@ -342,6 +366,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
         asks_ptxas=registers == ASK_PTXAS,
         links=links,
         parameter_names=carried.parameter_names,
+        how=carried.how,
         is_code=is_code and carried.text is not None,
     )
 

@@ -25,8 +25,8 @@ from ptxwcet.library.arguments import (
     File,
     Files,
     GridArguments,
-    LaunchArguments,
     MachineArguments,
+    PlaceArguments,
     checked,
     path_of,
     paths_of,
@@ -35,7 +35,7 @@ from ptxwcet.library.arguments import (
 )
 from ptxwcet.library.results import Analysis, Bound, Cfg, Executed, Refused, Shown, Simulated
 from ptxwcet.library.shown import formula_tables, shown
-from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import RefusedKernel, open_request, read_module
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.report.head import refusals
@@ -120,17 +120,22 @@ def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Sh
     # here: only loaded when a formula is asked for
     from ptxwcet.commands.bound.formula import bound_symbolic
     from ptxwcet.commands.bound.symbolic import build_symbolic_report
-    from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
 
     answer = bound_symbolic(request, symbolic)
     report = build_symbolic_report(answer)
     return shown(
         report,
         f"formulas of {symbolic} of {request.path}",
-        lambda report: render_symbolic_text(report).text,
+        _symbolic_text,
         formula_tables,
         refusals(answer, report.kernels),
     )
+
+
+def _symbolic_text(report: SymbolicReport) -> str:
+    from ptxwcet.commands.bound.symbolic_text import render_symbolic_text
+
+    return render_symbolic_text(report).text
 
 
 @checked
@@ -183,16 +188,15 @@ def run(
 
 
 @checked
-def cfg(
-    source: object, *, machine: File = DEFAULT_MACHINE, **given: Unpack[LaunchArguments]
-) -> Cfg:
+def cfg(source: object, **given: Unpack[PlaceArguments]) -> Cfg:
     """The control-flow graph of a kernel, calls replaced, with what its blocks cost on a machine.
 
     ``kernel`` may be a device function, ``source`` machine code (a ``.cubin``). With a launch
     (arguments as of ``bound``) pictures say the classes of branches and the bounds of loops. Raises
     PtxwcetError. Cost: linear; with a launch a path extraction.
     """
-    request, chosen = request_of(source, **given), load_machine(os.fspath(machine))
+    request = request_of(source, **given)
+    chosen = load_machine(request.machine, request.memory_latency_cycles)
     if not any(given.get(one) for one in _OF_THE_LAUNCH):
         module = read_module(request, for_graph=True)
         kernels = kernels_to_draw(module, request.kernels)

@@ -47,8 +47,8 @@ from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.library.arguments import (
     File,
     GridArguments,
-    LaunchArguments,
     MachineArguments,
+    PlaceArguments,
     checked,
     request_of,
     said,
@@ -288,7 +288,7 @@ def _version(one: object, given: GridArguments) -> Request:
 
 @checked
 def facts(
-    source: object, *, output: File | None = None, **given: Unpack[LaunchArguments]
+    source: object, *, output: File | None = None, **given: Unpack[PlaceArguments]
 ) -> Shown[FactsTemplate]:
     """What a launch leaves open in kernels, as a template of a facts file to be filled in.
 
@@ -395,7 +395,7 @@ def sweep(
         >>> of_saxpy = variants[(variants.kernel == "saxpy") & (variants.n == 1_024_000)]
         >>> ranked = of_saxpy.dropna(subset="seconds").sort_values("seconds")
         >>> ranked[["machine", "threads", "cycles"]].head(1).values.tolist()
-        [['titan-v', 512, 62707]]
+        [['orin-ecrts2025-16sm', 512, 81640]]
     """
     if workers is not None and scheduler is not None:
         raise TypeError("sweep(): workers= is of this computer: leave it out with scheduler=")

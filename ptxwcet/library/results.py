@@ -47,8 +47,26 @@ if TYPE_CHECKING:
 _Data = TypeVar("_Data")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Shown(Generic[_Data]):
+class Compared:
+    """A result of the library: two are equal if they are of one kind and have the same content."""
+
+    __slots__ = ()
+
+    def _content(self) -> object:
+        """Returns what two equal results share, as plain data."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Compared) or type(other) is not type(self):
+            return NotImplemented
+        return other is self or self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Shown(Compared, Generic[_Data]):
     """What a command reports: ``report`` is its data, which is the command's JSON.
 
     ``print`` writes its text; notebooks show tables. What the report has, this has too.
@@ -76,6 +94,9 @@ class Shown(Generic[_Data]):
     def __str__(self) -> str:
         return self.text()
 
+    def _content(self) -> object:
+        return self.report, self.title, self.diagnostics
+
     def __repr__(self) -> str:
         codes = ", ".join(dict.fromkeys(one.code for one in self.diagnostics))
         return f"<{self.title}{f'; refused: {codes}' if codes else ''}>"
@@ -93,8 +114,8 @@ class Shown(Generic[_Data]):
         return sorted({*object.__dir__(self), *dir(self.report)})
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Cfg(OnFlow):
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Cfg(Compared, OnFlow):
     """A kernel's control-flow graph, calls replaced; blocks go by their labels.
 
     Notebooks show a picture where Graphviz is installed, else a table. ``notes`` are what a launch
@@ -167,13 +188,16 @@ class Cfg(OnFlow):
                 return None  # of too large a graph: the text is shown
             return picture.read_text(encoding="utf-8")
 
+    def _content(self) -> object:
+        return self.dot(), self.machine
+
     def __repr__(self) -> str:
         blocks, loops = len(self.graph.blocks) - 1, len(self.forest.loops)
         return f"<Cfg {self.kernel.readable}: {blocks} blocks, {loops} loops>"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Bound:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Bound(Compared):
     """How long a block of a kernel takes at most, with what that rests on.
 
     ``cycles`` are those of the machine; ``guarantee`` is ``safe-bound``, or ``estimate``.
@@ -280,6 +304,9 @@ class Bound:
         answer = self.answer
         return Answer(answer.path, answer.sha256, answer.machine, (self.analysis,))
 
+    def _content(self) -> object:
+        return build_report(self.alone)
+
     def __repr__(self) -> str:
         cycles = f"{self.cycles:,} cycles"
         if self.launch_cycles is not None:
@@ -330,8 +357,8 @@ class Refused:
         return preformatted(str(self))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Analysis(Mapping[str, "Bound | Refused"]):
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Analysis(Compared, Mapping[str, "Bound | Refused"]):
     """The answer for each kernel of a source, by its name in the PTX."""
 
     answer: Answer[KernelAnalysis]
@@ -352,6 +379,9 @@ class Analysis(Mapping[str, "Bound | Refused"]):
     def to_dict(self) -> dict[str, Any]:
         """The JSON report (``ptxwcet FILE --format json``)."""
         return asdict(build_report(self.answer))
+
+    def _content(self) -> object:
+        return build_report(self.answer)
 
     def __repr__(self) -> str:
         return f"<Analysis: {', '.join(map(repr, self.values()))}>"
@@ -376,8 +406,8 @@ class Analysis(Mapping[str, "Bound | Refused"]):
         return table(self.answer.path, found, columns) + "".join(reasons)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Simulated:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Simulated(Compared):
     """One run of a block on the simulated machine: an observation, no bound."""
 
     simulation: KernelSimulation
@@ -402,6 +432,9 @@ class Simulated:
         """The report for people."""
         return render_run_text(build_run_report(self.answer))
 
+    def _content(self) -> object:
+        return build_run_report(self.answer)
+
     def __repr__(self) -> str:
         policy = self.simulation.run.policy.value
         return f"<Simulated {self.kernel}: {self.cycles:,} cycles under {policy}>"
@@ -413,8 +446,8 @@ class Simulated:
         return facts_table(self.kernel, facts) + facts_table("cycles of all warps", waited)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Executed:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Executed(Compared):
     """A launch executed on data: ``outputs`` has the arrays afterwards, by name."""
 
     answer: RunAnswer
@@ -442,6 +475,10 @@ class Executed:
     def text(self) -> str:
         """The report for people, and what was found."""
         return "\n".join((*run_lines(self.answer), *map(Diagnostic.render, self.diagnostics)))
+
+    def _content(self) -> object:
+        arrays = {name: (str(one.dtype), one.tobytes()) for name, one in self.outputs.items()}
+        return self.kernel, self.is_complete, self.diagnostics, arrays
 
     def __repr__(self) -> str:
         state = "ran to the end" if self.is_complete else "was stopped"

@@ -27,6 +27,7 @@ NEVER_IDLE = "busy-servers"
 STORES_HOLD = "stores-hold-slots"
 """Needed by bounds of launches on machines with a memory path (A3 of docs/methods/grid.md)."""
 
+STACK = "stack-reconvergence"
 PTX_IS_EXECUTED, MACHINE_CODE_IS_EXECUTED = "ptx-is-executed", "machine-code-is-executed"
 """Bounds of machine code rest on the second, which no machine file can know, and not the first."""
 
@@ -62,7 +63,7 @@ ASSUMPTIONS: Mapping[str, str] = MappingProxyType(
             "waits; no issue waits for a unit"
         ),
         "perfect-instruction-supply": "instruction and constant fetch never delay an issue",
-        "stack-reconvergence": (
+        STACK: (
             "the sides of a divergent branch run one after the other, in any order, up to its "
             "immediate post-dominator, where the lanes go on together"
         ),

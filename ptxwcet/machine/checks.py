@@ -540,7 +540,9 @@ class Checker:
         source = row.get("source") if isinstance(row, dict) else None
         if isinstance(source, str) and source.partition(":")[0] not in sources:
             key = source.partition(":")[0]
-            self.report("PW311", f"{name}: source {key} is not in the table of sources", place)
+            message = f"{name}: source {key} is not in the table of sources"
+            listed = f'write [sources] {key} = "where it is from"; there are: {", ".join(sources)}'
+            self.report("PW311", message, place, listed)
 
     def _integer(
         self, value: object, limits: tuple[int, int], what: str, place: tuple[str, str]

@@ -13,6 +13,7 @@ from ptxwcet.machine.assumptions import (
     NEVER_IDLE,
     NO_BANK_CONFLICTS,
     PTX_IS_EXECUTED,
+    STACK,
     STORES_HOLD,
 )
 from ptxwcet.machine.model import Machine
@@ -26,7 +27,7 @@ EXECUTION = (
     "units-independent",
     "units-in-order",
     "perfect-instruction-supply",
-    "stack-reconvergence",
+    STACK,
     PTX_IS_EXECUTED,
     "common-start",
     DEALT,
@@ -38,13 +39,16 @@ EXECUTION = (
 """Keys that everything needs that is computed from the timings of a machine file."""
 
 
+_OF_PTX = (PTX_IS_EXECUTED, STACK)
+"""What only PTX needs: machine code is what is executed, and says itself where lanes meet."""
+
+
 def made_true(machine: Machine, *, is_code: bool) -> list[Assumption]:
     """What the machine makes true by definition; of machine code nothing that is of PTX alone."""
     return [
         one
         for one in machine.satisfies
-        if one.state is AssumptionState.BY_DEFINITION
-        and not (is_code and one.key == PTX_IS_EXECUTED)
+        if one.state is AssumptionState.BY_DEFINITION and not (is_code and one.key in _OF_PTX)
     ]
 
 
@@ -70,7 +74,7 @@ def claim_on(
     stated of machine code needs nothing of PTX.
     """
     if any(one.key == MACHINE_CODE_IS_EXECUTED for one in stated.assumptions):
-        keys = [key for key in keys if key != PTX_IS_EXECUTED]
+        keys = [key for key in keys if key not in _OF_PTX]
     ledger = [machine.assumption(k) for k in keys if k not in _WHERE or _WHERE[k](machine)]
     assumptions: list[Assumption] = [
         assumption

@@ -141,11 +141,10 @@ def find_machine_file(name_or_path: str) -> Path:
 
 
 def machine_files(name_or_path: str) -> tuple[Path, ...]:
-    """The file of a machine that has been loaded before, and the one that it extends, if any."""
+    """Returns the file of a machine that has been loaded before, and those that it extends."""
     _, data = read_machine_file(name_or_path)
-    base = data.get("extends")
-    names = (name_or_path,) if base is None else (name_or_path, base)
-    return tuple(map(find_machine_file, names))
+    extended = machine_files(data["extends"]) if "extends" in data else ()
+    return (find_machine_file(name_or_path), *extended)
 
 
 def _known_file(name: str) -> Path:
@@ -161,8 +160,10 @@ def _known_file(name: str) -> Path:
         raise PtxwcetError(Diagnostic("PW302", message)) from None
 
 
-def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:
-    """The file's values over those of the file that it extends (one level)."""
+def _extended(
+    file: SourceFile, data: Table, checker: Checker, before: tuple[str, ...] = ()
+) -> Table:
+    """Returns a file's values over those that it extends; ``before``: what extends this file."""
     base_name = data.get("extends")
     if not isinstance(base_name, str):
         return data
@@ -172,11 +173,12 @@ def _extended(file: SourceFile, data: Table, checker: Checker) -> Table:
         message = f"extends {base_name!r}, which is not one of the machines that come with the tool"
         checker.problems.append(Diagnostic("PW313", message, span, help=f"known: {listed}"))
         return data
-    _, base = read_machine_file(base_name)
-    if "extends" in base:
-        message = f"extends {base_name}, which itself extends another file: one level is allowed"
+    if base_name in before:
+        message = f"extends {base_name}, which extends this file again"
         checker.problems.append(Diagnostic("PW313", message, span))
         return data
+    base_file, base = read_machine_file(base_name)
+    base = _extended(base_file, base, checker, (*before, base_name))
     merged = dict(base)
     for key, value in data.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)

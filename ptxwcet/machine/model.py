@@ -293,6 +293,9 @@ class Machine:
     l2_cache: L2Rules | None = None
     compute_capability: str | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.memory_latency_cycles))
+
     def __repr__(self) -> str:
         latency = self.memory_latency_cycles
         return f"<Machine {self.name}: {self.clock_mhz} MHz, memory latency {latency} cycles>"

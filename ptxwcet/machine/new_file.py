@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ptxwcet.claims import Assumption, AssumptionState
@@ -21,6 +22,7 @@ from ptxwcet.machine.loader import load_machine, load_tables, machine_names
 from ptxwcet.machine.model import Evidence, Machine, OpTiming, RefusedOp, TimingMeaning
 from ptxwcet.machine.results import MeasuredOp, Results
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
+from ptxwcet.support.input_files import SuppliedInputs, supplied_inputs
 from ptxwcet.support.records import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -47,6 +49,32 @@ def new_machine(name: str, base: str, results: Results | None = None) -> NewMach
         help = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
         raise PtxwcetError(Diagnostic("PW320", f"name of a machine: {name!r} {why}", help=help))
     return _Writer(name, base, results or _NOTHING).write()
+
+
+def timed_like_a_load(machine: Machine, op_class: OpClass) -> tuple[Machine, str] | None:
+    """Returns a machine that times an op class as its loads of global memory, and its lines.
+
+    Of a machine that comes with the tool they are a whole file, which has been read.
+    """
+    load = machine.timings[OpClass.LOAD_GLOBAL]
+    if not isinstance(load, OpTiming):
+        return None
+    measured = "with the figures of ld.global, in whose place belong those that you measure"
+    rows = f"""[sources]
+own = "our own measurement"
+[ops]
+{op_class.value} = {{ unit = "{load.unit}", initiation_cycles = {load.initiation_cycles}, \
+latency_cycles = {load.latency_cycles}, evidence = "assumed", source = "own: as ld.global" }}"""
+    if machine.name not in machine_names():
+        timed = replace(machine, timings={**machine.timings, op_class: load})
+        return timed, f"write into the machine file, {measured}\n{rows}"
+    text = f'schema = 1\nextends = "{machine.name}"\nname = "mine"\n{rows}'
+    with supplied_inputs(SuppliedInputs({"mine.toml": text.encode()}, "")):
+        try:
+            timed = load_machine("mine.toml", machine.memory_latency_cycles)
+        except PtxwcetError:  # a row of that class says more
+            return None
+    return timed, f"write mine.toml, {measured}, and give --machine mine.toml\n{text}"
 
 
 class _Writer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.checks import MOST_CYCLES, locate
 from ptxwcet.machine.loader import load_machine, read_machine_file
 from ptxwcet.machine.microbenchmarks import SHORT, Microbenchmark, microbenchmarks
-from ptxwcet.machine.model import OpTiming, TimingMeaning
+from ptxwcet.machine.model import Machine, RefusedOp, TimingMeaning
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 from ptxwcet.support.records import dataclass
@@ -170,16 +170,56 @@ _TABLE = Path(__file__).with_name("vendor.toml")
 
 
 @cache
+def _vendor_table(name: str) -> Mapping[str, Mapping[str, int]]:
+    """Returns the rows of a table of the vendor by compute capability; what is 0 is left out."""
+    whole = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    return {
+        column: {key: row[at] for key, row in whole[name].items() if row[at]}
+        for at, column in enumerate(whole["columns"])
+    }
+
+
 def vendor_cycles() -> Mapping[str, Mapping[OpClass, int]]:
     """Compute capability -> op class -> cycles from issue to the issue of the slowest reader.
 
     What has no fixed number of cycles is left out.
     """
-    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    return {
-        column: {OpClass(name): row[at] for name, row in table["cycles"].items() if row[at]}
-        for at, column in enumerate(table["columns"])
-    }
+    table = _vendor_table("cycles")
+    return {column: {OpClass(name): n for name, n in row.items()} for column, row in table.items()}
+
+
+def vendor_results() -> Mapping[str, Mapping[str, int]]:
+    """Compute capability -> op class, or kind of instruction -> results a cycle and SM at most."""
+    return _vendor_table("results")
+
+
+def results_charged(machine: Machine, unit: str, initiation_cycles: int) -> Fraction:
+    """Returns how many lanes an SM serves in a cycle with instructions of a unit."""
+    each = Fraction(machine.unit(unit).count, initiation_cycles)
+    return machine.warp_size * min(each, Fraction(machine.schedulers_per_sm))
+
+
+def _faults(machine: Machine, capability: str) -> Iterator[tuple[str, str, str]]:
+    """Yields op classes that are charged less than the vendor says, with what to say of them."""
+    least, most = vendor_cycles()[capability], vendor_results()[capability]
+    rules = machine.expansion
+    for op_class, row in machine.timings.items():
+        if isinstance(row, RefusedOp):
+            continue
+        cycles = row.initiation_cycles + row.latency_cycles
+        if cycles < least.get(op_class, 0):
+            what = f"{cycles} cycles, and the vendor's compiler leaves {least[op_class]} before the"
+            help = "charge as much, and name the readers that wait for less (readers)"
+            yield op_class.value, f"{what} slowest reader", help
+        name, issue = op_class.value, min([row.initiation_cycles, *(n for _, (n, _) in row.forms)])
+        if op_class in (OpClass.MOVE, OpClass.BITFIELD):  # conversions and counts of bits
+            name = "special"
+            issue = row.initiation_cycles if rules is None else rules.special_issue_cycles.value
+        halves = 2 if op_class is OpClass.FP16_ARITH else 1
+        charged = halves * results_charged(machine, row.unit, issue)
+        if charged > most.get(name, charged):
+            what = f"for {float(charged):g} results a cycle and SM, and the vendor's guide has"
+            yield op_class.value, f"{what} {most[name]}", "charge a longer initiation"
 
 
 def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
@@ -189,30 +229,20 @@ def charged_less(name_or_path: str) -> tuple[str, tuple[Diagnostic, ...]]:
     """
     machine = load_machine(name_or_path)
     capability = machine.compute_capability
-    known = vendor_cycles()
     if capability is None:
         return "no compute_capability: not compared with the vendor's compiler", ()
-    if capability not in known:
+    if capability not in vendor_cycles():
         return f"compute capability {capability} is not in the vendor's table: not compared", ()
     file, _ = read_machine_file(name_or_path)
-    claims_upper = machine.timing_meaning is TimingMeaning.UPPER
-    problems = []
-    for op_class, least in known[capability].items():
-        row = machine.timings[op_class]
-        if not isinstance(row, OpTiming):
-            continue
-        charged = row.initiation_cycles + row.latency_cycles
-        if charged < least:
-            problems.append(
-                Diagnostic(
-                    "PW328",
-                    f"op class {op_class.value} is charged {charged} cycles, and the vendor's "
-                    f"compiler leaves {least} before the slowest reader",
-                    locate(file, "ops", op_class.value),
-                    help="charge as much, and name the readers that wait for less (readers)",
-                    severity=Severity.ERROR if claims_upper else Severity.NOTE,
-                )
-            )
+    is_upper = machine.timing_meaning is TimingMeaning.UPPER
+    problems = tuple(
+        Diagnostic(
+            *("PW328", f"op class {name} is charged {what}", locate(file, "ops", name)),
+            help=help,
+            severity=Severity.ERROR if is_upper else Severity.NOTE,
+        )
+        for name, what, help in _faults(machine, capability)
+    )
     less = len(problems) or "none"
     compared = f"{less} charged less than the vendor's compiler leaves"
-    return f"{compared} (compute capability {capability})", tuple(problems)
+    return f"{compared} (compute capability {capability})", problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,17 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
+from ptxwcet.flow.facts.debug_names import DebugParameter, debug_names
 from ptxwcet.flow.facts.placing import main_file
 from ptxwcet.flow.values.accesses import OF_CONSTANT, field_name, fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE, Request
-from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, Severity
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, is_supplied, read_text
 from ptxwcet.support.source import SourceFile, Span
 
 if TYPE_CHECKING:
     from ptxwcet.flow.facts.cuda_structs import Members
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | None:
@@ -29,6 +34,9 @@ def cuda_parameter_names(kernel: Kernel, request: Request) -> tuple[str, ...] | 
     Without one that fits, ``param_3`` for those that begin with the kernel's mangled name; else
     None.
     """
+    told = _debug_names(kernel, request)
+    if told is not None:
+        return tuple(one.name for one in told)
     said = dict(request.parameter_names).get(kernel.name)
     if said is not None and request.source is None:
         own = tuple(one.name for one in kernel.parameters)
@@ -51,15 +59,17 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
     own = [one.name for one in kernel.parameters]
     called = {} if names is None else dict(zip(own, names, strict=True))
     fields = fields_of(kernel)
-    members: Mapping[int, Members] = {}
-    if names is not None and any(one.index != OF_CONSTANT for one in fields.values()):
+    told, text = _debug_names(kernel, request), None
+    members: Mapping[int, Members] = dict(enumerate(one.members for one in told or ()))
+    if told is None and own and kernel.name not in dict(request.parameter_names):
+        source = cuda_source(request)
+        text = _source_of_lines(kernel) if source is None else source.text
+    sizes, lost = [one.size_bytes for one in kernel.parameters], set[str]()
+    if text is not None and any(one.index != OF_CONSTANT for one in fields.values()):
         # here: only of kernels that take a struct
         from ptxwcet.flow.facts.cuda_structs import members_of_parameters
 
-        source = cuda_source(request)
-        text = _source_of_lines(kernel) if source is None else source.text
-        sizes = [one.size_bytes for one in kernel.parameters]
-        members = {} if text is None else members_of_parameters(text, kernel.name, sizes)
+        members = members_of_parameters(text, kernel.name, sizes)
     for name, word in fields.items():
         whole, _, offset = name.partition("+")
         member, size = members.get(word.index, {}).get(int(offset), ("", 0))
@@ -67,7 +77,37 @@ def cuda_names(kernel: Kernel, request: Request) -> dict[str, str]:
             called[name] = called[whole] + member
         elif word.index == OF_CONSTANT and name == field_name(whole, 0):
             called[name] = whole
+        elif word.index != OF_CONSTANT:
+            lost.add(called.get(whole, whole))
+    if text is not None and len(parameter_names(text, kernel.name) or ()) != len(own):
+        _LOGGER.warning("%s", _lost(kernel, "its parameters").render())
+    elif text is not None and lost:
+        _LOGGER.warning("%s", _lost(kernel, f"members of {', '.join(sorted(lost))}").render())
     return called
+
+
+def _lost(kernel: Kernel, what: str) -> Diagnostic:
+    """The warning that names of a kernel's parameters are not known though its source is there."""
+    return Diagnostic(
+        "PW226",
+        f"kernel {kernel.readable}: the source does not tell the names of {what} as it is written",
+        kernel.span,
+        notes=("of macros, templates, aliases, enumerations and bases only the compiler knows",),
+        help="give the CUDA source itself (--arch sm_86): nvcc is asked for them then; or name "
+        "parameters by index, and members by their offsets",
+        severity=Severity.WARNING,
+    )
+
+
+def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...] | None:
+    """The parameters as debug information in the kernel's file has them, unless a source is named;
+    None where they are others than those of the kernel.
+    """
+    if request.source is not None or kernel.span is None:
+        return None
+    told = debug_names(kernel.span.source.text).get(kernel.name, ())
+    sizes = [one.size_bytes for one in kernel.parameters]
+    return told if sizes and [one.size for one in told] == sizes else None
 
 
 def _source_of_lines(kernel: Kernel) -> str | None:

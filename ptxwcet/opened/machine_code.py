@@ -20,6 +20,7 @@ from ptxwcet.opened.nvcc import (
     Compilation,
     compiled,
     extracted,
+    named,
     no_architecture,
     not_compiled,
     nothing_found,
@@ -67,6 +68,7 @@ def machine_code(
     elif text is None and needs_tool(path):
         options = (f"-arch={architecture}", *compilation.options)
         data = compiled(path, options, "cubin", compilation.kept)
+        return named(path, read_code(path, data).text, options, compilation.kept, ".names")
     else:
         whole = read_source(path).text if text is None else text
         data = _assembled(path, whole, architecture)

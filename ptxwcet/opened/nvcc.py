@@ -25,10 +25,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from ptxwcet.flow.facts.debug_names import loses_names, with_debug_names
 from ptxwcet.opened.front_ends import read_source
 from ptxwcet.opened.request import SOURCE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
-from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes
+from ptxwcet.support.input_files import MOST_DATA_BYTES, MOST_TEXT_BYTES, read_bytes, read_text
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.whole_files import whole_file
 
@@ -272,7 +273,19 @@ def _compiled(path: str, compilation: Compilation) -> str:
     require_architecture(compilation.architecture)
     linked = ("-rdc=true",) if compilation.is_linked else ()
     options = (f"-arch={compilation.architecture}", *linked, *compilation.options)
-    return compiled_ptx(path, options, compilation.kept)
+    return named(path, compiled_ptx(path, options, compilation.kept), options, compilation.kept)
+
+
+def named(
+    path: str, text: str, options: Sequence[str], kept: Path | None = None, mark: str = "//"
+) -> str:
+    """Returns what was made of CUDA source, with the compiler's names behind ``mark`` where the
+    source as it is written tells too few. Cost: then that of :func:`compiled`, once more.
+    """
+    with contextlib.suppress(OSError, ValueError, PtxwcetError):  # without names it is the same
+        if loses_names(text, read_text(path, MOST_TEXT_BYTES, "replace")):
+            return with_debug_names(text, compiled_ptx(path, ("-G", *options), kept), mark)
+    return text
 
 
 def extracted(

@@ -289,7 +289,7 @@ def sources_of(request: Request) -> tuple[SourceFile, ...]:
         # lines are those of the text, not of the file
         is_made = is_cuda or Path(request.path).is_file()
         name = f"{what if is_made else ''}{request.path}"
-        main = SourceFile(name, request.text, made_of=written)
+        main = SourceFile(name, request.text, made_of=written, how=request.how)
     return main, *map(read_source, request.links)
 
 
@@ -397,19 +397,18 @@ def recent_module(request: Request) -> Module:
     main, *linked = sources_of(request)
     files = tuple((one.name, one.text) for one in (main.made_of, main, *linked) if one is not None)
     is_made = main.made_of is not None
-    return warned_of(_parsed(files, working_folder(), request.is_code, is_made))
+    return warned_of(_parsed(files, working_folder(), request.is_code, is_made, main.how))
 
 
 @lru_cache(maxsize=4)
 def _parsed(
-    files: tuple[tuple[str, str], ...], folder: str, is_code: bool, is_made: bool
+    files: tuple[tuple[str, str], ...], folder: str, is_code: bool, is_made: bool, how: str
 ) -> Module:
     # texts, not digests of them: a file may be another one when it is read again; names of files
     # are shown as they are from the folder
     sources = [SourceFile(*one) for one in files]
-    if is_made:
-        written, main, *linked = sources
-        sources = [replace(main, made_of=written), *linked]
+    written = sources.pop(0) if is_made else None
+    sources[0] = replace(sources[0], made_of=written, how=how)
     return read_program(*sources, is_code=is_code)
 
 

@@ -31,7 +31,7 @@ class Request:
     residency; ``ptxas_info`` is a file that ptxas wrote, which says the registers of kernels, and
     with ``asks_ptxas`` ptxas is run for them. ``links`` are PTX files that the file's kernels are
     linked with. ``parameter_names`` are known where no CUDA source is named. ``is_code``: what
-    ``text`` holds is the listing of machine code.
+    ``text`` holds is the listing of machine code; ``how`` an object was compiled to it here.
     """
 
     path: str
@@ -55,6 +55,7 @@ class Request:
     links: tuple[str, ...] = ()
     parameter_names: KernelNames = ()
     is_code: bool = False
+    how: str = ""
 
 
 def needs_tool(path: str) -> bool:

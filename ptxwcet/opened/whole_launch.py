@@ -16,6 +16,8 @@ from ptxwcet.bounds.wishes import GridWishes, Spills
 from ptxwcet.claims import Refusal
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel, Module, Space
+from ptxwcet.machine.architectures import architecture_of
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.memory.instructions import accesses_of
 from ptxwcet.opened.launching import SaidByFile
 from ptxwcet.opened.opening import sources_of
@@ -43,7 +45,9 @@ class Wishes:
 
         if request.ptxas_info is not None:
             return read_register_use(request.ptxas_info)
-        return ask_ptxas(sources_of(request)[0].text)
+        capability = load_machine(request.machine).compute_capability
+        own = "" if capability is None else architecture_of(capability)
+        return ask_ptxas(sources_of(request)[0].text, own)
 
     def of(self, kernel: Kernel) -> GridWishes:
         """What is said for a kernel. Raises PtxwcetError (PW317, PW318)."""

@@ -170,10 +170,15 @@ def _linked(files: Sequence[_File]) -> Module:
     meant = {name: _meant(group, problems) for name, group in groups.items()}
     if problems:
         raise PtxwcetError(problems)
+    newest = max((file.module.target for file in files), key=lambda name: Target.read(name).order)
     hidden = [one for pair in permutations(files, 2) for one in _hidden(*pair)]
     return replace(
         files[0].module,
-        items=tuple(item for file in files for item in _items(file, meant, files[0])),
+        items=tuple(
+            replace(item, target=newest) if type(item) is Kernel else item
+            for file in files
+            for item in _items(file, meant, files[0])
+        ),
         warnings=(*hidden, *(one for file in files for one in file.module.warnings)),
         files=tuple(file.module for file in files),
     )

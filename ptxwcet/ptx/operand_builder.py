@@ -99,13 +99,13 @@ class OperandBuilder:
 
     def call(self, nodes: Sequence[Node]) -> tuple[Template, ...]:
         """Templates of results, callee, arguments and prototype of a call."""
-        templates = []
+        templates: list[Template] = []
         seen_callee = False
         for node in nodes:
             if is_tree(node, "arguments"):
                 assert isinstance(node, Tree)
                 read = self._source if seen_callee else self._result
-                templates.append(_group(Arguments, [read(child) for child in node.children]))
+                templates.append(partial(_of_group, Arguments, [*map(read, node.children)]))
             elif is_tree(node, "callee"):
                 seen_callee = True
                 templates.append(self._callee(node))
@@ -132,7 +132,7 @@ class OperandBuilder:
         kinds = scopes.UNKNOWN + scopes.REGISTER + scopes.VARIABLE
         slot = self._slot_of(token, kinds, ("PW106", f"'{token}' is not a label"))
         self.target_slot = slot
-        return lambda names, _: SymbolRef(names[slot])
+        return partial(_symbol_at, slot)
 
     def _table(self, node: Node) -> Template:
         token = _plain_name(node)
@@ -140,7 +140,7 @@ class OperandBuilder:
         remedy = f"declare it above: {token}: .branchtargets L0, L1;"
         slot = self._slot_of(token, scopes.TABLE, ("PW106", message), remedy)
         self.table_slot = slot
-        return lambda names, _: SymbolRef(names[slot])
+        return partial(_symbol_at, slot)
 
     def _callee(self, node: Node) -> Template:
         token = first_token(node)
@@ -151,15 +151,15 @@ class OperandBuilder:
         slot = self._slot_of(token, kinds, ("PW104", message), remedy)
         if is_named:
             self.callee_slot = slot
-            return lambda names, _: SymbolRef(names[slot])
+            return partial(_symbol_at, slot)
         self.reads.append(slot)
-        return lambda names, _: Register(names[slot])
+        return partial(_register_at, slot)
 
     def _prototype(self, node: Node) -> Template:
         token = first_token(node)
         message = f"'{token}' is no .callprototype or .calltargets declared above"
         slot = self._slot_of(token, scopes.PROTOTYPE + scopes.TABLE, ("PW104", message))
-        return lambda names, _: SymbolRef(names[slot])
+        return partial(_symbol_at, slot)
 
     def _destination(self, node: Node) -> Template:
         if _is_sink(node) and self.opcode is not None and not self.opcode.discards:
@@ -182,14 +182,14 @@ class OperandBuilder:
                 return self._name(children, reads, writes)
             case "vector":
                 read = partial(self._operand, reads=reads, writes=writes)
-                return _group(Vector, self._within(read, children))
+                return partial(_of_group, Vector, self._within(read, children))
             case "pair":
                 if all(map(_is_sink, children)):
                     raise LoweringError("PW108", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
                 if writes and not self.pairs and _is_sink(children[1]):
                     return first  # ptxas takes `a|_` for `a` where there is one result
-                return lambda names, values: Pair(first(names, values), second(names, values))
+                return partial(_of_parts, Pair, (first, second))
             case "bracket":
                 return self._bracket(children)
             case "element":
@@ -199,7 +199,7 @@ class OperandBuilder:
         match str(node.data):
             case "negated":
                 inner = self._source(children[-1])
-                return lambda names, values: Negated(inner(names, values))
+                return partial(_of_parts, Negated, (inner,))
             case "minus":
                 return self._minus(node)
             case "base_offset":
@@ -212,7 +212,7 @@ class OperandBuilder:
             self._next()
             if not writes:
                 raise LoweringError("PW108", "'_' may only stand for a result", token)
-            return lambda _, __: Sink()
+            return partial(_fixed, Sink())
         if writes:
             raise LoweringError("PW108", f"a result cannot be written to '{token}'", token)
         return self._constant(token)
@@ -242,7 +242,7 @@ class OperandBuilder:
             raise LoweringError("PW108", f"'{token}' has no members", token)
         if kind == scopes.FUNCTION:
             self.functions.append(slot)
-        return lambda names, _: SymbolRef(names[slot])
+        return partial(_symbol_at, slot)
 
     def _register(
         self, slot: int, token: Token, selector: str, reads: bool, writes: bool
@@ -252,13 +252,13 @@ class OperandBuilder:
         if writes:
             self.writes.append(slot)
         if not selector:
-            return lambda names, _: Register(names[slot])
+            return partial(_register_at, slot)
         if selector[0] not in "bh" or len(selector) < 2:
             raise LoweringError("PW108", f"'{token}' is no vector register", token)
         opcode = self.opcode
         if opcode is not None and opcode.rule is not OpClass.VIDEO and not self._inside:
             raise LoweringError("PW108", f"{opcode.name} takes no byte selector", token)
-        return lambda names, _: Selected(Register(names[slot]), selector)
+        return partial(_selected, slot, selector)
 
     def _vector_register(
         self, slot: int, width: int, member: str, roles: tuple[bool, bool]
@@ -274,10 +274,9 @@ class OperandBuilder:
         if roles[1]:
             self.writes.extend(places)
         if member:
-            place = places[0]
-            return lambda names, _: Register(names[place])
+            return partial(_register_at, places[0])
         first, last = places[0], places[-1] + 1
-        return lambda names, _: WholeVector(names[slot], names[first:last])
+        return partial(_whole_vector, slot, first, last)
 
     def _special(self, slot: int, token: Token, member: str) -> Template:
         if self.opcode is not None and not self.opcode.special_sources and not self._inside:
@@ -288,7 +287,7 @@ class OperandBuilder:
                 "copy it to a register with mov first",
             )
         suffix = f".{member}" if member else ""
-        return lambda names, _: SpecialRegister(names[slot] + suffix)
+        return partial(_special_register, slot, suffix)
 
     def _within(self, read: Callable[[Node], Template], nodes: Sequence[Node]) -> list[Template]:
         """Templates of what stands in braces or brackets."""
@@ -302,7 +301,7 @@ class OperandBuilder:
     def _bracket(self, items: Sequence[Node]) -> Template:
         parts = self._within(self._bracket_item, items[:1])
         parts += self._within(self._further_item, items[1:])
-        return parts[0] if len(parts) == 1 else _group(Bracket, parts)
+        return parts[0] if len(parts) == 1 else partial(_of_group, Bracket, parts)
 
     def _bracket_item(self, node: Node) -> Template:
         if is_tree(node, "vector"):
@@ -319,7 +318,7 @@ class OperandBuilder:
     def _base(self, node: Node) -> Template:
         if not is_tree(node, "plain", "base_offset"):
             value = self._offset(node)
-            return lambda names, values: _absolute(value(names, values))
+            return partial(_of_parts, _address, (value,))
         assert isinstance(node, Tree)
         if self.kinds[self._used] == scopes.FUNCTION:
             token = first_token(node.children[0])
@@ -329,9 +328,9 @@ class OperandBuilder:
             raise LoweringError("PW108", f"'{token}' is a vector: it is no address", token)
         base = self._name(node.children[:1], reads=True, writes=False)
         if len(node.children) == 1:
-            return lambda names, values: _address(base(names, values), 0)
+            return partial(_of_parts, _address, (base,))
         offset = self._offset(node.children[1])
-        return lambda names, values: _address(base(names, values), _integer(offset(names, values)))
+        return partial(_of_parts, _address, (base, offset))
 
     def _element(self, children: Sequence[Node]) -> Template:
         token = first_token(children[0])
@@ -339,7 +338,7 @@ class OperandBuilder:
             raise LoweringError("PW108", f"'{token}' is no array: it takes no index", token)
         array = self._name(children[:1], reads=True, writes=False)
         index = self._base(children[1])
-        return lambda names, values: _element(array(names, values), index(names, values))
+        return partial(_of_parts, _element, (array, index))
 
     def _symbol_offset(self, children: Sequence[Node]) -> Template:
         token = first_token(children[0])
@@ -347,7 +346,7 @@ class OperandBuilder:
         if kind not in _SYMBOLS:
             raise LoweringError("PW108", f"'{token}' is no variable: it takes no offset", token)
         offset = self._offset(children[1])
-        return lambda names, values: SymbolRef(names[slot], _integer(offset(names, values)))
+        return partial(_of_parts, _symbol_and_offset, (partial(_symbol_at, slot), offset))
 
     # --- constants ---
 
@@ -360,7 +359,7 @@ class OperandBuilder:
                 "negate it with neg first",
             )
         inner = self._source(node.children[0])
-        return lambda names, values: Minus(inner(names, values))
+        return partial(_of_parts, Minus, (inner,))
 
     def _offset(self, node: Node) -> Template:
         if isinstance(evaluate(node), float):
@@ -373,14 +372,14 @@ class OperandBuilder:
             index = len(self.literals)
             self.literals.append(immediate(literal.type, literal))
             if negative:
-                return lambda _, values: negated(values[index])
-            return lambda _, values: values[index]
+                return partial(_negated_literal, index)
+            return partial(_literal_at, index)
         self.shareable = False
         for token in tokens(node):
             if token.type == "WARP_SZ":
                 self._next()
         fixed = fixed_immediate(evaluate(node))
-        return lambda _, __: fixed
+        return partial(_fixed, fixed)
 
 
 def _is_sink(node: Node) -> bool:
@@ -394,21 +393,65 @@ def _plain_name(node: Node) -> Token:
     return first_token(node)
 
 
-def _group(make: Callable[[tuple[Operand, ...]], Operand], parts: Sequence[Template]) -> Template:
-    """The template of a vector, bracket or argument list from those of its elements."""
-    return lambda names, values: make(tuple([part(names, values) for part in parts]))
+# --- templates: functions of a module, so that a kernel can be pickled ----------------------------
+
+_Names = tuple[str, ...]
+_Literals = tuple[Immediate, ...]
 
 
-def _address(base: Operand, offset: int) -> Address:
-    """``[base + offset]``."""
-    assert isinstance(base, Register | SpecialRegister | SymbolRef)
-    return Address(base, offset)
+def _symbol_at(slot: int, names: _Names, _: _Literals) -> SymbolRef:
+    return SymbolRef(names[slot])
 
 
-def _absolute(value: Operand) -> Address:
-    """``[immediate]``."""
-    assert isinstance(value, Immediate)
-    return Address(value)
+def _register_at(slot: int, names: _Names, _: _Literals) -> Register:
+    return Register(names[slot])
+
+
+def _selected(slot: int, selector: str, names: _Names, _: _Literals) -> Selected:
+    return Selected(Register(names[slot]), selector)
+
+
+def _whole_vector(slot: int, first: int, last: int, names: _Names, _: _Literals) -> WholeVector:
+    return WholeVector(names[slot], names[first:last])
+
+
+def _special_register(slot: int, suffix: str, names: _Names, _: _Literals) -> SpecialRegister:
+    return SpecialRegister(names[slot] + suffix)
+
+
+def _literal_at(index: int, _: _Names, values: _Literals) -> Immediate:
+    return values[index]
+
+
+def _negated_literal(index: int, _: _Names, values: _Literals) -> Immediate:
+    return negated(values[index])
+
+
+def _fixed(operand: Operand, _: _Names, __: _Literals) -> Operand:
+    return operand
+
+
+def _of_parts(
+    make: Callable[..., Operand], parts: Sequence[Template], names: _Names, values: _Literals
+) -> Operand:
+    return make(*[part(names, values) for part in parts])
+
+
+def _of_group(
+    make: Callable[..., Operand], parts: Sequence[Template], names: _Names, values: _Literals
+) -> Operand:
+    return make(tuple([part(names, values) for part in parts]))
+
+
+def _address(base: Operand, offset: Operand | None = None) -> Address:
+    """Returns ``[base + offset]``, or ``[immediate]``."""
+    assert isinstance(base, Register | SpecialRegister | SymbolRef | Immediate)
+    return Address(base, 0 if offset is None else _integer(offset))
+
+
+def _symbol_and_offset(symbol: Operand, offset: Operand) -> SymbolRef:
+    assert isinstance(symbol, SymbolRef)
+    return SymbolRef(symbol.name, _integer(offset))
 
 
 def _integer(value: Operand) -> int:

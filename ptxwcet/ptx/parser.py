@@ -394,6 +394,7 @@ class ModuleReader:
             results=tuple(parameter for parameter, _ in head.results),
             attributes=head.attributes,
             has_body=has_body,
+            target="" if self.header is None else self.header.target,
         )
         return lowered(kernel)
 

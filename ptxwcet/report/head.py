@@ -9,9 +9,10 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final, Literal, TypeVar
 
-from ptxwcet.claims import AssumptionState
 from ptxwcet.flow.launch import Dim3, Launch
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.ledger import made_true
+from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.opened.opening import Answer, RefusedKernel
 from ptxwcet.support.diagnostics import Diagnostic, internal_error
 from ptxwcet.support.records import dataclass
@@ -120,13 +121,15 @@ def report_head() -> tuple[Literal[1], str, str]:
 def machine_head(answer: Answer[Any]) -> tuple[Literal[1], str, str, str, str, MachineRow]:
     """The fields of the :class:`MachineHead` of an answer."""
     machine = answer.machine
-    made_true = AssumptionState.BY_DEFINITION
+    kernels = [study.kernel for study in answer.answered]
+    is_code = bool(kernels) and all(kernel.code is not None for kernel in kernels)
+    held = made_true(machine, is_code=is_code or is_no_ptx(answer.path))
     machine_row = MachineRow(
         machine.name,
         machine.description,
         machine.memory_latency_cycles,
         machine.clock_mhz,
-        tuple(one.key for one in machine.satisfies if one.state is made_true),
+        tuple(one.key for one in held),
     )
     return (*report_head(), answer.path, answer.sha256, machine_row)
 

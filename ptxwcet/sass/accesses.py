@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ptxwcet.ir.building import instruction_of
 from ptxwcet.ir.kernel import Instruction
 from ptxwcet.ir.op_classes import ControlEffect, OpClass
 from ptxwcet.ir.opcodes import Opcode
@@ -259,6 +260,12 @@ def _alike(
     op_class = OpClass.MOVE if name in ("R2UR", "S2UR") else OpClass.VOTE
     count = 1 if name in ("S2UR", "REDUX") else len(operands) - 1
     return Access("vote.any", tuple(operands), (_VOTES[op_class], count))
+
+
+def alike(target: Register, beside: Instruction) -> Instruction:
+    """An instruction that leaves in a register what is one for all lanes that execute it."""
+    place = (beside.origin, beside.start, beside.end)
+    return instruction_of("vote.any", [target], place, decoded=(_VOTES[OpClass.VOTE], 1))
 
 
 COUNT, TRUTH = "BR", "BP"

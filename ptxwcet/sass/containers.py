@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from ptxwcet.sass.elf import damaged, is_cubin, read_cubin
+from ptxwcet.sass.elf import architecture_of, damaged, is_cubin, read_cubin
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 
@@ -38,7 +38,7 @@ class HeldCode:
 def held_code(name: str, data: bytes) -> list[HeldCode]:
     """The cubins that a file holds, or is, in its order. Raises PtxwcetError (PW123)."""
     if is_cubin(data):
-        return [_described(name, data, 0)]
+        return [_described(name, data, architecture_of(data))]
     found: list[HeldCode] = []
     place = data.find(_MARK)
     while place >= 0:
@@ -68,4 +68,5 @@ def _described(name: str, data: bytes, architecture: int) -> HeldCode:
         cubin = read_cubin(name, data)
     except PtxwcetError:
         return HeldCode(architecture, data, None)
-    return HeldCode(cubin.architecture, data, tuple(one.name for one in cubin.sections))
+    kernels = tuple(section.name for section in cubin.sections if section.is_kernel)
+    return HeldCode(cubin.architecture, data, kernels)

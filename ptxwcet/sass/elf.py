@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import re
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 MARK = b"\x7fELF"
+ARCHITECTURES = (75, 80, 86, 87, 89, 90)
+"""Those whose code is read: encodings and words differ on others."""
+
 _CUDA, _EXECUTABLE = 190, 2  # machine number and type of file
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_FLAGS_AT = {1: 36, 2: 48}  # in the header of a file of 32 and of 64 bits, which byte 4 tells
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOLS, _NO_BITS = 2, 8  # types of sections
@@ -34,7 +39,10 @@ _SECOND_FORM = ".nv.merc."  # from sm_100 on, on the bytes of others; never read
 PTX = ".nv_debug_ptx_txt"
 """How the names of sections with PTX begin, each of a file that was linked."""
 
-_RELOCATIONS = (4, 9)  # types of sections
+# relocations: types of sections, with the layout of an entry; their types
+_RELOCATIONS = {4: struct.Struct("<QIIq"), 9: struct.Struct("<QII")}
+_HALVES = {0x38: "lo", 0x39: "hi"}  # of an address, written into an instruction
+_CALLS = (0x3A, 0x4B)
 _LONGEST_NAME, _MOST_OF_NAMES = 4096, 16
 _NAME = re.compile(rf"[\w$.@]{{1,{_LONGEST_NAME}}}", re.ASCII)
 _PARTS = "split the file: compile the kernels in several"
@@ -68,8 +76,9 @@ class CodeSection:
     ``threads`` are the block that the kernel requires, ``most_threads`` the largest one, and
     ``cluster`` how many blocks start together, zeros where the launch has to say it; None where
     nothing is said. ``parameters_at`` is the place of the parameters in constant bank 0.
-    ``branches`` has for the address of an indexed branch those that it leads to. ``relocations``
-    says whether whoever loads the file changes the code.
+    ``branches`` has for the address of an indexed branch those that it leads to. ``relocated`` has
+    for the address of an instruction that the loader completes with an address of this file the
+    operand that it gets, ``unresolved`` the address of the first one that gets anything else.
     """
 
     name: str
@@ -84,7 +93,13 @@ class CodeSection:
     most_threads: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     branches: Mapping[int, tuple[int, ...]]
-    relocations: bool = False
+    relocated: Mapping[int, str]
+    unresolved: int | None = None
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether the section holds a kernel; others hold what kernels call."""
+        return any(function.is_kernel for function in self.functions)
 
 
 class HeldVariable(NamedTuple):
@@ -105,8 +120,9 @@ class HeldVariable(NamedTuple):
 class Cubin:
     """A file of machine code for one architecture, as ``86``.
 
-    ``sections`` are of kernels, ``others`` the names of sections with functions alone. ``ptx`` is
-    what the compiler kept of the PTX that it made code of, with the names of sections, in order.
+    ``sections`` are of kernels and of what they call in other sections, ``others`` the names of all
+    other sections with code. ``ptx`` is what the compiler kept of the PTX that it made code of,
+    with the names of sections, in order.
     """
 
     architecture: int
@@ -142,6 +158,32 @@ def read_cubin(name: str, data: bytes) -> Cubin:
         raise damaged(name, "it ends before what its headers speak of") from None
 
 
+def architecture_of(data: bytes) -> int:
+    """Returns the architecture of a cubin, as ``86``; 0 for a file that is no cubin."""
+    at = _FLAGS_AT.get(data[4]) if is_cubin(data) and len(data) >= _HEADER.size else None
+    return 0 if at is None else data[at + (data[8] >= _NEW_LAYOUT)]
+
+
+def require_architecture(name: str, architecture: int) -> None:
+    """Raises PtxwcetError (PW125) for an architecture whose machine code is not read."""
+    if architecture in ARCHITECTURES:
+        return
+    why = "which is not among the architectures"
+    if architecture < ARCHITECTURES[0]:
+        why = "which is older than the architectures"
+    elif architecture > ARCHITECTURES[-1]:
+        why = "which is newer than the architectures"
+    supported = ", ".join(f"sm_{number}" for number in ARCHITECTURES)
+    raise PtxwcetError(
+        Diagnostic(
+            "PW125",
+            f"'{name}' is machine code for sm_{architecture}, {why} that are read",
+            notes=(f"machine code is read for {supported}",),
+            help="compile the source for one of these, or bound the kernel from its PTX",
+        )
+    )
+
+
 def is_cubin(data: bytes) -> bool:
     """Whether a file says that it is an ELF file of a GPU, as a cubin is. Cost: constant."""
     return data[:4] == MARK and data[18:20] == _CUDA.to_bytes(2, "little")
@@ -163,8 +205,10 @@ class _Reader:
         if not data.startswith(MARK):
             raise damaged(self.name, "it does not begin as an ELF file")
         header = _HEADER.unpack_from(data)
-        if data[4:6] != b"\x02\x01" or header[2] != _CUDA:
+        if header[2] != _CUDA:
             raise damaged(self.name, "it is an ELF file, of another machine than NVIDIA's GPUs")
+        if data[4:6] != b"\x02\x01":
+            raise damaged(self.name, "it is no file of 64 bits with the least byte first")
         if header[1] != _EXECUTABLE:
             raise damaged(
                 self.name,
@@ -172,8 +216,6 @@ class _Reader:
                 "link it: 'nvlink -arch=sm_86 kernel.o -o kernel.cubin', or compile it whole "
                 "(without -dc and -rdc=true)",
             )
-        flags = header[7]
-        architecture = flags >> 8 & 0xFF if data[8] >= _NEW_LAYOUT else flags & 0xFF
         sections = list(self.sections(header))
         symbols = list(self.symbols(sections))
         variables = tuple(self.variables(sections, symbols))
@@ -185,7 +227,7 @@ class _Reader:
             for one in sections
             if one.name.startswith(PTX) and one.kind != _NO_BITS
         )
-        return Cubin(architecture, code, others, variables, ptx)
+        return Cubin(architecture_of(data), code, others, variables, ptx)
 
     def sections(self, header: tuple[int, ...]) -> Iterator[_Section]:
         begin, size, count, names = header[6], header[11], header[12], header[13]
@@ -253,7 +295,10 @@ class _Reader:
             for attribute, value in self.attributes(by_name.get(".nv.info"))
             if len(value) == 8
         }
-        changed = {one.info for one in sections if one.kind in _RELOCATIONS and one.size}
+        tables: dict[int, list[_Section]] = defaultdict(list)
+        for section in sections:
+            if section.kind in _RELOCATIONS:
+                tables[section.info].append(section)
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
         for number, one in enumerate(symbols):
@@ -261,15 +306,20 @@ class _Reader:
                 function = Function(one.name, one.value, bool(one.other & _KERNEL))
                 inside.setdefault(one.section, []).append(function)
                 numbers[one.name] = number
-        for number, section in enumerate(sections):
+        code = {n for n, section in enumerate(sections) if section.name.startswith(_CODE)}
+        names = Counter(one.name for number in code for one in inside.get(number, ()))
+        kernels = {number for number in inside if any(one.is_kernel for one in inside[number])}
+        waiting = sorted(kernels & code)
+        seen = set(waiting)
+        for number in waiting:  # grows by the sections that are called
+            section = sections[number]
             kernel = section.name.removeprefix(_CODE)
-            functions = sorted(inside.get(number, ()), key=lambda one: one.start)
-            if kernel == section.name or not any(one.is_kernel for one in functions):
-                continue
+            functions = sorted(inside[number], key=lambda one: one.start)
             own = self.data[section.offset : section.offset + section.size]
             starts = [one.start for one in functions]
+            first = next((one for one in functions if one.is_kernel), functions[0])
             if (
-                kernel != next(one.name for one in functions if one.is_kernel)
+                kernel != first.name
                 or starts[0] != 0
                 or any(start % _INSTRUCTION_BYTES or start >= len(own) for start in starts)
                 or len(own) % _INSTRUCTION_BYTES
@@ -277,14 +327,50 @@ class _Reader:
                 raise damaged(self.name, f"the functions of section {section.name} do not fill it")
             said = list(self.attributes(by_name.get(f".nv.info.{kernel}")))
             shared = by_name.get(f".nv.shared.{kernel}")
-            yield self.described(
+            relocated, called, unresolved = self.relocated(number, tables[number], symbols, names)
+            waiting += sorted(called & code - seen)
+            seen |= called
+            described = self.described(
                 (kernel, 0 if shared is None else shared.size),
                 own,
                 tuple(functions),
-                said,
-                {one: of_file.get((one, numbers[kernel]), 0) for one in (_REGISTERS, _FRAME)},
-                relocations=number in changed,
+                said if first.is_kernel else [],
+                {
+                    # older compilers name the registers in the section alone
+                    _REGISTERS: of_file.get((_REGISTERS, numbers[kernel]), section.info >> 24),
+                    _FRAME: of_file.get((_FRAME, numbers[kernel]), 0),
+                },
             )
+            yield replace(described, relocated=relocated, unresolved=unresolved)
+
+    def relocated(
+        self, number: int, tables: list[_Section], symbols: list[_Symbol], names: Counter[str]
+    ) -> tuple[dict[int, str], set[int], int | None]:
+        """Returns the operands that the loader writes into a section, the sections that it calls,
+        and the first address into which it writes what this file does not hold.
+        """
+        operands: dict[int, str] = {}
+        called, unresolved = set[int](), set[int]()
+        for table in tables:
+            layout = _RELOCATIONS[table.kind]
+            for place in range(table.offset, table.offset + table.size, layout.size):
+                at, kind, of, *more = layout.unpack_from(self.data, place)
+                addend = sum(more)
+                symbol = symbols[of] if of < len(symbols) else symbols[0]
+                is_function = symbol.kind == _FUNCTION
+                if at % _INSTRUCTION_BYTES or at in operands:
+                    unresolved.add(at)
+                elif kind in _HALVES:
+                    is_code = more and is_function and symbol.section == number
+                    of_code = f"{symbol.value + addend:#x}"
+                    held = of_code if is_code else f"({symbol.name})"
+                    operands[at] = f"{_HALVES[kind]}@{held}"
+                elif kind in _CALLS and is_function and not addend and names[symbol.name] == 1:
+                    operands[at] = f"`({symbol.name})"
+                    called.add(symbol.section)
+                else:
+                    unresolved.add(at)
+        return operands, called, min(unresolved, default=None)
 
     def attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
         """The numbers and values of the attributes with a size, and of those that hold nothing."""
@@ -307,8 +393,6 @@ class _Reader:
         functions: tuple[Function, ...],
         said: list[tuple[int, bytes]],
         of_kernel: Mapping[int, int],
-        *,
-        relocations: bool,
     ) -> CodeSection:
         """Of a kernel and its shared bytes: from its attributes and from those of the file."""
         kernel, shared_bytes = of
@@ -347,7 +431,7 @@ class _Reader:
             most_threads=_three(single.get(_MOST_THREADS)),
             cluster=_three(single.get(_CLUSTER, bytes(12) if _IN_CLUSTERS in single else None)),
             branches=branches,
-            relocations=relocations,
+            relocated={},
         )
 
 

@@ -11,6 +11,7 @@
     //## File ".nv_debug_ptx_txt", line 23     (of the PTX below)
     /*0000*/ @P0 IADD3 R2, R2, 0x20, RZ ; /* 000fe20007ffe0ff0000002002027810 */
     .L_x_1:
+    .names .section ...             (debug information, for the names of parameters alone)
     .ptx 23 add.s32 %r2, %r2, 32;   (what the compiler kept of the PTX, for people: not analysed)
 """
 
@@ -186,7 +187,7 @@ class _Parser:
                 functions[-1].names.append(value)
             else:
                 functions.append(ListedFunction([value], keyword == "kernel", offset))
-        elif keyword != "disassembler":
+        elif keyword not in ("disassembler", "names"):
             if not _NUMBERS.fullmatch(value):
                 self.refuse(offset, "a directive is not understood")
             numbers = tuple(int(one, 0) for one in value.split())

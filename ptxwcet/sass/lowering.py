@@ -37,6 +37,7 @@ from ptxwcet.ir.kernel import (
 from ptxwcet.ir.op_classes import ControlEffect
 from ptxwcet.ir.operands import Decorated, Operand, Register, SymbolRef, leaves
 from ptxwcet.ir.verifier import lowered
+from ptxwcet.sass.elf import require_architecture
 from ptxwcet.sass.hazards import hazards_of
 from ptxwcet.sass.listing import (
     PERFORMANCE,
@@ -60,9 +61,6 @@ from ptxwcet.support.demangling import readable_names
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, internal_error
 from ptxwcet.support.source import SourceFile, Span, readable_paths
 
-ARCHITECTURES = (75, 80, 86, 87, 89, 90)
-"""Those whose code is read: encodings and words differ on others."""
-
 _STEP = 16  # bytes of an instruction
 _OF_THE_SYSTEM = 1024  # bytes of a block's shared memory from sm_90 on, which the file counts, too
 _MOST_ALIGNED = 256
@@ -82,15 +80,7 @@ def read_program(main: SourceFile, *linked: SourceFile) -> Module:
     if linked:
         message = "machine code is linked: nothing is linked with it here"
         raise PtxwcetError(Diagnostic("PW125", message, help="give the cubin without --link"))
-    if listing.architecture not in ARCHITECTURES:
-        known = ", ".join(f"sm_{one}" for one in ARCHITECTURES)
-        raise PtxwcetError(
-            Diagnostic(
-                "PW125",
-                f"'{main.name}' is machine code for sm_{listing.architecture}, which is not known",
-                help=f"compile it for one of {known}",
-            )
-        )
+    require_architecture(main.name, listing.architecture)
     names = [name for one in listing.sections for part in one.functions for name in part.names]
     module = _Module(listing, readable_names(names))
     kernels = [kernel for section in listing.sections for kernel in module.kernels(section)]
@@ -127,6 +117,8 @@ class _Module:
         self.files = readable_paths(path for line in lines for path, _ in line.places)
         self.ptx = listing.ptx
         self.origins: dict[Places, Origin] = {}
+        parts = [part for section in listing.sections for part in section.functions]
+        self.functions = {name: part for part in parts for name in part.names}
         # a name that is taken names no variable: nothing is known of that one's bytes
         taken = {name for one in listing.sections for name in _own_names(one)}
         named = [one for one in listing.variables if one.name not in taken]
@@ -184,8 +176,8 @@ class _Function:
         """Raises PtxwcetError (PW125)."""
         if not self.lines:
             self.refuse(None, "a function without instructions")
-        if self.section.number("relocations"):
-            self.refuse(None, "who loads the file changes its code, which has relocations")
+        if unresolved := self.section.numbers.get("relocations"):
+            self.refuse_relocation(unresolved[0][0])
         self.require_rows()
         found = [self.lower(line) for line in self.lines]
         section, name = self.section, self.part.names[0]
@@ -205,6 +197,7 @@ class _Function:
             body=tuple((index, LabelDefinition(label, label)) for label, index in ordered),
             span=self.span,
             readable=self.module.readable[name],
+            target=f"sm_{self.module.architecture}",
             code=MachineCode(
                 registers=section.number("registers"),
                 local_bytes=section.number("local"),
@@ -215,7 +208,13 @@ class _Function:
             ),
         )
 
-    def refuse(self, line: Line | None, why: str, notes: tuple[str, ...] = ()) -> NoReturn:
+    def refuse(
+        self,
+        line: Line | None,
+        why: str,
+        notes: tuple[str, ...] = (),
+        help_text: str = "bound the kernel from its PTX, and report the instruction",
+    ) -> NoReturn:
         span = self.span if line is None else Span(self.span.source, line.start, line.end)
         at = "" if line is None else f" at {line.address:#06x}"
         raise PtxwcetError(
@@ -224,8 +223,26 @@ class _Function:
                 f"machine code that is not known{at}: {why}",
                 span,
                 notes=notes,
-                help="bound the kernel from its PTX, and report the instruction",
+                help=help_text,
             )
+        )
+
+    def refuse_relocation(self, address: int) -> NoReturn:
+        """Refuses code that whoever loads the file completes with what is not in it."""
+        line = next((line for line in self.lines if line.address == address), None)
+        name = _NAMED.search(line.operands) if line is not None else None
+        if line is not None and name is not None and line.mnemonic.startswith("CALL"):
+            self.refuse(
+                line,
+                f"it calls {name[1]}, whose code is not in the file",
+                help_text="link the file that defines it (nvlink), or remove the call if it is of "
+                "the driver's own, as printf, malloc and assert are",
+            )
+        self.refuse(
+            line,
+            "whoever loads the file writes an address here that is not of this file's code",
+            help_text="compile the program as one file, without -rdc=true and -dc, or bound the "
+            "kernel from its PTX",
         )
 
     def require_rows(self) -> None:
@@ -410,31 +427,38 @@ class _Function:
             self.refuse(line, f"{line.mnemonic} with the operand {error}")
 
     def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
-        if _RETURN.fullmatch(line.operands):
-            self.refuse(line, f"{line.mnemonic} of what a register holds")
-        operands = self.operands(line, row, texts)
+        operands = [] if _RETURN.fullmatch(line.operands) else self.operands(line, row, texts)
         if len(operands) != 1 or not isinstance(operands[0], SymbolRef):
-            self.refuse(line, f"{line.mnemonic} {line.operands}")
+            self.refuse(
+                line,
+                f"{line.mnemonic} of what a register holds: a function that is not named here",
+                help_text="call functions by their names, and none of the driver's own, as printf, "
+                "malloc and assert are, or bound the kernel from its PTX",
+            )
         name = operands[0].name
         if name in self.labels:
             return self.branch(line, row, texts)
-        callee = self.entries.get(name)
+        is_absolute = "ABS" in line.mnemonic.split(".")
+        callee = (self.module.functions if is_absolute else self.entries).get(name)
         if callee is None:
             self.refuse(line, f"{line.mnemonic} of {name}, which is not in the kernel's section")
-        register = self.has_next(line)
-        if register is None:
+        following = f"{line.address + _STEP:#x}"
+        words = (f"lo@{following}", f"hi@{following}") if is_absolute else (following,)
+        held = [self.has_next(line, word) or "" for word in words]
+        numbers = [int(one[1:]) for one in held if one[1:].isdigit()]
+        if len(numbers) != len(words) or numbers[-1] - numbers[0] != len(words) - 1:
             self.refuse(line, f"{line.mnemonic} that may not return to the next instruction")
-        made = self.made(line, row, [Register(register)])
+        made = self.made(line, row, [Register(one) for one in held])
         form = replace(made.form, callee_slot=len(made.names))
         return _Lowered(made._replace(form=form, names=(*made.names, callee.names[0])))
 
-    def has_next(self, line: Line) -> str | None:
+    def has_next(self, line: Line, wanted: str) -> str | None:
         """The register that holds the address of the next instruction at a call, if one does.
 
-        A constant, moved there since the last place that something leads to, and not overwritten.
+        It is ``wanted`` as an operand, moved there since the last place that something leads to,
+        and not overwritten.
         """
         overwritten = set[str]()
-        wanted = f"{line.address + _STEP:#x}"
         index = (line.address - self.first) // _STEP
         while index > 0 and index not in self.reached:
             index -= 1
@@ -511,6 +535,7 @@ def _encoded(line: Line) -> Encoded:
         waits=tuple(one for one in range(6) if mask >> one & 1),
         reuse=bits >> 17 & 15,
         ptx_line=line.ptx_line,
+        kind=None if line.guard in _NEVER else ROWS[line.mnemonic.partition(".")[0]].kind,
     )
 
 

@@ -169,25 +169,27 @@ def meaning_of_opcode(name: str) -> WholeMeaning | None:
     """What an opcode computes; None of one that is no function of what it reads."""
     if not has_terms(name):
         return _nothing_known if name in _FUNCTIONS else None
+    return partial(_meaning, name)
+
+
+def _meaning(
+    name: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...]
+) -> Meaning | None:
     build, sources = _BUILDERS[name]
-
-    def meaning(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning | None:
-        more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
-        try:
-            given = Given(modifiers, operands, sources + more)
-            found = build(given)
-            if len(found) < given.targets:
-                return None
-            parts = [
-                one
-                for target, result in zip(given.written, found, strict=False)
-                for one in _kept(target, result)
-            ]
-        except UnknownTermError:
+    more = build is scaled and "HI" in modifiers and "SX32" not in modifiers
+    try:
+        given = Given(modifiers, operands, sources + more)
+        found = build(given)
+        if len(found) < given.targets:
             return None
-        return Meaning(tuple(parts), tuple(given.sources))
-
-    return meaning
+        parts = [
+            part
+            for target, result in zip(given.written, found, strict=False)
+            for part in _kept(target, result)
+        ]
+    except UnknownTermError:
+        return None
+    return Meaning(tuple(parts), tuple(given.sources))
 
 
 def has_terms(name: str) -> bool:

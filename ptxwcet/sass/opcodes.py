@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ptxwcet.ir.op_classes import ControlEffect, OpClass
+from ptxwcet.ir.op_classes import ControlEffect, Convergence, Kind, OpClass
 from ptxwcet.ir.opcodes import Opcode
 from ptxwcet.sass.meanings import meaning_of_opcode
 
@@ -51,6 +51,22 @@ class Row(NamedTuple):
     pipe: Pipe
     writes: Writes
     modifiers: frozenset[str]
+    kind: Kind | None
+
+
+_MOVED = frozenset({OpClass.MOVE, OpClass.BITFIELD, OpClass.COMPARE})
+_ALU = _MOVED | {OpClass.INT_ADD, OpClass.INT_MINMAX, OpClass.LOGIC, OpClass.SHIFT, OpClass.SIGN}
+_NARROWING = frozenset({"I2I", "I2IP"})  # as slow as conversions on 7.x, though of a fixed latency
+
+
+def _kind(name: str, op_class: OpClass, pipe: Pipe) -> Kind | None:
+    """Returns how an opcode is executed whose op class has instructions of several kinds."""
+    has_scoreboard = pipe in (Pipe.VARIABLE, Pipe.ADDRESS)
+    if name in _NARROWING or (op_class in _MOVED and has_scoreboard):
+        return Kind.SPECIAL
+    if op_class in _MOVED and pipe is Pipe.FP64:
+        return Kind.DOUBLE
+    return Kind.ORDINARY if op_class in _ALU and pipe is Pipe.ALU else None
 
 
 class Rows(dict[str, Row]):
@@ -68,10 +84,21 @@ class Rows(dict[str, Row]):
         """A row for each of these names."""
         for name in names.split():
             meaning = meaning_of_opcode(name)
-            opcode = Opcode(name, op_class, control, operands=(0, 16), meaning=meaning)
-            self[name] = Row(opcode, pipe, writes, frozenset(modifiers.split()))
+            effect = _CONVERGENCE.get(name, Convergence.NONE)
+            opcode = Opcode(
+                name, op_class, control, operands=(0, 16), meaning=meaning, convergence=effect
+            )
+            kind = _kind(name, op_class, pipe)
+            self[name] = Row(opcode, pipe, writes, frozenset(modifiers.split()), kind)
 
 
+_CONVERGENCE = {
+    "BSSY": Convergence.SETS,
+    "BSYNC": Convergence.WAITS,
+    "BREAK": Convergence.LEAVES,
+    "BMOV": Convergence.COPIES,
+    "WARPSYNC": Convergence.GATHERS,
+}
 _COMPARISONS = "EQ NE LT LE GT GE AND OR XOR"
 _UNORDERED = "EQU NEU LTU LEU GTU GEU NUM NAN MIN MAX"
 _SCOPES = "CTA SM GPU SYS VC STRONG WEAK CONSTANT"
@@ -220,7 +247,7 @@ def _add_control(rows: Rows) -> None:
     branch, jump = OpClass.BRANCH, ControlEffect.BRANCH
     rows.add("BRA", branch, control, none, "U ANY DIV CONV", jump)
     rows.add("BRX BRXU", branch, control, none, "", ControlEffect.INDIRECT_BRANCH)
-    rows.add("CALL", OpClass.CALL, control, none, "REL NOINC", ControlEffect.CALL)
+    rows.add("CALL", OpClass.CALL, control, none, "REL ABS NOINC", ControlEffect.CALL)
     rows.add("RET", OpClass.RETURN, control, none, "REL ABS NODEC", ControlEffect.RETURN)
     rows.add("EXIT", OpClass.RETURN, control, none, "", ControlEffect.EXIT)
     rows.add("BPT", OpClass.TRAP, control, none, "TRAP", ControlEffect.TRAP)

@@ -33,6 +33,8 @@ _SPECIAL = re.compile(r"SR_[\w.]+|SRZ")
 _INTEGER = re.compile(r"-?0x[0-9a-f]{1,16}")
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|INF|[QS]NAN)")
 _LABEL = re.compile(r"`\(([\w.$@]+)\)")
+# half an address that the loader knows: of code of the same section, or of what a symbol names
+_HALF_ADDRESS = re.compile(r"(?:lo|hi)@(?:0x[0-9a-f]{1,16}|\([\w.$@]*\))")
 _BARRIER = re.compile(r"B\d{1,2}|SB\d")
 _SET = re.compile(r"\{\d(?:,\d)*\}")
 _MOST = {"R": 255, "UR": 63}
@@ -76,6 +78,8 @@ def operand_of(
         return Immediate(float(text.replace("QNAN", "NAN").replace("SNAN", "NAN")), text)
     if found := _LABEL.fullmatch(text):
         return SymbolRef(found[1])
+    if _HALF_ADDRESS.fullmatch(text):
+        return SymbolRef(text)
     if _BARRIER.fullmatch(text):
         return Register(text)
     if _SET.fullmatch(text):

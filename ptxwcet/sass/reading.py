@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ptxwcet.sass.disassembler import disassembled
-from ptxwcet.sass.elf import PTX, CodeSection, Cubin, damaged, read_cubin
+from ptxwcet.sass.elf import (
+    PTX,
+    CodeSection,
+    Cubin,
+    architecture_of,
+    damaged,
+    read_cubin,
+    require_architecture,
+)
 from ptxwcet.sass.listing import LINE
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_bytes
@@ -22,6 +30,9 @@ _LABEL = re.compile(r"(\.L_\w+):")
 _INSTRUCTION = re.compile(
     r"\s*/\*([0-9a-f]{4,16})\*/\s+([^\s;][^;]*);\s*/\* 0x([0-9a-f]{16}) \*/\s*"
 )
+_RELOCATED = re.compile(r"(?:32@(?:lo|hi)\(.*\)|`\([\w.$@]+\))$")
+"""An operand that the loader writes: the last one of its instruction."""
+
 _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 
 
@@ -40,7 +51,9 @@ def read_source(path: str | os.PathLike[str]) -> SourceFile:
 
 
 def listed(name: str, data: bytes) -> SourceFile:
-    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124."""
+    """The listing of a cubin's bytes. Raises PtxwcetError: PW123, PW124, PW125."""
+    if architecture := architecture_of(data):
+        require_architecture(name, architecture)
     cubin = read_cubin(name, data)
     if not cubin.sections:
         raise damaged(name, "it holds no kernel, or no symbols that name one")
@@ -97,8 +110,8 @@ def _head(section: CodeSection) -> Iterator[str]:
     yield f".registers {section.registers}"
     yield f".shared {section.shared_bytes}"
     yield f".local {section.local_bytes}"
-    if section.relocations:
-        yield ".relocations 1"
+    if section.unresolved is not None:
+        yield f".relocations {section.unresolved:#x}"
     yield f".parameters {section.parameters_at:#x}"
     for one in section.parameters:
         yield f".parameter {one.offset:#x} {one.size}"
@@ -134,7 +147,12 @@ def _body(
             while functions and functions[0].start == address:
                 one = functions.pop(0)
                 yield f".{'kernel' if one.is_kernel else 'function'} {one.name}"
-            yield f"/*{address:04x}*/ {first[2].strip()} ; /* {high:016x}{low:016x} */"
+            text = first[2].strip()
+            if (operand := section.relocated.get(address)) is not None:
+                text, count = _RELOCATED.subn(lambda _, new=operand: new, text)
+                if count != 1:
+                    raise _unlike(name, f"the relocated operand at {address:#06x} is missing")
+            yield f"/*{address:04x}*/ {text} ; /* {high:016x}{low:016x} */"
             address, first = address + 16, None
         elif found := _INSTRUCTION.fullmatch(line):
             if int(found[1], 16) != address:

@@ -60,17 +60,17 @@ class _Splicer:
         self,
         kernel: Kernel,
         prefix: str,
-        returns: tuple[str, str] | None,
+        returns: tuple[tuple[str, ...], str] | None,
         around: tuple[str, ...],
         kept: frozenset[str] = frozenset(),
     ) -> None:
         """A copy of a kernel or function, and behind it copies of what it calls.
 
-        ``prefix`` is that of its labels; ``returns``: the register by which it has to return, and
-        the label where that leads. ``around`` are the functions that it is called by, ``kept`` the
+        ``prefix`` is that of its labels; ``returns``: the registers by which it has to return, and
+        the label where they lead. ``around`` are the functions that it is called by, ``kept`` the
         registers by which it and these return, which nothing in it may write.
         """
-        pending: list[tuple[Kernel, str, tuple[str, str]]] = []
+        pending: list[tuple[Kernel, str, tuple[tuple[str, ...], str]]] = []
         begin = len(self.instructions)
         self.registers |= kernel.registers
         assert kernel.code is not None
@@ -91,7 +91,7 @@ class _Splicer:
                 own = f"{name} {self._copies}:"
                 behind = f"{own}behind"
                 self.labels[behind] = begin + index + 1
-                pending.append((function, own, (_return_register(instruction), behind)))
+                pending.append((function, own, (_return_registers(instruction), behind)))
                 made = _jump(instruction, f"{own}begin")
             elif instruction.control is ControlEffect.RETURN and returns is not None:
                 _require_return(kernel, index, returns[0])
@@ -108,7 +108,7 @@ class _Splicer:
         }
         for function, own, back in pending:
             self.labels[f"{own}begin"] = len(self.instructions)
-            self.copy(function, own, back, (*around, kernel.name), kept | {back[0]})
+            self.copy(function, own, back, (*around, kernel.name), kept.union(back[0]))
 
 
 def _renamed(instruction: Instruction, prefix: str, kernel: Kernel) -> Instruction:
@@ -135,15 +135,14 @@ def _jump(instruction: Instruction, label: str) -> Instruction:
     )
 
 
-def _return_register(call: Instruction) -> str:
-    """The register that holds the address behind a call."""
-    (operand,) = (one for one in call.operands if isinstance(one, Register))
-    return operand.name
+def _return_registers(call: Instruction) -> tuple[str, ...]:
+    """Returns the registers that hold the address behind a call: the low word, then the high."""
+    return tuple(one.name for one in call.operands if isinstance(one, Register))
 
 
-def _require_return(kernel: Kernel, index: int, register: str) -> None:
-    """Refuses a return that is not proved to be by a register, or a copy of it, and a high word of
-    0, both made in the block of the return.
+def _require_return(kernel: Kernel, index: int, registers: tuple[str, ...]) -> None:
+    """Refuses a return that is not proved to be by these registers or copies of them, made in the
+    block of the return. Without a second one the high word has to be 0.
     """
     instruction = kernel.instructions[index]
     match instruction.operands:
@@ -152,7 +151,8 @@ def _require_return(kernel: Kernel, index: int, register: str) -> None:
         case _:
             _refuse(instruction, "a return by no register")
     starts = set(kernel.labels.values())
-    wanted = {high} if low == register else {low, high}
+    expected = dict(zip((low, high), registers, strict=False))
+    wanted = {name for name in (low, high) if expected.get(name) != name}
     at = index
     while wanted and at > 0 and at not in starts:
         at -= 1
@@ -160,10 +160,10 @@ def _require_return(kernel: Kernel, index: int, register: str) -> None:
         if before.control is not ControlEffect.NONE:
             break
         for name in wanted.intersection(before.writes):
-            is_copy = name == low and moved_register(before) == register
-            is_zero = name == high and _is_zero(before, kernel.registers)
-            if not is_copy and not is_zero:
-                _refuse(instruction, f"a return by {name}, which is not a copy of {register} or 0")
+            source = expected.get(name, "0")
+            is_copy = moved_register(before) == source
+            if not is_copy and not (source == "0" and _is_zero(before, kernel.registers)):
+                _refuse(instruction, f"a return by {name}, which is not a copy of {source}")
             wanted.remove(name)
     if wanted:
         names = " and ".join(sorted(wanted))
@@ -182,6 +182,7 @@ def _refuse(instruction: Instruction, what: str) -> NoReturn:
             "PW125",
             f"machine code that is not known: {what}",
             instruction.span,
-            help="bound the kernel from its PTX, or compile it so that the function is inlined",
+            help="bound the kernel from its PTX, or compile it so that the function is inlined: "
+            "as one file, without __noinline__, -rdc=true and -dc",
         )
     )

@@ -25,7 +25,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from ptxwcet.flow.graph.cfg import build_cfg
@@ -45,7 +45,7 @@ from ptxwcet.ir.operands import (
 from ptxwcet.ir.semantics import meaning_of
 from ptxwcet.ir.terms import Meaning, Op, Term, any_bits, const, fold, source, term
 from ptxwcet.ir.verifier import rewritten
-from ptxwcet.sass.accesses import TRUTH, Place, access_of_code
+from ptxwcet.sass.accesses import TRUTH, Place, access_of_code, alike
 from ptxwcet.sass.divisions import with_divisions
 from ptxwcet.sass.lowering import unread
 from ptxwcet.sass.pairs import (
@@ -64,6 +64,7 @@ from ptxwcet.sass.webs import speculated, with_webs
 BANK, VARIABLES = "c[0x0]", "c[0x3]"  # what the banks hold: parameters, variables
 _BANK_BYTES = 1 << 16
 _PREDICATE = re.compile(r"(!?)(U?P[0-6T])")
+_ALIKE = ("DIV", "CONV")
 _MOST_PAIRS = 100
 """From so many pairs on no more are looked at only because a register was copied."""
 
@@ -195,18 +196,27 @@ class _Translation:
         self._pack(index, instruction)
 
     def _decide(self, branch: Instruction, name: str) -> None:
-        """Before a branch on several predicates: whether all of them hold, if no more decides."""
-        parts = [_PREDICATE.fullmatch(part) for part in name[1:].split("&")]
+        """Before a branch on several predicates: whether all of them hold, if no more decides.
+
+        Whether lanes of the warp are elsewhere (DIV, CONV) is alike for all that execute it.
+        """
         whole, sources = const(1, 1), list[Operand]()
-        for part in parts:
-            if part is None:
+        for text in name[1:].split("&"):
+            part = _PREDICATE.fullmatch(text)
+            if part is None and text not in _ALIKE:
                 return
-            if part[2].endswith("T"):
+            if part is None:
+                asked = Register(f"{text} of {len(self._made)}")
+                self._types[asked.name] = "pred"
+                self._made.append(alike(asked, branch))
+                sources.append(asked)
+                one = source(len(sources) - 1, 1)
+            elif part[2].endswith("T"):
                 one = const(1, 1)
             else:
                 sources.append(Register(part[2]))
                 one = source(len(sources) - 1, 1)
-            whole = whole & (~one if part[1] else one)
+            whole = whole & (~one if part is not None and part[1] else one)
         meaning = Meaning((whole,), tuple(sources))
         self._made.append(self._computed(branch, [name], meaning, None))
 
@@ -500,12 +510,15 @@ def _wide(pair: Pair) -> str:
 @lru_cache(maxsize=4096)
 def _opcode(name: str, op_class: OpClass, is_load: bool, results: tuple[Term, ...]) -> Opcode:
     """A row whose instructions leave these terms, of the operands behind those that are written."""
-
-    def meaning(_: tuple[str, ...], operands: tuple[Operand, ...]) -> Meaning:
-        read = [one for one in operands[len(results) :] if not isinstance(one, Address)]
-        return Meaning(results, tuple(read))
-
+    meaning = partial(_of_results, results)
     return Opcode(name, op_class, operands=(0, 64), accesses=is_load, meaning=meaning)
+
+
+def _of_results(
+    results: tuple[Term, ...], _: tuple[str, ...], operands: tuple[Operand, ...]
+) -> Meaning:
+    read = [operand for operand in operands[len(results) :] if not isinstance(operand, Address)]
+    return Meaning(results, tuple(read))
 
 
 def _joined(low: Term, high: Term) -> Term:

@@ -43,6 +43,7 @@ from ptxwcet.simulator.stepping import (
     NO_CHECKPOINTS,
     ORIGIN,
     OVER_LIMIT,
+    PAUSED,
     STAGES,
     STALLS,
     Layout,
@@ -58,6 +59,9 @@ from ptxwcet.warp.program import BlockWorkload
 
 DEFAULT_LIMIT = 2_000_000_000
 """Instructions issued one by one before a run is given up: about a minute."""
+
+PIECE = 200_000
+"""Instructions between two returns to Python, which hears signals: some tenths of a second."""
 
 _NONE = np.zeros(0, np.int64)
 _NO_EVENTS = np.zeros((0, EVENT_COLUMNS), np.int64)
@@ -212,7 +216,12 @@ class Simulator:
                 self._saved = self._zeros(self._layout.depths)
             brent = np.array([NO_CHECKPOINTS] * self._layout.depths, np.int64)
             states = state, self._saved, brent
-            outcome = Outcome(*run(self._program, *states, options, script, log, events))
+            held = np.array([0, 0, 0, 0, 0, PIECE], np.int64)
+            records = script, log, events
+            while True:  # in pieces, between which Python hears signals
+                outcome = Outcome(*run(self._program, *states, options, *records, held))
+                if outcome.status != PAUSED:
+                    break
             if outcome.status != FULL:
                 break
             self._room, self._saved = more_room(self._room), None

@@ -357,10 +357,11 @@ def _rehash(vectors: NDArray[np.int32], states: int, slots: int) -> Integers:
 @compiled
 def search(
     block: Block, start: StateVector, instructions: int, most_states: int
-) -> tuple[Found, Integers, Integers]:
+) -> tuple[tuple[int, int, int, int, int], Integers, Integers]:
     """Explores all schedules from ``start``.
 
-    Returns what was found, and for each state the state and the choice that reach it last.
+    Returns the fields of :class:`Found`, and for each state the state and the choice that reach it
+    last.
     """
     shape = block.shape
     capacity = 1024
@@ -375,7 +376,7 @@ def search(
     vec = now.vec
     cycles, last_state, last_choice, states = 0, -1, -1, 0
     if _settle(block, now, 0) < 0:
-        return Found(COMPLETE, 0, 0, -1, -1), before[:0], choices[:0]
+        return (COMPLETE, 0, 0, -1, -1), before[:0], choices[:0]
     _set(vectors[0], vec)
     cycle[0] = 0
     table[_hash(vec) & (table.shape[0] - 1)] = 0
@@ -398,7 +399,7 @@ def search(
                     last_state, last_choice = state, choice
                 if step < 0:
                     if _some_wait(now):
-                        outcome = Found(DEADLOCK, cycles, states, state, choice)
+                        outcome = DEADLOCK, cycles, states, state, choice
                         return outcome, before[:states], choices[:states]
                     choice += 1
                     continue
@@ -408,7 +409,7 @@ def search(
                 reached = table[slot]
                 if reached < 0:
                     if states >= most_states:
-                        outcome = Found(OVER_CAP, cycles, states, state, choice)
+                        outcome = OVER_CAP, cycles, states, state, choice
                         return outcome, before[:0], choices[:0]
                     if states == capacity:
                         capacity *= 2
@@ -434,7 +435,7 @@ def search(
                     choices[reached] = choice
                 choice += 1
             state = following[state]
-    outcome = Found(COMPLETE, cycles, states, last_state, last_choice)
+    outcome = COMPLETE, cycles, states, last_state, last_choice
     return outcome, before[:states], choices[:states]
 
 

@@ -566,7 +566,9 @@ def _run_together(program: GridProgram, state: GridState, stop: int) -> int:
     """As :func:`run_grid`, all SMs cycle by cycle, for they wait for one memory."""
     run, sms = state.run, state.sms
     blocks = program.chosen.shape[0]
-    while run[ISSUED] < stop:
+    rounds = (stop - run[ISSUED]) // sms.shape[0] + 1  # each looks at all SMs
+    while run[ISSUED] < stop and rounds > 0:
+        rounds -= 1
         now = run[NOW]
         if not _serve(program, state, now):
             return FULL

@@ -89,7 +89,7 @@ DEPTH, ORIGIN, COLUMNS = range(ROW_COLUMNS, ROW_COLUMNS + 3)  # DEPTH: loops aro
 
 ISSUED, DEPENDENCY, UNIT_BUSY, ISSUE_SLOT, AT_BARRIER, BRANCH = range(6)
 STALLS = 6
-COMPLETE, DEADLOCK, OVER_LIMIT, FULL = range(4)
+COMPLETE, DEADLOCK, OVER_LIMIT, FULL, PAUSED = range(5)
 EVENT_COLUMNS = 6  # warp, row, issue, dispatch, end of the initiation, end
 NO_CHECKPOINTS = (-1, 0, 1)
 
@@ -652,8 +652,14 @@ def run(
     script: Integers,
     log: Integers,
     events: Integers,
-) -> Outcome:
+    held: Integers,
+) -> tuple[int, int, int, int, int, int]:
     """Runs a block to its end on a fresh state; see :class:`ptxwcet.simulator.engine.Simulator`.
+
+    After a piece of instructions it returns PAUSED, with what it needs to go on in ``held`` (zeros
+    of a fresh run, and last the length of a piece), and goes on when it is called again with the
+    same arguments. What it returns are the fields of :class:`Outcome`: numba would call Python to
+    make such a tuple, and a signal that is heard there ends the process.
 
     ``script`` holds decisions for the policy SCRIPTED, ``log`` takes those of this run, ``events``
     takes the first issues, a row each. If there is no room for all that waits for servers behind
@@ -671,19 +677,19 @@ def run(
     policy, percent, seed = options.policy, options.jitter_percent, options.jitter_seed
     count, ages = len(next_cycle), program.ages
     counts_decisions = log.shape[0] > 0 or policy == SCRIPTED
-    recorded = 0
-    decisions = 0
-    stepped = 0
-    cycle = 0
-    happens = NEVER  # before this cycle nothing happens behind the units
+    recorded, decisions, stepped = held[0], held[1], held[2]
+    cycle, happens = held[3], held[4]
     status = COMPLETE
-    _begin(program, state)
+    if stepped == 0:
+        happens = NEVER  # before this cycle nothing happens behind the units
+        _begin(program, state)
+    pause = min(options.limit, stepped + held[5])
     while True:
         issued = 0
         begun = NEVER
         if happens <= cycle:
             if not _serve(program, state, events, cycle):
-                return Outcome(FULL, 0, 0, 0, 0, 0)
+                return FULL, 0, 0, 0, 0, 0
             happens = next_arrival(state.behind, cycle)
         for core in range(min(cores, count)):
             draw = options.seed
@@ -718,7 +724,7 @@ def run(
                 item[OF_WARP] = item[OF_SLOT] = warp
                 item[EVENT] = recorded if sent and recorded < events.shape[0] else -1
                 if not leave(code, warps, state.behind, pc, freed, begin - cycle, latency):
-                    return Outcome(FULL, 0, 0, 0, 0, 0)
+                    return FULL, 0, 0, 0, 0, 0
                 happens = min(happens, freed)
             if begin >= 0 and not sent:
                 if end > warps[warp, LAST_END]:
@@ -769,9 +775,14 @@ def run(
             skipped = _checkpoint(program, state, saved, cycle, begun, brent)
             cycle += skipped
             happens += skipped if happens < NEVER else 0
-        if stepped >= options.limit and first_eligible(next_cycle) < NEVER:
-            status = OVER_LIMIT
-            break
+        if stepped >= pause:
+            if stepped < options.limit:
+                held[0], held[1], held[2] = recorded, decisions, stepped
+                held[3], held[4] = cycle, happens
+                return PAUSED, 0, 0, 0, 0, 0
+            if first_eligible(next_cycle) < NEVER:
+                status = OVER_LIMIT
+                break
     total = 0
     instructions = 0
     for warp in range(next_cycle.shape[0]):
@@ -779,4 +790,4 @@ def run(
         instructions += warps[warp, DONE]
         if status == COMPLETE and warps[warp, PHASE] != ENDED:
             status = DEADLOCK
-    return Outcome(status, total, instructions, stepped, recorded, decisions)
+    return status, total, instructions, stepped, recorded, decisions

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
 from ptxwcet.support.printable import printable_line, printable_picture
 from ptxwcet.support.records import dataclass
@@ -60,7 +61,8 @@ class Diagnostic:
             lines += _excerpt(told.span)
         lines += [f"  note: {note}" for note in told.notes]
         if self.help is not None:
-            lines.append(f"  help: {self.help}")
+            first, *rest = self.help.split("\n")
+            lines += [f"  help: {first}", *(f"    {line}" for line in rest)]
         return "\n".join(map(printable_line, lines))
 
     def as_written(self) -> Diagnostic:
@@ -109,6 +111,17 @@ class PtxwcetError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = items
         super().__init__(items[0].message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.diagnostics), self.__dict__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PtxwcetError) or type(other) is not type(self):
+            return NotImplemented
+        return self.diagnostics == other.diagnostics
+
+    def __hash__(self) -> int:
+        return hash(self.diagnostics)
+
     @staticmethod
     def of(
         code: str,
@@ -119,6 +132,13 @@ class PtxwcetError(Exception):
     ) -> PtxwcetError:
         """The error with one diagnostic."""
         return PtxwcetError(Diagnostic(code, message, span, notes, help))
+
+
+def _unpickled(kind: type[PtxwcetError], diagnostics: tuple[Diagnostic, ...]) -> PtxwcetError:
+    """Returns an error of a kind without a call of the kind's own ``__init__``."""
+    error = kind.__new__(kind)
+    PtxwcetError.__init__(error, diagnostics)
+    return error
 
 
 class UsageError(PtxwcetError):

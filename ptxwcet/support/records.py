@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from reprlib import recursive_repr
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def _made(
         own |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
     if frozen and slots:
         own |= {"__getstate__": _state, "__setstate__": _set_state}
+    elif frozen:
+        own |= {"__getstate__": _named_state, "__setstate__": _set_named_state}
     for name, value in own.items():
         if name not in stated:
             setattr(made, name, value)
@@ -155,10 +158,38 @@ def _refuse_to_delete(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+class _ReadOnly(dict[Any, Any]):
+    """A mapping that is read-only again when its owner has been unpickled or copied."""
+
+
 def _state(self: Any) -> list[object]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+    return [_kept(getattr(self, field.name)) for field in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+        object.__setattr__(self, field.name, _restored(value))
+
+
+def _named_state(self: Any) -> dict[str, object]:
+    """Returns the fields that the object itself has: nothing that was computed of them."""
+    own = {field.name for field in dataclasses.fields(self)}
+    own = {
+        name
+        for name in own
+        if name in vars(self) or hasattr(getattr(type(self), name, None), "__set__")
+    }
+    return {name: _kept(getattr(self, name)) for name in sorted(own)}
+
+
+def _set_named_state(self: Any, state: dict[str, object]) -> None:
+    for name, value in state.items():
+        object.__setattr__(self, name, _restored(value))
+
+
+def _kept(value: object) -> object:
+    return _ReadOnly(value) if isinstance(value, MappingProxyType) else value
+
+
+def _restored(value: object) -> object:
+    return MappingProxyType({**value}) if isinstance(value, _ReadOnly) else value

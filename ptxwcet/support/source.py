@@ -23,15 +23,15 @@ _LINE = re.compile(
 """What a compiler says of the lines that follow: in PTX, and in listings of machine code."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A named input text.
 
-    ``name`` is what diagnostics print. Equality is identity: two reads of one path are two files.
-    ``first_line`` is the number of the first line of ``text``: more than 1 for an excerpt of a file
-    that is too large to be held. ``before`` are files that it is linked with, each with
-    the one before it: the first is that which is asked about. ``made_of`` is what somebody wrote,
-    of which a compiler made the text.
+    ``name`` is what diagnostics print. ``first_line`` is the number of the first line of ``text``:
+    more than 1 for an excerpt of a file that is too large to be held. ``before`` are files that it
+    is linked with, each with the one before it: the first is that which is asked about. ``made_of``
+    is what somebody wrote, of which a compiler made the text; ``how`` it was compiled, if that was
+    done here for an object.
     """
 
     name: str
@@ -39,12 +39,16 @@ class SourceFile:
     first_line: int = 1
     before: SourceFile | None = None
     made_of: SourceFile | None = None
-    _line_starts: list[int] = field(default_factory=list, repr=False)
+    how: str = ""
+    _line_starts: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def behind(self, other: SourceFile) -> SourceFile:
         """The file, linked with another: its offsets are larger, so that they tell both apart."""
         text = f"{' ' * len(other.text)}\n{self.text}"
-        return SourceFile(self.name, text, 0, other, self.made_of)
+        return SourceFile(self.name, text, 0, other, self.made_of, self.how)
 
     @property
     def is_linked(self) -> bool:

@@ -145,6 +145,10 @@ class _Story(WarpState):
             self.started[register] += cycles
         self.last_started += cycles
 
+    def drain(self) -> None:
+        if self.completion > self.t:
+            self.wait(self.last_maker, self.last_started, self.completion)
+
     def relative(self, loop: Loop) -> tuple[object, ...]:
         """Times and who is waited for, relative to t."""
         key: list[object] = [max(self.free[unit] - self.t, 0) for unit in loop.coupled_units]

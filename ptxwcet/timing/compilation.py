@@ -52,7 +52,8 @@ class Loop:
     """A repeat; ``demand`` maps each unit to the largest total initiation of one body.
 
     ``credited``: there is a credit in it. ``credit`` is the least that a body gives; ``demand`` is
-    less what the way has more. ``exposed`` and ``killed`` summarise one body for liveness.
+    less what the way has more. ``drains``: the machine comes to a stop in it, so that the latest
+    end of all counts. ``exposed`` and ``killed`` summarise one body for liveness.
     """
 
     count: int
@@ -64,16 +65,24 @@ class Loop:
     demand: dict[int, int]
     credit: int
     credited: bool
+    drains: bool
     exposed: frozenset[int]
     killed: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class BothOrders:
-    """Two sides executed in either order."""
+    """Two sides executed in either order.
+
+    ``effort`` is about how many instructions are executed for that. ``drains``: not both orders are
+    looked at, which would double with each nest, but each side is executed from a clean machine
+    until it is clean again.
+    """
 
     first: tuple[Compiled, ...]
     second: tuple[Compiled, ...]
+    effort: int
+    drains: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +152,7 @@ def charged(body: Sequence[Compiled]) -> tuple[Compiled, ...]:
                     replace(node, body=inner, demand=demand, credit=credit, credited=credited)
                 )
             case BothOrders(first, second):
-                out.append(BothOrders(charged(first), charged(second)))
+                out.append(replace(node, first=charged(first), second=charged(second)))
             case OneOf(alternatives):
                 out.append(OneOf(tuple(map(charged, alternatives))))
             case Straight(steps):
@@ -181,7 +190,7 @@ class _Compiler:
                     if node.count:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
                 case Unordered(first, second):
-                    out.append(BothOrders(self.compile(first), self.compile(second)))
+                    out.append(_both_orders(self.compile(first), self.compile(second)))
                 case Choice(alternatives) | BlockChoice(alternatives=alternatives):
                     out.append(OneOf(tuple(self.compile(side) for side in alternatives)))
                 case Tally(key):
@@ -207,6 +216,39 @@ class _Compiler:
         )
 
 
+_MOST_ORDERED = 250_000
+"""Instructions that are executed for both orders of two sides, at most."""
+
+
+def _both_orders(first: tuple[Compiled, ...], second: tuple[Compiled, ...]) -> BothOrders:
+    short, long = sorted((effort_of(first), effort_of(second)))
+    effort = 2 * (short + long)
+    drains = effort > _MOST_ORDERED
+    return BothOrders(first, second, 2 * short + long if drains else effort, drains)
+
+
+_ITERATIONS = 4
+"""How often the body of a loop is executed, about, until it repeats itself."""
+
+
+def effort_of(body: Sequence[Compiled]) -> int:
+    """About how many instructions the engine executes for a body."""
+    total = 0
+    for node in body:
+        match node:
+            case Straight(steps):
+                total += len(steps)
+            case Loop(count=count, body=inner):
+                total += min(count, _ITERATIONS) * effort_of(inner)
+            case BothOrders(effort=effort):
+                total += effort
+            case OneOf(alternatives):
+                total += sum(map(effort_of, alternatives))
+            case Credit():
+                pass
+    return total
+
+
 def _straight(steps: list[Step], origins: list[int]) -> Straight:
     exposed: set[int] = set()
     killed: set[int] = set()
@@ -222,6 +264,9 @@ def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
     coupled: set[int] = set()
     _couple(body, carried, coupled)
     credit, demand = _demand(body)
+    drains = _drains(body)
+    if drains:
+        coupled |= demand.keys()
     return Loop(
         count,
         least,
@@ -232,9 +277,24 @@ def _loop(count: int, least: int, body: tuple[Compiled, ...]) -> Loop:
         demand,
         credit,
         _has_credit(body),
+        drains,
         carried,
         killed,
     )
+
+
+def _drains(body: Sequence[Compiled]) -> bool:
+    for node in body:
+        match node:
+            case Loop(drains=True) | BothOrders(drains=True):
+                return True
+            case BothOrders(first, second) if _drains((*first, *second)):
+                return True
+            case OneOf(alternatives) if any(map(_drains, alternatives)):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _has_credit(body: Sequence[Compiled]) -> bool:

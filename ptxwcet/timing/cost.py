@@ -21,8 +21,8 @@ from typing import TypeVar
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.ir.kernel import Immediate, Instruction, Operand, Register
-from ptxwcet.ir.op_classes import COUNTING, ControlEffect, OpClass, Space
-from ptxwcet.machine.expansion import charged_for_all
+from ptxwcet.ir.op_classes import COUNTING, ControlEffect, Kind, OpClass, Space
+from ptxwcet.machine.expansion import as_executed
 from ptxwcet.machine.loader import load_machine, shipped_machines
 from ptxwcet.machine.model import (
     WARP_SIZE,
@@ -32,6 +32,7 @@ from ptxwcet.machine.model import (
     RefusedOp,
     TimingMeaning,
 )
+from ptxwcet.machine.new_file import timed_like_a_load
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,
@@ -136,27 +137,35 @@ def cost_instruction(
     def cost_on(machine: Machine) -> Cost:
         return _cost_on(machine, instruction, taken, origin, block_threads, readers, code)
 
-    return naming_others(cost_on(machine), cost_on)
+    return naming_others(cost_on(machine), cost_on, machine, instruction.op_class)
 
 
 _Costed = TypeVar("_Costed")
 
 
 def naming_others(
-    cost: _Costed | Diagnostic, cost_on: Callable[[Machine], object]
+    cost: _Costed | Diagnostic,
+    cost_on: Callable[[Machine], object],
+    machine: Machine,
+    op_class: OpClass | None,
 ) -> _Costed | Diagnostic:
-    """The cost; a refusal for want of a timing names the machines of the tool that have one."""
-    if not isinstance(cost, Diagnostic) or cost.code != "PW402":
+    """Returns the cost; a refusal for want of a timing names the machines of the tool that have
+    one, else shows the row with which a file of one's own has been found to have one.
+    """
+    if not isinstance(cost, Diagnostic) or cost.code != "PW402" or op_class is None:
         return cost
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
     if not others:
-        return replace(cost, help=_NO_OTHER)
+        timed = None if op_class is OpClass.TRAP else timed_like_a_load(machine, op_class)
+        if timed is None or isinstance(cost_on(timed[0]), Diagnostic):
+            return replace(cost, help=_NO_OTHER)
+        return replace(cost, help=f"{_NO_OTHER}: {timed[1]}")
     names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
     return replace(cost, help=_OTHERS.format(", ".join(names)))
 
 
 _OTHERS = "machines with a timing for it: {} (--machine), or a machine file of your own"
-_NO_OTHER = "no machine that comes with the tool has one: give it a row in a file of your own"
+_NO_OTHER = "no machine that comes with the tool has one"
 
 
 @cache
@@ -183,7 +192,8 @@ def _cost_on(
         )
     if name_of(instruction).startswith("wgmma."):
         return _cost_of_warpgroup(instruction, op_class, machine, origin)
-    timing = row_of(instruction, op_class, machine)
+    kind = None if code is None else code.encoded[origin].kind
+    timing = row_of(instruction, op_class, machine, kind)
     if op_class is OpClass.MMA_ASYNC and isinstance(timing, OpTiming) and timing.rates:
         timing = RefusedOp("its figures are those of products of a warpgroup (wgmma)")
     if isinstance(timing, RefusedOp):
@@ -588,8 +598,13 @@ def is_charged(instruction: Instruction, machine: Machine) -> bool:
     return isinstance(row, OpTiming) and row.is_upper
 
 
-def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpTiming | RefusedOp:
-    """What the machine file says of an instruction: of its form, else of its op class."""
+def row_of(
+    instruction: Instruction, op_class: OpClass, machine: Machine, kind: Kind | None = None
+) -> OpTiming | RefusedOp:
+    """Returns what the machine file says of an instruction: of its form, else of its op class.
+
+    ``kind`` is that of an instruction of machine code.
+    """
     name = PTX_FORMS.get(instruction.mnemonic, instruction.mnemonic)
     row = machine.timings[timing_class(instruction, op_class, machine)]
     for one in (machine.timings.get(op_class), row):
@@ -597,17 +612,12 @@ def row_of(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpT
         if isinstance(one, OpTiming) and figures is not None:
             initiation, latency = figures
             named = replace(one, initiation_cycles=initiation, latency_cycles=latency, readers=())
-            return named if name in dict(one.forms) else _of_several(named, instruction, machine)
-    return _of_several(row, instruction, machine)
-
-
-def _of_several(
-    row: OpTiming | RefusedOp, instruction: Instruction, machine: Machine
-) -> OpTiming | RefusedOp:
-    """A row that does not name the form, with at least what the compiler makes of it."""
-    if machine.expansion is None or isinstance(row, RefusedOp):
+            if name in dict(one.forms):
+                return named
+            return as_executed(named, instruction.mnemonic, machine, kind)
+    if isinstance(row, RefusedOp):
         return row
-    return charged_for_all(row, instruction.mnemonic, machine.expansion)
+    return as_executed(row, instruction.mnemonic, machine, kind)
 
 
 def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:

@@ -7,17 +7,19 @@ a latency later; a wait costs one poll, and says what each further one takes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.launch import WARP_SIZE
-from ptxwcet.ir.kernel import Instruction
+from ptxwcet.flow.walk.path import Visit, WarpPath, nodes_in
+from ptxwcet.ir.kernel import Instruction, Kernel, registers_at_entry
 from ptxwcet.ir.mbarriers import MbarrierUse, Use, use_of
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.machine.model import Machine, RefusedOp
 from ptxwcet.memory.analysis import Transactions
 from ptxwcet.memory.counting import LINE, SECTOR
-from ptxwcet.support.diagnostics import Diagnostic
+from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 from ptxwcet.timing.cost import (
     BULK_COPIES,
@@ -55,6 +57,50 @@ REGISTERS_SUFFICE = Assumption(
 """What bounds of programs rest on whose warps wait for registers."""
 
 
+def require_registers(paths: Sequence[WarpPath], kernel: Kernel) -> None:
+    """Raises PtxwcetError (PW504) where warps take more registers than others can ever give up.
+
+    Only where it is known with how many they start. An SM allots them in multiples of 8 a thread.
+    Cost: linear in the path trees.
+    """
+    start = registers_at_entry(kernel)
+    if start is None:
+        return
+    start = -(-start // _REGISTER_STEP) * _REGISTER_STEP
+    changes = []
+    for path in paths:
+        has, last = start, 0
+        visits = (node for node in nodes_in(path.nodes) if isinstance(node, Visit))
+        for counted in (one for visit in visits for one in visit.counted):
+            used = use_of(kernel.instructions[counted.index])
+            if isinstance(used, MbarrierUse) and used.use in (Use.GIVE, Use.TAKE):
+                has = (max if used.use is Use.TAKE else min)(has, counted.number)
+                last = counted.index
+        changes.append((len(path.warps) * WARP_SIZE * (has - start), len(path.warps), has, last))
+    if sum(change for change, *_ in changes) <= 0:
+        return
+    taken, freed = (sum(max(0, sign * change) for change, *_ in changes) for sign in (1, -1))
+    notes = (
+        f"{warps} warps {'take' if change > 0 else 'give up'} {abs(change):,}: each of their "
+        f"threads starts with {start} and has {has} at last"
+        for change, warps, has, _ in changes
+        if change
+    )
+    message = (
+        f"warps wait for ever for registers: they take {taken:,} (setmaxnreg.inc), and the others "
+        f"of the block give up {freed:,} (setmaxnreg.dec)"
+    )
+    span = kernel.instructions[max(changes)[-1]].span
+    remedy = (
+        "let the block have as many registers at its end as at its start (.maxnreg): take fewer, "
+        "or give up more"
+    )
+    raise PtxwcetError(Diagnostic("PW504", message, span, tuple(notes), remedy))
+
+
+_REGISTER_STEP = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Counting:
     """At which mbarrier how many lanes count which number, and what a warp that waits executes
@@ -79,7 +125,7 @@ def cost_of_counting(
     def cost_on(machine: Machine) -> TimedInstruction | PartialBarrier | Diagnostic:
         return _counting_on(machine, instruction, counted, origin)
 
-    return naming_others(cost_on(machine), cost_on)
+    return naming_others(cost_on(machine), cost_on, machine, instruction.op_class)
 
 
 def _counting_on(

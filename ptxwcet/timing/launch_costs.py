@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -11,6 +11,7 @@ from ptxwcet.claims import Assumption, AssumptionState
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId, build_cfg
 from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.reconvergence import not_nested
 from ptxwcet.flow.launch import WARP_SIZE, Launch
 from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.extraction import flow_graph
@@ -25,8 +26,9 @@ from ptxwcet.ir.kernel import (
     counts_at_mbarriers,
     hands_registers_over,
 )
-from ptxwcet.ir.op_classes import AT_BARRIERS, COUNTING, OpClass
-from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP
+from ptxwcet.ir.op_classes import AT_BARRIERS, AT_MEETINGS, COUNTING, ControlEffect, OpClass
+from ptxwcet.machine.architectures import architecture_assumptions, require_architecture
+from ptxwcet.machine.assumptions import NO_OTHER_KERNELS, PATH_KEEPS_UP, STACK
 from ptxwcet.machine.model import Machine, OpTiming, RefusedOp
 from ptxwcet.memory.analysis import KernelAccesses, analyse_accesses
 from ptxwcet.memory.lanes import POINTER_ALIGN
@@ -45,7 +47,6 @@ from ptxwcet.timing.machine_code import (
     CodeTimes,
     code_assumptions,
     scoreboard_of,
-    waits_for_lanes,
     writes_uniform,
 )
 from ptxwcet.timing.phases import profile_warp
@@ -58,6 +59,11 @@ _MAPS = (
     "tensors whose address and strides are multiples of 16 bytes: {}"
 )
 _ALIGNED = f"pointers to global memory are multiples of {1 << POINTER_ALIGN} bytes: {{}}"
+
+
+def _is_issued_by_each(instruction: Instruction) -> bool:
+    """Whether each group of lanes issues an instruction at which lanes meet: they wait, or end."""
+    return instruction.convergence in AT_MEETINGS or instruction.control is ControlEffect.EXIT
 
 
 LONGEST_SLEEP = Immediate(1_000_000, "1000000")
@@ -84,6 +90,7 @@ class LaunchCosts(InstructionCosts):
         unknown_at_worst: bool = False,
         accesses: KernelAccesses | None = None,
     ) -> None:
+        require_architecture(kernel, machine)
         if machine.memory is not None and accesses is None:
             accesses = kernel_accesses(kernel, launch)
         self._found = accesses
@@ -135,14 +142,17 @@ class LaunchCosts(InstructionCosts):
         self, index: int, instruction: Instruction, *, taken: bool = False
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """As :class:`InstructionCosts`; a sleep takes the longest time that it may be told. Where
-        lanes of machine code meet, each group of them issues what waits for the others, and what
-        fills up before it (NOP). Registers that are given up for others are counted, or refused.
+        lanes of machine code meet, each group of them issues what waits for the others, or ends
+        them; where they may part, some take the branch, whichever of them go on first. Registers
+        that are given up for others are counted, or refused.
         """
+        is_code = self._kernel.code is not None
+        taken = taken or (is_code and index in self._parting)
         nodes = super().nodes(index, self._told(index, instruction), taken=taken)
+        if is_code:
+            return nodes * self._arrivals.get(index, 1)
         if instruction.op_class is not OpClass.CONTROL_OTHER:
             return nodes
-        if self._kernel.code is not None:
-            return nodes * self._arrivals.get(index, 1)
         if name_of(instruction) == "setmaxnreg" and hands_registers_over(self._kernel):
             self._refusals[index] = unproved(instruction, "who hands registers over is not known")
         return nodes
@@ -224,15 +234,24 @@ class LaunchCosts(InstructionCosts):
         return found
 
     @cached_property
+    def _parting(self) -> frozenset[int]:
+        """The branches at which lanes of a warp may part."""
+        cfg, agreements = self._graph.cfg, self._graph.agreements
+        return frozenset(
+            self._graph.last(block)
+            for block in cfg.reverse_postorder
+            if cfg.has_two_ways(block) and agreements[block] is Agreement.NONE
+        )
+
+    @cached_property
     def _arrivals(self) -> Mapping[int, int]:
-        """How many groups of lanes come to a BSYNC at which warps meet, by its index and those of
-        what fills up before it: at most.
+        """How many groups of lanes come to the first instruction of a block at which parted lanes
+        meet, by its index: at most. Each of them issues it.
 
         Behind a branch at which lanes part, as many as there are ways, or lanes if there is a loop
-        among them. A path has one visit of its block. Cost: the regions of such branches, once.
+        among them. A path has one visit of the block. Cost: the regions of such branches, once.
         """
-        graph, code = graph_of(self._kernel, self._launch), self._kernel.code
-        assert code is not None
+        graph = self._graph
         lanes = min(WARP_SIZE, self._launch.threads)
         found: dict[int, int] = {}
         for block in graph.cfg.reverse_postorder:
@@ -245,17 +264,9 @@ class LaunchCosts(InstructionCosts):
             parting = [each for each in inside if graph.agreements[each] is Agreement.NONE]
             ways = prod(len(set(graph.cfg.successors[each])) for each in parting)
             ways = lanes if loops - around else min(lanes, ways)
-            before = list[int]()
-            for index in graph.indices([meeting]):
-                one = self._kernel.instructions[index]
-                if index in code.added:
-                    continue
-                if one.op_class is not OpClass.CONTROL_OTHER:
-                    break
-                before.append(index)
-                if waits_for_lanes(one):
-                    found |= {each: max(found.get(each, 1), ways) for each in before}
-                    break
+            first = graph.cfg.blocks[meeting].start
+            if meeting != graph.cfg.exit and _is_issued_by_each(self._kernel.instructions[first]):
+                found[first] = max(found.get(first, 1), ways)
         return found
 
     @cached_property
@@ -265,24 +276,51 @@ class LaunchCosts(InstructionCosts):
         writing = [n for n, one in enumerate(instructions) if writes_uniform(one)]
         if not writing:
             return False
-        agreements = graph_of(self._kernel, self._launch).agreements
+        agreements = self._graph.agreements
         guards = {n: instructions[n].guard for n in writing}
         by_lane = (one is not None and not one.register.startswith("UP") for one in guards.values())
         return any(by_lane) or any(map(agreements.part_at, writing))
+
+    @cached_property
+    def _graph(self) -> FlowGraph:
+        return graph_of(self._kernel, self._launch)
+
+    @cached_property
+    def _parting_for_long(self) -> tuple[str, ...]:
+        """The places of branches of PTX at which lanes may part and of which machine code may join
+        them later than where their ways meet; none where the machine says that it does not.
+        """
+        if self.machine.assumption(STACK).state is AssumptionState.BY_DEFINITION:
+            return ()
+        flow = ControlFlow.of(self._kernel)
+        branches = not_nested(flow.cfg, flow.dominators, flow.postdominators)
+        if not branches:
+            return ()
+        graph = self._graph
+        lasts = [
+            self._kernel.instructions[graph.last(block)]
+            for block in branches
+            if graph.agreements[block] is Agreement.NONE
+        ]
+        places = (
+            one.span.shown_place if one.location is None else one.location.place for one in lasts
+        )
+        return tuple(dict.fromkeys(places))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What bounds of programs with these costs rest on."""
         found = [UNKNOWN_OPCODES] if self.charged_unknown else []
+        found += architecture_assumptions(self._kernel, self.machine)
         if self._kernel.code is not None:
             found += code_assumptions(self.machine)
             found += [UNIFORM_KEPT] if self._shares_apart else []
+        elif places := self._parting_for_long:
+            found.append(_met_where_not_nested(self.machine.assumption(STACK), places))
         elected = {
             name for one in self._kernel.instructions if is_election(one) for name in one.writes
         }
-        if elected and not elected.isdisjoint(
-            graph_of(self._kernel, self._launch).control_registers
-        ):
+        if elected and not elected.isdisjoint(self._graph.control_registers):
             found.append(LOWEST_IS_ELECTED)
         if self.counts:
             # here: few kernels count at mbarriers
@@ -323,6 +361,23 @@ class LaunchCosts(InstructionCosts):
     def ranged(self) -> tuple[str, ...]:
         """The parameters on whose ranges the costs rest."""
         return () if self._found is None else self._found.ranged
+
+
+_MOST_PLACES = 3
+
+
+def _met_where_not_nested(stack: Assumption, places: Sequence[str]) -> Assumption:
+    shown = ", ".join(places[:_MOST_PLACES])
+    if len(places) > _MOST_PLACES:
+        shown += f" and {len(places) - _MOST_PLACES} more"
+    return Assumption(
+        "regions-not-nested",
+        f"lanes that part at {shown} go on together where their ways meet, though other ways come "
+        "in there and compilers may let them run apart for longer; machine code tells where they "
+        "are joined",
+        stack.state,
+        stack.source,
+    )
 
 
 def _assumed(key: str, text: str, source: str) -> Assumption:

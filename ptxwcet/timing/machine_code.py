@@ -42,6 +42,8 @@ _BOARD = re.compile(r"(?:.*:)?SB(\d)")  # inlining puts the function before it
 _ALWAYS_TRUE = ("PT", "!PT")
 _HALVES = "mma.sync.aligned.m16n8k16.row.col"
 _LDMATRIX = "ldmatrix.sync.aligned.m8n8"
+_REDUCED = ("", ".AND", ".OR", ".XOR", ".SUM", ".MIN", ".MAX")
+_REDUX = [f"REDUX{word}{signed}" for word in _REDUCED for signed in ("", ".S32")]
 PTX_FORMS = {
     "MUFU.EX2": "ex2.approx.ftz.f32",
     "MUFU.LG2": "lg2.approx.ftz.f32",
@@ -60,6 +62,8 @@ PTX_FORMS = {
     "MATCH.ANY.U64": "match.any.sync.b64",
     "MATCH.ALL": "match.all.sync.b32",
     "MATCH.ALL.U64": "match.all.sync.b64",
+    **dict.fromkeys(_REDUX, "redux.sync.add.s32"),
+    **dict.fromkeys(("DMMA.884", "DMMA.8x8x4"), "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"),
     **{
         f"LDSM.16.{shape}{'' if n == 1 else f'.{n}'}": f"{_LDMATRIX}.x{n}{turned}.shared.b16"
         for n in (1, 2, 4)
@@ -205,11 +209,6 @@ def is_taken(instruction: Instruction) -> bool:
     return instruction.control is ControlEffect.INDIRECT_BRANCH
 
 
-def waits_for_lanes(instruction: Instruction) -> bool:
-    """Whether lanes of a warp that are apart meet at an instruction, each group issuing it."""
-    return _name(instruction) == "BSYNC"
-
-
 def writes_uniform(instruction: Instruction) -> bool:
     """Whether an instruction writes a register that all lanes of a warp share."""
     return any(name.startswith(("UR", "UP")) for name in instruction.writes)
@@ -242,5 +241,12 @@ def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
             "a scoreboard that counts no further",
             doubt,
             "silicon: its pipelines are not documented",
+        ),
+        Assumption(
+            "groups-in-turn",
+            "lanes of a warp that are apart are joined where BSYNC or WARPSYNC waits for them; of "
+            "their groups each, in any order, goes on until it waits there or ends",
+            doubt,
+            "silicon: which group of a warp issues next is not documented",
         ),
     )

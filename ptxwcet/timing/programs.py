@@ -39,7 +39,7 @@ from ptxwcet.flow.walk.path import (
     nodes_in,
     visited_blocks,
 )
-from ptxwcet.ir.kernel import Instruction, Kernel
+from ptxwcet.ir.kernel import Instruction, Kernel, hands_registers_over
 from ptxwcet.ir.op_classes import OpClass
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.timing.cost import Cost, InstructionCosts
@@ -94,8 +94,14 @@ def build_workload(
 
     ``parameter`` is the value of the one symbol that counts depend on, if they do: a number or an
     :class:`~ptxwcet.support.affine.Affine`. Raises PtxwcetError with all instructions on the paths
-    that the machine refuses, or with a product of a warpgroup of which no bound is proved (PW403).
+    that the machine refuses, with a product of a warpgroup of which no bound is proved (PW403), or
+    with the first wait for registers that can never be had (PW504).
     """
+    if hands_registers_over(kernel):
+        # here: few kernels do
+        from ptxwcet.timing.counting import require_registers
+
+        require_registers(paths, kernel)
     builder = _Builder(kernel, cfg, costs, parameter)
     builder.limit(totals)
     bodies = builder.programs([path.nodes for path in paths])

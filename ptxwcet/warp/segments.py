@@ -42,16 +42,13 @@ from ptxwcet.warp.structure import Body, entered, with_bodies
 class NotStaticError(PtxwcetError):
     """Which arrivals complete which phase is not known; ``origin`` is the kernel's instruction."""
 
-    def __init__(self, join: PartialBarrier, reason: str) -> None:
-        super().__init__(
-            Diagnostic(
-                "PW504",
-                f"{join.shown}: {reason}",
-                notes=("which warps complete each of its phases must be the same in all runs",),
-                help="let as many warps arrive as the barrier counts, in each phase the same, and "
-                "none before it has waited for what comes after the phase before",
-            )
-        )
+    def __init__(self, join: PartialBarrier, reason: str, help_text: str = "") -> None:
+        phases = "let as many warps arrive as the barrier counts, in each phase the same, and none "
+        phases += "before it has waited for what comes after the phase before"
+        note = "which warps complete each of its phases must be the same in all runs"
+        notes = () if help_text else (note,)
+        message = f"{join.shown}: {reason}"
+        super().__init__(Diagnostic("PW504", message, notes=notes, help=help_text or phases))
         self.origin = join.instruction.origin
 
 

@@ -69,10 +69,10 @@ def variables(data: bytes) -> dict[str, bytes]:
 
 
 def architecture(text: str) -> str:
-    """The ``-arch`` for a PTX text: its own target."""
+    """The ``-arch`` for a PTX text: its own target, or the oldest that CUDA 13 has."""
     found = re.search(r"\.target\s+(?:sm|compute)_(\w+)", text)
     assert found is not None
-    return f"sm_{found.group(1)}"
+    return "sm_75" if found.group(1) < "75" and len(found.group(1)) == 2 else f"sm_{found.group(1)}"
 
 
 def assemble(text: str, folder: Path, name: str) -> bytes | str:

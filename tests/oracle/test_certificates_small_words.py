@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from parsing import parse_kernel
 from small_programs import draw_program
 from small_words import Program, Row, TooManyStates, most_passes, narrow_types
 
@@ -454,3 +455,28 @@ def test_what_two_iterations_of_a_loop_before_say_is_true(
     if (bits, fall) in ENDS:
         assert most < float("inf")
         assert min(confirmed[True]) <= (limit + 1) // by
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (Step(1, 0, 2), Verdict.CONFIRMED),
+        (Step(1 << 40, 0, 1 << 41), Verdict.CONFIRMED),
+        (Step(1, 0, 1 << 70), Verdict.WRONG),
+        (Step(1 << 2, 0, 1 << 80), Verdict.WRONG),
+        (Step(1, -(1 << 70), 1), Verdict.WRONG),
+        (Step(1, 0, 1 << 300), Verdict.NOT_SETTLED),  # wider than what is computed
+    ],
+)
+def test_no_multiple_of_a_measure_wraps_around(step: Step, expected: Verdict) -> None:
+    """On words of 32 bits, whose multiples need more bits than the sums of small words."""
+    kernel = parse_kernel(
+        ".version 8.3\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) {\n"
+        ".reg .b64 %d1; .reg .b32 %r1; .reg .pred %p1; ld.param.u64 %d1, [a];\n"
+        "ld.global.u32 %r1, [%d1];\nL: shr.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;\n"
+        "ret;\n}\n"
+    )
+    graph = flow_graph(ControlFlow.of(kernel), Launch((32, 1, 1), (1, 1, 1)))
+    iteration = iteration_of(graph, graph.forest.loops[0])
+    claimed = certificate(Reading.UNSIGNED, (1 << 32) - 1, 1, step)
+    assert check_iteration(claimed, iteration, Effort(1_000_000)) is expected

@@ -121,7 +121,7 @@ def test_a_launch_whose_form_is_the_formulas(machine: str) -> None:
         assert row.launch_formula.formula.at(number) == single(asked, f"K={number}")[1]
 
 
-@pytest.mark.parametrize("co_runner", [None, "65536,20", "65536,100.5"])
+@pytest.mark.parametrize("co_runner", [None, "65536,20", "65536,30.5"])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_number_of_blocks(machine: str, co_runner: str | None) -> None:
     """Others that use the memory count here, too."""

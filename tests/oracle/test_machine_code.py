@@ -14,8 +14,9 @@ from places import DATA, SAMPLES
 
 from ptxwcet.ir.kernel import Instruction, Kernel, UnreadKernel
 from ptxwcet.ir.op_classes import ControlEffect
+from ptxwcet.sass.elf import ARCHITECTURES
 from ptxwcet.sass.listing import parse_listing
-from ptxwcet.sass.lowering import ARCHITECTURES, read_program
+from ptxwcet.sass.lowering import read_program
 from ptxwcet.sass.reading import read_source
 from ptxwcet.support.source import SourceFile
 

@@ -6,7 +6,6 @@ its block, so that timing has to charge it once for each group that may come.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -63,22 +62,6 @@ def test_each_group_that_comes_is_charged(threads: int, monkeypatch: pytest.Monk
     executed, most = issued(threads, monkeypatch), charged(threads)
     assert executed
     assert all(times <= most[place] for place, times in executed.items())
-
-
-def test_what_fills_up_before_it_is_issued_by_each_group_too(tmp_path: Path) -> None:
-    """ptxas aligns some with a NOP, which then begins the block in which lanes meet."""
-    filled, moved = list[str](), 0
-    for line in LISTING.read_text(encoding="utf-8").splitlines():
-        code = re.match(r"/\*(\w+)\*/(.*)", line)
-        if code and not moved and "BSYNC" in line:
-            filled.append(f"/*{code[1]}*/ NOP ; /* 000fc400000000000000000000007918 */")
-            moved = 16
-        filled.append(f"/*{int(code[1], 16) + moved:04x}*/{code[2]}" if code else line)
-    path = tmp_path / "filled.sass"
-    path.write_text("\n".join(filled) + "\n", encoding="utf-8")
-    before, after = charged(32), charged(32, path)
-    assert list(after.values()) == list(before.values())
-    assert max(charged(32, path, "NOP").values()) == 32
 
 
 def test_lanes_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -302,7 +302,7 @@ def like_h100() -> MachineFile:
 def test_the_bound_of_a_product_of_triton_with_tensor_descriptors() -> None:
     """What docs/experiments/triton.md says of it; each tile costs as much as any other."""
     bounds = [bound_safe(triton_product(k)).cycles for k in (512, 640, 768, 64 * 1002)]
-    assert bounds[0] == 46_664
+    assert bounds[0] == 47_264
     assert bounds[2] - bounds[1] == pytest.approx(bounds[1] - bounds[0], abs=1)
     assert bounds[3] - bounds[0] == pytest.approx((bounds[1] - bounds[0]) / 2 * 994, rel=0.001)
     keys = {one.key for one in triton_product(512).assumptions}

@@ -211,3 +211,21 @@ def points(symbols: list[Symbol]) -> list[dict[Symbol, int]]:
             longer += [{**point, symbol: number} for number in numbers]
         found = longer
     return found
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_a_choice_refines_both_sides_of_what_it_compares(is_signed: bool) -> None:
+    """The least interval around what is chosen, on both of its sides, for all ends of intervals."""
+    bits, half = 4, 8 * is_signed
+    one, two = source(0, bits), source(1, bits)
+    less = one.less_than(two, signed=is_signed)
+    for low, high, least, most in ((0, 13, 3, 9), (4, 6, 2, 12), (2, 12, 4, 6), (5, 9, 0, 7)):
+        spans = range(low - half, high + 1 - half), range(least - half, most + 1 - half)
+        known = [numbers(bits, Interval(span[0], span[-1])) for span in spans]
+        for condition, holds in ((less, True), (~less, False)):
+            for chosen, place in ((one, 0), (two, 1)):
+                root = condition.choose(chosen, const(spans[place][0], bits))
+                found = numbers_of(root, dict(zip((one, two), known, strict=True)).get)
+                taken = [pair[place] for pair in product(*spans) if (pair[0] < pair[1]) is holds]
+                interval = found.read(signed=is_signed)
+                assert (interval.low, interval.high) == (spans[place][0], max(taken))

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from issue_trace import trace_issue
 from thoroughness import drawn
 from warp_nodes import bodies, repeats
 
+from ptxwcet.timing import compilation
+from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.slack import warp_slack
-from ptxwcet.warp.program import Choice, Node, Repeat, Scoreboard, TimedInstruction, unroll
+from ptxwcet.warp.program import (
+    Choice,
+    Node,
+    Repeat,
+    Scoreboard,
+    TimedInstruction,
+    Unordered,
+    unroll,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_limited_totals import INSTRUCTIONS, allowed, programs
@@ -116,3 +128,37 @@ def test_an_issue_may_have_more_than_the_end() -> None:
     length, own = 10 + 3 + 8, 1 + 4 * 8
     assert length < own
     assert warp_slack(body, Scoreboard.RAW, through_bubble=False) == 9
+
+
+@settings(max_examples=drawn(150), deadline=None)
+@given(programs(most_count=40), st.sampled_from(Scoreboard), st.booleans())
+def test_sides_charged_one_after_the_other_take_no_less(
+    body: tuple[Node, ...], scoreboard: Scoreboard, through_bubble: bool
+) -> None:
+    """As of sides that are nested too deep for all their orders, with loops around and in them."""
+    exact = profile_warp(body, scoreboard)
+    slack = warp_slack(body, scoreboard, through_bubble=through_bubble)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compilation, "_MOST_ORDERED", 0)
+        drained = profile_warp(body, scoreboard)
+        assert drained.isolated_cycles >= exact.isolated_cycles
+        assert drained.issue_end_cycles >= exact.issue_end_cycles
+        assert warp_slack(body, scoreboard, through_bubble=through_bubble) >= slack
+        unrolled = profile_warp(tuple(_unrolled(body)), scoreboard)
+    assert drained.isolated_cycles == unrolled.isolated_cycles
+
+
+def _unrolled(body: Iterable[Node]) -> Iterator[Node]:
+    """The body without closed forms of loops that are executed a fixed number of times."""
+    for node in body:
+        match node:
+            case Repeat(count, inner, least) if count == least:
+                yield from _unrolled(inner * count)
+            case Repeat(count, inner, least):
+                yield Repeat(count, tuple(_unrolled(inner)), least)
+            case Unordered(first, second):
+                yield Unordered(tuple(_unrolled(first)), tuple(_unrolled(second)))
+            case Choice(alternatives):
+                yield Choice(tuple(tuple(_unrolled(side)) for side in alternatives))
+            case _:
+                yield node

@@ -320,7 +320,7 @@ def test_ports_of_a_loop_by_instruction() -> None:
     assert "all            11     3   10   1    204" in text
     # the first load of an iteration waits to overwrite what that of the iteration before writes
     assert "saxpy.cu:4      1     1               *  ld.global.f32 %f2, [%rd6];" in text
-    assert text.rstrip().endswith("busiest issue 11, chain 204; a warp alone takes 253")
+    assert "\nbusiest issue 11, chain 204; a warp alone takes 253\n  " in text
 
 
 def test_ports_as_data_add_up() -> None:

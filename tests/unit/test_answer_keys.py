@@ -127,6 +127,7 @@ CHANGES: dict[str, Any] = {
     "ptxas_info": "ptxas.txt",
     "asks_ptxas": True,
     "is_code": True,
+    "how": "by nvcc",
     "parameter_names": (("k", ("count",)),),
 }
 

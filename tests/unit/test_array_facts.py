@@ -19,6 +19,7 @@ from ptxwcet.flow.paths.call_variables import with_variable_registers
 from ptxwcet.flow.values.arrays import arrays_read, loads_of_arrays
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.memory.analysis import accesses_kept
 from ptxwcet.opened.opening import file_digest
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -132,6 +133,94 @@ def test_loads_of_others(body: str) -> None:
     assert [one.code for one in refusals_of(known, body)] == ["PW251"]
 
 
+LOOP = """mov.u64 %d3, %d1;
+mov.u64 %d5, %d2;
+mov.u64 %d6, %d2;
+mov.u32 %r5, 0;
+OUTER:
+add.s64 %d4, %d3, 4;
+INNER:
+ld.global.u32 %r3, [%d4];
+{inner}
+add.u32 %r6, %r3, %r3;
+{outer}
+add.u32 %r5, %r5, 1;
+setp.lt.u32 %p2, %r5, 5;
+@%p2 bra OUTER;
+ld.global.u32 %r4, [%d1];
+"""
+"""The load of %r3 is before the instructions that give its pointer for the next iteration."""
+SAME = "mov.u64 %d3, %d1;"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (("", "mov.u64 %d3, %d2;"), ("", SAME)),
+        (("", "@%p1 mov.u64 %d3, %d2;"), ("", "@%p1 mov.u64 %d3, %d1;")),
+        (("", "selp.b64 %d3, %d3, %d2, %p1;"), ("", "selp.b64 %d3, %d3, %d1, %p1;")),
+        (("", "add.s64 %d3, %d5, 8;"), ("", "add.s64 %d3, %d3, 8;")),
+        # two and three registers whose pointers go round
+        (
+            ("", "mov.u64 %d7, %d3; mov.u64 %d3, %d5; mov.u64 %d5, %d7;"),
+            ("", "mov.u64 %d7, %d3; mov.u64 %d3, %d7; mov.u64 %d5, %d7;"),
+        ),
+        (
+            ("", "mov.u64 %d3, %d7; mov.u64 %d7, %d8; mov.u64 %d8, %d6;"),
+            ("", "mov.u64 %d3, %d7; mov.u64 %d7, %d8; mov.u64 %d8, %d1;"),
+        ),
+        # the outer loop changes what the inner one reads, and the other way round
+        (
+            ("add.s64 %d4, %d4, 4; setp.lt.u32 %p3, %r3, 3; @%p3 bra INNER;", "mov.u64 %d3, %d2;"),
+            ("add.s64 %d4, %d4, 4; setp.lt.u32 %p3, %r3, 3; @%p3 bra INNER;", SAME),
+        ),
+        (
+            ("mov.u64 %d3, %d5; setp.lt.u32 %p3, %r3, 3; @%p3 bra INNER;", ""),
+            (f"{SAME} setp.lt.u32 %p3, %r3, 3; @%p3 bra INNER;", ""),
+        ),
+        # a pointer that is loaded, and a number that may be made of any pointer
+        (("", "ld.global.u64 %d3, [%d2];"), ("", SAME)),
+        (("", "shr.u64 %d7, %d2, 4; shl.b64 %d3, %d7, 4;"), ("", SAME)),
+        (("", "sub.s64 %d7, %d2, %d1; add.s64 %d3, %d3, %d7;"), ("", "add.s64 %d3, %d3, %d9;")),
+        # blocks whose order in the text is not that of the flow
+        (
+            (
+                "",
+                "bra B; A: mov.u64 %d3, %d7; bra ON; B: mov.u64 %d7, %d2; bra A; ON:",
+            ),
+            (
+                "",
+                "bra B; A: mov.u64 %d3, %d7; bra ON; B: mov.u64 %d7, %d1; bra A; ON:",
+            ),
+        ),
+    ],
+)
+def test_a_pointer_that_becomes_another_one_in_a_loop(
+    other: tuple[str, str], same: tuple[str, str]
+) -> None:
+    """Neither the range of an array nor its size is used for a load that may be of another one."""
+    sized = Launch((32, 1, 1), sizes={"a": 4000})
+    for (inner, outer), expected in ((other, ["%r4"]), (same, ["%r3", "%r4"])):
+        body = LOOP.format(inner=inner, outer=outer)
+        assert sorted(known(body)) == expected
+        kernel = kernel_of(body)
+        kept = accesses_kept(kernel, sized)
+        assert sorted(kernel.instructions[index].writes[0] for index in kept) == expected
+
+
+@pytest.mark.parametrize(("pointer", "is_bounded"), [("%d2", False), ("%d1", True)])
+def test_no_bound_where_a_pointer_becomes_another_one_in_a_loop(
+    tmp_path: Path, pointer: str, is_bounded: bool
+) -> None:
+    counted = "mov.u32 %r7, 0; L: add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, %r3; @%p1 bra L;"
+    body = LOOP.format(inner=counted, outer=f"mov.u64 %d3, {pointer};")
+    file, facts = tmp_path / "k.ptx", tmp_path / "facts.toml"
+    file.write_text(HEAD.format(parameters=PLAIN) + body + "\nret;\n}\n")
+    facts.write_text(f'ptx = "sha256:{file_digest(str(file))}"\n[arrays]\na = "u32 0..4"\n')
+    answer = bound_file(Request(str(file), block="32", facts_file=str(facts)))
+    assert bool(answer.answered) == is_bounded
+
+
 def test_two_arrays() -> None:
     body = "setp.lt.u32 %p1, %r2, 5;\nselp.b64 %d3, %d1, %d2, %p1;\nld.global.u32 %r3, [%d3];"
     two = ArrayRange("s32", -4, 3)
@@ -226,6 +315,61 @@ def test_pointers_are_followed_into_functions() -> None:
     loads = places_of(followed, OpClass.LOAD_GLOBAL)
     assert list(found) == loads[:1]
     assert arrays_read(followed, loads) == {"a": "s32", "b": "s32"}
+
+
+IN_A_LOOP = """.version 8.3
+.target sm_80
+.address_size 64
+.func (.param .u64 out) f(.param .u64 p, .param .u64 q)
+{{
+.reg .b64 %d<4>;
+ld.param.u64 %d1, [p];
+ld.param.u64 %d2, [q];
+st.param.b64 [out], {result};
+ret;
+}}
+.visible .entry k(.param .u64 a, .param .u64 b)
+{{
+.reg .b64 %d<6>;
+.reg .b32 %r<4>;
+.reg .pred %p<2>;
+ld.param.u64 %d1, [a];
+ld.param.u64 %d2, [b];
+mov.u32 %r1, 0;
+L:
+add.s64 %d3, %d1, 4;
+ld.global.u32 %r2, [%d3];
+{{
+.param .b64 x;
+.param .b64 y;
+.param .b64 z;
+st.param.b64 [x], %d1;
+st.param.b64 [y], %d2;
+call.uni (z), f, (x, y);
+ld.param.b64 %d1, [z];
+}}
+add.u32 %r1, %r1, 1;
+setp.lt.u32 %p1, %r1, 5;
+@%p1 bra L;
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(("result", "arrays"), [("%d2", ["a", "b"]), ("%d1", ["a"])])
+def test_a_function_gives_the_pointer_of_the_next_iteration(result: str, arrays: list[str]) -> None:
+    module = parse_text(IN_A_LOOP.format(result=result))
+    whole = inline_calls(next(one for one in module.kernels if one.name == "k"), module)
+    followed = with_variable_registers(whole)
+    loads = places_of(followed, OpClass.LOAD_GLOBAL)
+
+    def ranges(names: list[str]) -> list[int]:
+        stated = dict.fromkeys(names, ArrayRange("u32", 0, 4))
+        return list(loads_of_arrays(followed, Launch((32, 1, 1), arrays=stated)))
+
+    assert ranges(arrays) == loads
+    if arrays != ["a"]:
+        assert refusal_of(ranges, ["a"]).code == "PW251"
 
 
 def stated(text: str, name: str = "a") -> ArrayRange:

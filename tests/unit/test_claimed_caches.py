@@ -19,7 +19,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 
 pytestmark = pytest.mark.fast
 
-MEMORY, CACHE, LINES = 79, 22, 36_864
+MEMORY, CACHE, LINES = 253, 22, 36_864
 L1, L2 = 1 << 16, LINES * 128
 Made = Callable[..., str]
 

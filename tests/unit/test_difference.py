@@ -85,7 +85,7 @@ def test_growth(
 ) -> None:
     def with_bound(cycles: int) -> dict[str, Any]:
         if whose == "block":
-            return changed(result, bound_cycles=cycles)
+            return changed(result, bound_cycles=cycles, launch=None)
         return changed(result, launch=result["kernels"][0]["launch"] | {"cycles": cycles})
 
     found, data, error = compared(
@@ -102,6 +102,25 @@ def test_growth(
             "new": grown,
             "growth_percent": round(grown / 10 - 100, 2),
         }
+
+
+def test_a_launch_that_improves_is_not_worse_whatever_its_blocks_take(
+    result: dict[str, Any], tmp_path: Path
+) -> None:
+    """Where both results have a launch it decides; the block's bound is shown, as it was."""
+    launch = result["kernels"][0]["launch"]
+    block, cycles = result["kernels"][0]["bound_cycles"], launch["cycles"]
+    better = changed(result, bound_cycles=2 * block, launch=launch | {"cycles": cycles - 1})
+    code, data, _ = compared(tmp_path, result, better)
+    assert (code, data["worse"]) == (0, 0)
+    assert [one["what"] for one in data["kernels"][0]["bounds"]] == ["block", "launch"]
+    worse = changed(result, bound_cycles=block // 2, launch=launch | {"cycles": cycles + 1})
+    assert compared(tmp_path, result, worse)[0] == 1
+    without = changed(better, launch=None)
+    assert (
+        "the bound of the block grew"
+        in compared(tmp_path, changed(result, launch=None), without)[2]
+    )
 
 
 def test_loops_assumptions_lines_and_launches(result: dict[str, Any], tmp_path: Path) -> None:

@@ -152,6 +152,10 @@ CASES: dict[tuple[str, str], Case] = {
     ("report dossier", "--cases"): ("1", {}),
     ("report dossier", "--format"): ("json", {"-o": "out"}),
     ("explain", "--format"): ("markdown", {}),
+    ("facts", "--machine"): (
+        "jetson-agx-orin",
+        {"FILE": "copies.ptx", "--block": "16x16", "--param": "5=64"},
+    ),
     ("hybrid", "--grid"): ("5", {}),
     ("hybrid", "--launch"): ("l.toml", {"--launch": None}),
     ("hybrid", "--on-unknown"): ("worst", {"FILE": "odd.ptx", "--launch": "odd.toml"}),
@@ -308,6 +312,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "__global__ void saxpy(int count, float a, float *x, float *y) {}\n"
     )
     (folder / "facts.toml").write_text("[parameters]\nn = 5\n")
+    shutil.copy(SAMPLES / "sgemm_cp_async.ptx", folder / "copies.ptx")
     (folder / "info.txt").write_text(
         "ptxas info    : Compiling entry function 'saxpy' for 'sm_80'\n"
         "ptxas info    : Used 64 registers, 380 bytes cmem[0]\n"

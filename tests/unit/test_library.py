@@ -290,6 +290,23 @@ ptxwcet.cfg("k.ptx", co_runner="65536,20")
 ptxwcet.report("k.ptx", simulate=False, grid=(1, 2)).html.upper()
 ptxwcet.annotate("k.ptx", block=256).report.kernels[0].no_such
 """
+MAPPINGS = """import ptxwcet
+by_name: dict[str, int] = {"n": 3}
+by_place: dict[int, float] = {3: 2.5}
+mixed: dict[str | int, int] = {"n": 3, 4: 1}
+figures: dict[str, int] = {"memory.latency": 300}
+ptxwcet.bound("k.ptx", block=256, params=by_name, loop_bounds=by_name)
+ptxwcet.simulate("k.ptx", block=256, params=by_place, loop_bounds={27: 3})
+ptxwcet.cfg("k.ptx", block=(32, 8), params=mixed, machine="h200", memory_latency=300)
+ptxwcet.what_if("k.ptx", figures, params={"n": range(1, 9)}, loop_bounds=mixed)
+"""
+
+
+def test_mappings_with_one_type_of_keys_are_taken(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    (tmp_path / "user.py").write_text(MAPPINGS)
+    said, _, _ = api.run([str(tmp_path / "user.py"), "--cache-dir", str(tmp_path / "cache")])
+    assert [line for line in said.splitlines() if "user.py" in line] == []
 
 
 @pytest.mark.thorough

@@ -141,7 +141,7 @@ def test_accesses_that_nobody_counted_are_charged_the_most() -> None:
     assert not costs.is_nominal
 
 
-@pytest.mark.parametrize("name", ["orin-ecrts2025", "jetson-agx-orin"])
+@pytest.mark.parametrize("name", ["orin-ecrts2025", "rtx-4070"])
 def test_what_bounds_of_machine_code_rest_on(name: str) -> None:
     machine = load_machine(name)
     costs = LaunchCosts(coded("NOP"), Launch((64, 1, 1)), machine, accesses=None)

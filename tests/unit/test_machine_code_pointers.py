@@ -36,8 +36,11 @@ ADDED = (
 def made_of(code: str) -> Kernel:
     """The kernel with these instructions, in the words that analyses know."""
     words = "000fc400078e00ff000000ff00037202"
-    lines = (*code.split("; "), "EXIT")
-    text = "".join(f"/*{16 * n:04x}*/ {line} ; /* {words} */\n" for n, line in enumerate(lines))
+    text, address = "", 0
+    for line in (*code.split("; "), "EXIT"):
+        is_label = line.endswith(":")
+        text += f"{line}\n" if is_label else f"/*{address:04x}*/ {line} ; /* {words} */\n"
+        address += 0 if is_label else 16
     (kernel,) = read_program(SourceFile("k.cubin", HEAD + text)).kernels
     made: Kernel = translated(kernel)
     return made
@@ -65,6 +68,19 @@ def test_a_pointer_that_is_shifted_by_nothing_is_still_one() -> None:
     found = origins(FIRST + ADDED.format(amount="0x0"))
     assert "" in found or found == {"k_param_0", "k_param_1"}
     assert found != {"k_param_1"}
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [(0, {"k_param_0"}), (8, {"k_param_0", "k_param_1"})]
+)
+def test_a_pointer_that_becomes_another_one_in_a_loop(other: int, expected: set[str]) -> None:
+    """The load is before the instructions that give its pointer for the next iteration."""
+    code = (
+        f"{FIRST}.L:; IADD3 R2, P0, R4, 0x4, RZ; IADD3.X R3, R5, RZ, RZ, P0, !PT; "
+        f"LDG.E R6, [R2.64]; MOV R4, c[0x0][{0x160 + other:#x}]; "
+        f"MOV R5, c[0x0][{0x164 + other:#x}]; ISETP.LT.AND P1, PT, R6, 0x5, PT; @P1 BRA `(.L)"
+    )
+    assert origins(code) == expected
 
 
 def test_local_memory_is_counted_by_instructions_and_their_widths() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import re
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -47,6 +48,36 @@ def problem(path: str) -> tuple[str, str, int | None]:
         bound_sequence(path)
     found = caught.value.diagnostics[0]
     return found.code, found.message, None if found.span is None else found.span.line
+
+
+def test_keys_of_all_launches_stand_at_the_top(tmp_path: Path) -> None:
+    """As in plans of checks and sweeps; what a launch says itself counts more."""
+    path = Path(written(tmp_path, ONE))
+    for top, told in (
+        ("arch = 86\n", "arch is a text"),
+        ("machine_code = 1\n", "machine_code is true or false"),
+        ('archh = "sm_86"\n', "unknown key archh"),
+    ):
+        path.write_text(top + Path(written(tmp_path, ONE)).read_text())
+        assert problem(str(path)) == ("PW550", told, 1)
+    written(tmp_path, ONE)
+    path.write_text('arch = "sm_86"\n' + path.read_text())  # PTX has no use for it
+    assert bound_sequence(str(path), MANY).claim.cycles > 0
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on the PATH")
+def test_the_architecture_at_the_top_is_that_of_all_cuda_source(tmp_path: Path) -> None:
+    launch = 'file = "{samples}/saxpy.cu"\nblock = "64"\ngrid = "4"\nparams = { n = 256 }\n'
+    path = Path(written(tmp_path, launch, launch + 'arch = "sm_80"\n'))
+    assert problem(str(path))[0] == "PW120"  # the first one has none
+    path.write_text('arch = "sm_86"\n' + path.read_text())
+    of_ptx = bound_sequence(str(path), MANY).claim
+    if shutil.which("nvdisasm") is not None:
+        path.write_text("machine_code = true\n" + path.read_text())
+        of_code = bound_sequence(str(path), "jetson-agx-orin").claim
+        keys = {one.key for one in of_code.assumptions}
+        assert "machine-code-is-executed" in keys
+        assert of_code.cycles != of_ptx.cycles
 
 
 def test_the_sum_of_the_sample() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from mutate_rooms import with_probes
 from source_mutations import Mutation, is_other_program, mutations_of
 
 pytestmark = pytest.mark.fast
@@ -73,3 +74,16 @@ def test_what_is_no_program_or_the_same_one() -> None:
     assert not is_other_program(source, broken)
     assert not is_other_program(source, Mutation("call", 1, 9, 12, "(b)()"))
     assert is_other_program(source, Mutation("call", 1, 9, 12, "c()"))
+
+
+def test_probes_are_put_before_the_statements_of_mistakes() -> None:
+    lines = SOURCE.decode().splitlines()
+    numbers = {at: line for at, line in enumerate(lines, 1) if line.strip() and '"""' not in line}
+    text = with_probes(b"from __future__ import annotations\n" + SOURCE, {1: 3})
+    assert text.count("note_line(1)") == 2  # outside of functions: at the begin of each
+    for at, line in numbers.items():
+        probed = with_probes(b"from __future__ import annotations\n" + SOURCE, {at: at + 1})
+        compile(probed, "probed", "exec")
+        after = probed.partition(f"note_line({at})\n")[2].splitlines()
+        if at > 7 and not line.startswith("def"):
+            assert line.split()[0] in after[0], line

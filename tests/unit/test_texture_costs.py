@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from parsing import parse_text, places_of
+from places import DATA
 from programs import run_program
 
 from ptxwcet.ir.kernel import Instruction, Kernel
 from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.loader import shipped_machines
 from ptxwcet.memory.analysis import Transactions, transactions_at_worst
 
 pytestmark = pytest.mark.fast
@@ -96,3 +98,50 @@ def test_other_machines_refuse_them_by_name(tmp_path: Path) -> None:
     assert code != 0
     assert "PW402" in output
     assert "texture" in output
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+@pytest.mark.parametrize("statement", [FETCH, "suld.b.1d.b32.trap {%r3}, [%d1, {%r2}];"])
+def test_the_remedy_is_a_file_with_which_the_kernel_is_bounded(
+    name: str, statement: str, tmp_path: Path
+) -> None:
+    """Textures and surfaces: what the refusal prints is written to a file as it stands."""
+    code, output = run(tmp_path, name, statement)
+    assert code != 0
+    assert "PW402" in output
+    lines = output.partition("  help: ")[2].splitlines()
+    assert "in whose place belong those that you measure" in lines[0]
+    mine = tmp_path / "mine.toml"
+    mine.write_text("\n".join(line.removeprefix("    ") for line in lines[1:8]) + "\n")
+    code, output = run(tmp_path, str(mine), statement)
+    assert code == 0, output
+    assert "BOUND" in output
+
+
+def test_the_remedy_for_a_file_of_ones_own_is_rows_of_it(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    head = 'schema = 1\nextends = "titan-v"\nname = "mine"\n'
+    mine.write_text(head)
+    _, output = run(tmp_path, str(mine), FETCH)
+    lines = output.partition("  help: ")[2].splitlines()
+    assert "write into the machine file" in lines[0]
+    rows = [line.removeprefix("    ") for line in lines[1:5]]
+    assert rows[0] == "[sources]"
+    mine.write_text(head + "\n".join(rows) + "\n")
+    code, output = run(tmp_path, str(mine), FETCH)
+    assert code == 0, output
+
+
+@pytest.mark.parametrize("name", ["texture_extends.toml", "texture_example_row.toml"])
+def test_files_that_lack_unit_and_source_are_told_both(name: str, tmp_path: Path) -> None:
+    code, output = run(tmp_path, str(DATA / "faults" / "machines" / name), FETCH)
+    assert code != 0
+    assert "declared units: SP, INT, SFU, DP, TENSOR, MEM, GMEM" in output
+    assert 'write [sources] bench = "where it is from"' in output
+    mended = tmp_path / "mended.toml"
+    text = (DATA / "faults" / "machines" / name).read_text().replace("LSU", "GMEM")
+    head, table, rows = text.partition("[sources]")
+    bench = '\nbench = "our own microbenchmark"'
+    mended.write_text(f"{head}{table}{bench}{rows}" if table else f"{text}[sources]{bench}\n")
+    code, output = run(tmp_path, str(mended), FETCH)
+    assert code == 0, output

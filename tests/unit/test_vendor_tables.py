@@ -10,7 +10,9 @@ from __future__ import annotations
 import pytest
 
 from ptxwcet.ir.op_classes import OpClass
-from ptxwcet.machine.results import vendor_cycles
+from ptxwcet.machine.loader import load_machine, machine_names
+from ptxwcet.machine.model import OpTiming, Reader
+from ptxwcet.machine.results import vendor_cycles, vendor_results
 from ptxwcet.sass.latencies import least_cycles
 
 pytestmark = pytest.mark.fast
@@ -65,3 +67,67 @@ def test_both_tables_say_the_same(column: str) -> None:
 def test_every_row_is_compared() -> None:
     classes = {one.value for column in ARCHITECTURES for one in vendor_cycles()[column]}
     assert classes == PRODUCERS.keys() | GUARDS.keys()
+
+
+# Who reads as which reader of a machine file, in the words of the table of machine code.
+AS_READER = {
+    Reader.OPERAND: ("alu", "fma", "factor", "high"),
+    Reader.FLOAT: ("fma",),
+    Reader.HALF: ("half",),
+    Reader.MEMORY: ("variable", "address"),
+    Reader.GUARD: ("guard",),
+}
+SILICON = [name for name in machine_names() if load_machine(name).compute_capability]
+
+
+@pytest.mark.parametrize("name", SILICON)
+def test_no_reader_of_a_machine_file_is_charged_less_than_that_of_machine_code(name: str) -> None:
+    """A row that has latencies by readers states what the table of machine code does, or more."""
+    machine = load_machine(name)
+    assert machine.compute_capability is not None
+    architecture = max(75, int(machine.compute_capability.replace(".", "")))  # 7.0 as 7.5
+    compared = 0
+    for op_class, row in machine.timings.items():
+        producers = PRODUCERS.get(op_class.value, ("alu",) if op_class.value == "logic" else ())
+        for reader, latency in row.readers if isinstance(row, OpTiming) else ():
+            for producer in set(producers) - {"pair"}:  # CS2R, which is a move
+                for kind in AS_READER[reader]:
+                    least = least_cycles(architecture, "R0", producer, kind) or 0
+                    charged = row.initiation_cycles + latency  # type: ignore[union-attr]
+                    assert charged >= least, (op_class, reader, producer, kind)
+                    compared += 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize("name", SILICON)
+def test_predicates_are_charged_as_in_the_table_of_machine_code(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.compute_capability is not None
+    architecture = max(75, int(machine.compute_capability.replace(".", "")))
+    row = machine.timings[OpClass.COMPARE]
+    assert isinstance(row, OpTiming)
+    own = dict(row.readers)
+    for reader, kinds in ((Reader.GUARD, ("guard",)), (Reader.OPERAND, ("alu", "fma"))):
+        charged = row.initiation_cycles + own.get(reader, row.latency_cycles)
+        for kind in kinds:
+            assert charged >= (least_cycles(architecture, "P0", "alu", kind) or 0), reader
+
+
+@pytest.mark.parametrize("name", SILICON)
+def test_forms_are_counted_for_the_nearest_architecture(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.compute_capability is not None
+    assert machine.expansion is not None
+    own = int(machine.compute_capability.replace(".", ""))
+    assert machine.expansion.target.value == max((75, *(n for n in (75, 80, 86, 90) if n <= own)))
+
+
+def test_both_tables_of_the_vendor_have_the_same_columns_and_no_other_classes() -> None:
+    """What has a fixed number of cycles has a throughput, but products of matrices and moves."""
+    assert vendor_cycles().keys() == vendor_results().keys()
+    kinds = {"special", "wide", "redux"}
+    known = {one.value for one in OpClass}
+    for column in ARCHITECTURES:
+        assert vendor_results()[column].keys() - kinds <= known
+        fixed = {one.value for one in vendor_cycles()[column]}
+        assert fixed - vendor_results()[column].keys() <= {"mma", "move", "bitfield"}

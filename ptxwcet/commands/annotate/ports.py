@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -18,7 +18,8 @@ from ptxwcet.cli.output import finish, show
 from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.loop_text import loop_place
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
-from ptxwcet.machine.model import Machine
+from ptxwcet.ir.op_classes import OpClass
+from ptxwcet.machine.model import Machine, OpTiming
 from ptxwcet.opened.opening import RefusedKernel, refuse
 from ptxwcet.opened.request import Request
 from ptxwcet.report.head import (
@@ -35,6 +36,7 @@ from ptxwcet.report.source_lines import place
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.printable import plural
 from ptxwcet.support.records import dataclass
+from ptxwcet.timing.cost import row_of
 from ptxwcet.timing.pressure import Circle, Pressure, pressure_of
 from ptxwcet.warp.program import BlockChoice, BlockRepeat, Choice, Node, Repeat
 from ptxwcet.warp.structure import bodies, entered, issued
@@ -63,6 +65,7 @@ class LoopPortsRow:
     by. ``chain_cycles`` an iteration, on a circle that takes ``chain_iterations``; ``alone_cycles``
     an iteration of a warp alone, without waiting at memory path and memory. Both are None where
     ``exact`` is False: iterations differ, so that the ports are the most of any, or are too long.
+    ``sources``: where the machine file has the figures of opcodes on the chain from.
     """
 
     block: str
@@ -74,6 +77,7 @@ class LoopPortsRow:
     chain_cycles: float | None
     chain_iterations: int | None
     alone_cycles: float | None
+    sources: Mapping[str, str]
     instructions: tuple[PortRow, ...]
 
 
@@ -205,6 +209,7 @@ def _loop_row(
         _each(chain, times),
         None if chain is None else chain.iterations * times,
         _each(alone, times),
+        _sources(analysis, () if chain is None else chain.origins),
         tuple(
             PortRow(
                 place(analysis.kernel, index),
@@ -215,6 +220,21 @@ def _loop_row(
             for index in sorted(pressure.issue.by_instruction)
         ),
     )
+
+
+def _sources(analysis: KernelAnalysis, chain: Iterable[int]) -> Mapping[str, str]:
+    """Returns where the figures of the instructions on a chain are from, by their opcodes."""
+    kernel, machine, sources = analysis.kernel, analysis.machine, dict[str, str]()
+    for index in chain:
+        one, code = kernel.instructions[index], kernel.code
+        kind = None if code is None else code.encoded[index].kind
+        row = None if one.op_class is None else row_of(one, one.op_class, machine, kind)
+        name = one.mnemonic.partition(".")[0]
+        if isinstance(row, OpTiming):
+            sources[name] = row.source
+        if one.op_class is OpClass.BRANCH and (bubble := machine.taken_branch_bubble_cycles):
+            sources[name] += f"; taken, {bubble} more, as the file says without a source"
+    return sources
 
 
 def _ports(
@@ -303,6 +323,7 @@ def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:
     yield f"busiest {port} {busiest:g}, chain {loop.chain_cycles:g}{over}; a warp alone takes " + (
         f"{loop.alone_cycles:g}"
     )
+    yield from (f"  {name}: {source}" for name, source in loop.sources.items())
 
 
 def _cycles(cycles: float | None) -> str:

@@ -25,6 +25,7 @@ from ptxwcet.flow.paths.extraction import extract_on, flow_graph
 from ptxwcet.flow.values.condition_text import ConditionReader
 from ptxwcet.flow.walk.path import BlockPaths, largest_bounds
 from ptxwcet.ir.kernel import Kernel, Module, place
+from ptxwcet.machine.architectures import require_architecture
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import Opened, RefusedKernel, open_request
 from ptxwcet.opened.request import Request
@@ -115,7 +116,11 @@ def describe_kernel(kernel: Kernel, opened: Opened, launch: Launch) -> Described
 
 
 def draw_kernel(kernel: Kernel, notes: Notes, shown: DivergentSet, machine: Machine) -> Drawing:
-    """The graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``."""
+    """The graph of a kernel, with what its blocks cost on a machine; see ``draw_cfg``.
+
+    Raises PtxwcetError (PW329) for code that the machine does not run.
+    """
+    require_architecture(kernel, machine)
     costs = block_costs(kernel, machine) if kernel.code is None else None
     return draw_cfg(kernel, shown, costs, notes)
 

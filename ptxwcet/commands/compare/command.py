@@ -68,9 +68,9 @@ def compare(
 
     OLD and NEW may be results instead: JSON that ptxwcet FILE or ptxwcet check wrote.
 
-    Exit code: 0 compared, whichever is better; 1 a kernel is refused, or of two results a bound of
-    a block or a launch grew by more than the threshold, is lost, or has a weaker guarantee; 2
-    usage, or a file that is no result.
+    Exit code: 0 compared, whichever is better; 1 a kernel is refused, or of two results the bound
+    of the launch (without a grid, that of a block) grew by more than the threshold, is lost, or has
+    a weaker guarantee; 2 usage, or a file that is no result.
     """
     results = [is_result(one) for one in (old, new)]
     if any(results):

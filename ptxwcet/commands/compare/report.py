@@ -262,7 +262,7 @@ def _compared(old: Result, new: Result, threshold: Fraction) -> KernelChange:
         changes_between(_assumptions(old.answer), _assumptions(new.answer)),
         changes_between(_lines(old.answer), _lines(new.answer)),
     )
-    worse = (*_weaker(old, new), *_grown(bounds, threshold))
+    worse = (*_weaker(old, new), *_grown(old, new, threshold))
     rest = changes_between(_launch_parts(old.answer), _launch_parts(new.answer)), _payment(old, new)
     status: Literal["changed", "same"] = "changed" if any((*changes, *rest)) else "same"
     return KernelChange(*_names(new), status, *changes, worse, *rest)
@@ -294,11 +294,12 @@ def _weaker(old: Result, new: Result) -> Iterable[str]:
             yield f"the bound of the {what} was a {before} and is only an {now} now"
 
 
-def _grown(bounds: Iterable[Change], threshold: Fraction) -> Iterable[str]:
-    for one in bounds:
-        if one.what not in ("block", "launch") or not (
-            isinstance(one.old, int) and isinstance(one.new, int)
-        ):
+def _grown(old: Result, new: Result, threshold: Fraction) -> Iterable[str]:
+    """Bounds that grew: of the launch where both results have one, else of a block."""
+    before, now = _bounds(old.answer), _bounds(new.answer)
+    judged = "launch" if "launch" in before and "launch" in now else "block"
+    for one in changes_between(before, now):
+        if one.what != judged or not (isinstance(one.old, int) and isinstance(one.new, int)):
             continue
         if one.new > one.old * (1 + threshold / 100):
             by = "" if one.growth_percent is None else f", by {one.growth_percent:.2f} %"

@@ -17,13 +17,16 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 
 @click.command(cls=Command, example="ptxwcet facts kernel.ptx --block 256 -o facts.toml")
 @options.launch_options
+@options.MACHINE_FILE
+@options.UNKNOWN_OPCODES
 @options.written_to("Write to a file that does not exist yet.  [default: standard output]")
 def facts(output: Path | None, **given: Any) -> int:
     """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
 
     Only what is open is asked: bounds of loops, values of parameters, branches that all threads
-    take alike. Fill in the answers and give the file with --facts. Exit code: 0 written, or nothing
-    is open; 1 a kernel is refused whatever the answers are; 2 usage.
+    take alike. Fill in the answers and give the file with --facts. Where nothing is open, the
+    machine may refuse the kernel for what its instructions cost: then that is said. Exit code: 0
+    written, or nothing is open; 1 a kernel is refused whatever the answers are; 2 usage.
     """
     template = facts_template(request_from(**given))
     if not template.questions and template.refused:

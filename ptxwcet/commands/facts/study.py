@@ -40,7 +40,7 @@ from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
 
-_WHATEVER = frozenset(("PW401", "PW402", "PW403"))
+_WHATEVER = frozenset(("PW329", "PW401", "PW402", "PW403"))
 """Refusals that no other answers to open questions would change: of what instructions cost."""
 
 _LOGGER = logging.getLogger(__name__)
@@ -99,7 +99,8 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
     if questions.answered is not None and not questions.refusals:
         machine = load_machine(opened.request.machine, opened.request.memory_latency_cycles)
         answered, facts = questions.answered
-        behind = refusals_behind(whole, answered, machine, facts)
+        at_worst = opened.request.unknown_at_worst
+        behind = refusals_behind(whole, answered, machine, facts, unknown_at_worst=at_worst)
         if not questions.count or all(one.code in _WHATEVER for one in behind):
             questions = replace(questions, refusals=behind)
     names, source = opened.names_of(kernel), cuda_source(opened.request)

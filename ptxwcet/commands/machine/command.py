@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,14 +16,7 @@ from ptxwcet.cli.paths import MACHINE, InputFile, OutputFolder
 from ptxwcet.machine.loader import DEFAULT_MACHINE, load_machine, machine_names
 from ptxwcet.machine.microbenchmarks import microbenchmark_files
 from ptxwcet.machine.model import (
-    CarveOutRules,
-    DispatchRules,
-    ExpansionRules,
-    L1Rules,
-    L2Rules,
     Machine,
-    MemoryRules,
-    OccupancyRules,
     OpTiming,
     Reader,
     RefusedOp,
@@ -76,25 +70,18 @@ def machine(name: str | None, mem_latency: int | None, form: str) -> None:
     if refused:
         echo("\nrefused")
         _print_table(("op class", "reason"), refused)
-    if shown.occupancy is not None:
-        echo("\noccupancy")
-        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.occupancy)))
-    if shown.dispatch is not None:
-        echo("\ndispatch")
-        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.dispatch)))
-    if shown.expansion is not None:
-        echo("\nof what the compiler makes several instructions")
-        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.expansion)))
-    if shown.memory is not None:
-        echo("\nmemory")
-        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.memory)))
-    if shown.carve_out is not None:
-        echo("\ncarve-out of the L2 cache")
-        _print_table(("figure", "value", "evidence", "source"), list(_figures(shown.carve_out)))
-    for name, cache in (("L1", shown.l1_cache), ("L2", shown.l2_cache)):
-        if cache is not None:
-            echo(f"\n{name} cache")
-            _print_table(("figure", "value", "evidence", "source"), list(_figures(cache)))
+    for title, rules in (
+        ("occupancy", shown.occupancy),
+        ("dispatch", shown.dispatch),
+        ("of what the compiler makes several instructions", shown.expansion),
+        ("memory", shown.memory),
+        ("carve-out of the L2 cache", shown.carve_out),
+        ("L1 cache", shown.l1_cache),
+        ("L2 cache", shown.l2_cache),
+    ):
+        if rules is not None:
+            echo(f"\n{title}")
+            _print_table(("figure", "value", "evidence", "source"), list(_figures(rules)))
     echo("\nassumptions")
     _print_table(
         ("assumption", "state", "meaning", "source"),
@@ -209,15 +196,8 @@ def _facts(shown: Machine) -> Iterable[tuple[str, str]]:
     )
 
 
-def _figures(
-    rules: OccupancyRules
-    | DispatchRules
-    | ExpansionRules
-    | MemoryRules
-    | CarveOutRules
-    | L1Rules
-    | L2Rules,
-) -> Iterable[tuple[str, str, str, str]]:
+def _figures(rules: Any) -> Iterable[tuple[str, str, str, str]]:
+    """Yields the rows of a table of figures of a machine."""
     for field in fields(rules):
         figure = getattr(rules, field.name)
         if figure is not None:

@@ -17,6 +17,7 @@ from dataclasses import field
 from ptxwcet.bounds.explanation import explain_safe
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
+from ptxwcet.machine.architectures import require_architecture
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.memory.analysis import KernelAccesses
@@ -59,6 +60,7 @@ def study_accesses(request: Request) -> Answer[StudiedAccesses]:
 
 def _studied(opened: Opened, kernel: Kernel, machine: Machine) -> StudiedAccesses:
     whole, launch = opened.whole(kernel), opened.launch_not_bounded(kernel)
+    require_architecture(whole, machine)
     build_flow(whole, launch)  # refuses what is no legal launch
     accesses = kernel_accesses(whole, launch)
     paid: Mapping[int, int] = {}

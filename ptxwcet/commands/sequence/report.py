@@ -47,7 +47,8 @@ class SequenceReport(MachineHead):
 def build_sequence_report(bound: SequenceBound) -> SequenceReport:
     """The report of a sequence; deterministic for equal input."""
     claim = bound.claim
-    head: Answer[None] = Answer(bound.path, file_digest(bound.path), bound.machine, ())
+    rows = tuple(one.row for one in bound.launches)
+    head = Answer(bound.path, file_digest(bound.path), bound.machine, rows)
     return SequenceReport(
         *machine_head(head),
         tuple(_row(one, claim.cycles) for one in bound.launches),

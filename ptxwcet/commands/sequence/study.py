@@ -23,6 +23,7 @@ from ptxwcet.machine.model import Machine
 from ptxwcet.opened.launch_tables import (
     LAUNCH_KEYS,
     LINK,
+    MACHINE_CODE,
     MAKING,
     NUMBERS,
     is_text,
@@ -30,7 +31,7 @@ from ptxwcet.opened.launch_tables import (
     value_problem,
 )
 from ptxwcet.opened.opening import RefusedKernel
-from ptxwcet.opened.plan_reading import made_text
+from ptxwcet.opened.plan_reading import is_made, made_text
 from ptxwcet.opened.request import Request, needs_tool
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError, UsageError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, read_text
@@ -55,7 +56,9 @@ _MOST_TIMES = 10**12
 _MOST_LAUNCHES = 10_000
 _TEXTS = ("file", "kernel", "stream")
 _NUMBERS = {"times": _MOST_TIMES, **NUMBERS}
-_KNOWN = (*_TEXTS, "times", *MAKING, *LAUNCH_KEYS)
+_DEFAULTS = (*MAKING, MACHINE_CODE)
+"""Keys that a sequence has for all its launches."""
+_KNOWN = (*_TEXTS, "times", *_DEFAULTS, *LAUNCH_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +182,18 @@ class _Reader:
         except NotToml as problem:
             message = f"not TOML: {problem.message}"
             raise PtxwcetError.of("PW550", message, problem.span) from None
-        unknown = [key for key in data if key != "launch"]
-        if unknown:
-            message = f"unknown key {unknown[0]}"
-            span = locate_key(self._file, "", unknown[0]) or locate_table(self._file, unknown[0])
-            raise PtxwcetError.of(
-                "PW550", message, span, help=f"{nearest(unknown[0], ['launch'])}known: launch"
-            )
-        tables = data.get("launch")
+        tables, known = data.pop("launch", None), ("launch", *_DEFAULTS)
+        for key, value in data.items():
+            wrong = value_problem(key, value) if key in _DEFAULTS else f"unknown key {key}"
+            if wrong is not None:
+                span = locate_key(self._file, "", key) or locate_table(self._file, key)
+                remedy = f"{nearest(key, known)}known: {', '.join(known)}"
+                raise PtxwcetError.of("PW550", wrong, span, help=remedy)
         if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_LAUNCHES:
             message = f"{self._file.name} has no list of launches, or more than {_MOST_LAUNCHES:,}"
             raise PtxwcetError.of("PW550", message, help="write a table [[launch]] for each launch")
         self._require_one_stream(tables)
-        return [self._launch(number, row) for number, row in enumerate(tables)]
+        return [self._launch(number, row, data) for number, row in enumerate(tables)]
 
     def fail(self, number: int, key: str, message: str) -> NoReturn:
         """Raises PtxwcetError (PW550) for a launch, at one of its keys if it has it."""
@@ -224,7 +226,9 @@ class _Reader:
                 help="bound a sequence of one stream that has the GPU to itself",
             )
 
-    def _launch(self, number: int, table: object) -> tuple[Request, int]:
+    def _launch(
+        self, number: int, table: object, defaults: Mapping[str, Any]
+    ) -> tuple[Request, int]:
         if not isinstance(table, Mapping):
             self.fail(number, "file", "a launch is a table")
         for key, value in table.items():
@@ -232,7 +236,7 @@ class _Reader:
         if "file" not in table:
             self.fail(number, "file", "file is missing: the PTX of its kernel")
         request = launch_request(
-            self._made(number, table),
+            self._made(number, table, {**defaults, **table}),
             table.get("kernel"),
             table,
             str(self._folder),
@@ -242,20 +246,24 @@ class _Reader:
         )
         return request, table.get("times", 1)
 
-    def _made(self, number: int, table: Mapping[str, Any]) -> Request:
-        """The file of a launch, with the PTX that a tool makes of it, once for what is alike."""
+    def _made(self, number: int, table: Mapping[str, Any], whole: Mapping[str, Any]) -> Request:
+        """The file of a launch, with what a tool makes of it, once for what is alike.
+
+        ``whole`` is its table with what the sequence says for all.
+        """
         path = str(self._folder / table["file"])
-        arch, options = (table.get(key) for key in MAKING)
+        arch, options, is_code = (whole.get(key) for key in _DEFAULTS)
         if not needs_tool(path):
-            for key in MAKING:
+            for key in MAKING[bool(is_code) :]:
                 if key in table:
                     self.fail(number, key, f"{key} is for CUDA source: PTX is compiled already")
+        if not is_made(path, is_code=bool(is_code)):
             return Request(path)
         kernels = (table["kernel"],) if "kernel" in table else ()
-        asked = (path, arch, options, kernels, is_linked := LINK in table)
+        making = (arch, options or "", bool(is_code))
+        asked = (path, *making, kernels, is_linked := LINK in table)
         try:
             if asked not in self._texts:
-                making = (arch, options or "", False)
                 self._texts[asked] = made_text(path, making, kernels, is_linked=is_linked)
         except PtxwcetError as error:
             span = locate_key(self._file, "launch", "file", number)
@@ -263,7 +271,7 @@ class _Reader:
             raise PtxwcetError(
                 replace(one, message=whose + one.message, span=span) for one in error.diagnostics
             ) from None
-        return Request(path, text=self._texts[asked])
+        return Request(path, text=self._texts[asked], is_code=bool(is_code))
 
     def _check(self, number: int, key: str, value: object) -> None:
         """Raises PtxwcetError (PW550) for a key that is not known, or has a wrong value."""

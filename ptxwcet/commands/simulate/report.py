@@ -93,7 +93,7 @@ def build_run_report(answer: SimulationAnswer) -> RunReport:
     An internal error in a kernel's row makes a refusal of the row.
     """
     row_of = partial(_simulated, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.prepared.kernel, row_of)
+    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
     return RunReport(*machine_head(answer), rows)
 
 

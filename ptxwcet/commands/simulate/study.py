@@ -16,7 +16,7 @@ from dataclasses import replace
 from ptxwcet.bounds.analysed import PreparedKernel, PreparedPiece
 from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.commands.run.study import RefusedLaunch, prepare_launch
-from ptxwcet.ir.kernel import Module
+from ptxwcet.ir.kernel import Kernel, Module
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.machine.model import Machine
 from ptxwcet.opened.opening import (
@@ -63,6 +63,11 @@ class KernelSimulation:
     piece: PreparedPiece
     run: SimulatedRun
     is_resolved: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel whose pieces were run."""
+        return self.prepared.kernel
 
     def beginning(self, events: int) -> KernelSimulation:
         """The run with its first ``events`` issues only."""

@@ -162,6 +162,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\
 _GLOBAL = re.compile(r"__global__\b")
 _NAME_BEFORE_PARENTHESIS = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _ATTRIBUTES = frozenset({"__launch_bounds__", "__maxnreg__", "__cluster_dims__", "__attribute__"})
+_ALIGNED = re.compile(r"\b(?:__align__|alignas|__attribute__|decltype)\s*\(+[^()]*\)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -232,5 +233,6 @@ def _parameter_name(declaration: str) -> str | None:
     pointer = re.search(r"\(\s*[*&]\s*(?:__restrict__\s*)?([A-Za-z_]\w*)", plain)
     if pointer is not None:
         return pointer.group(1)
-    words = _IDENTIFIER.findall(plain)
-    return words[-1] if words else None
+    words = _IDENTIFIER.findall(_ALIGNED.sub(" ", plain))
+    # a word alone is a type or a macro, and so is what has something in parentheses
+    return words[-1] if len(words) > 1 and "(" not in _ALIGNED.sub(" ", plain) else None

@@ -41,7 +41,7 @@ _OTHER = re.compile(
 """Names of types that are parameters of templates, or stand for other types."""
 _QUALIFIERS = frozenset(("const", "volatile", "struct", "__grid_constant__"))
 _POINTER = 8
-_MOST_MEMBERS = 4096
+MOST_MEMBERS = 4096
 
 Members = Mapping[int, tuple[str, int]]
 """By the offset of a number in a struct: how it is written behind the struct, and its size."""
@@ -117,7 +117,7 @@ def _laid_out(body: str, alignment: int, layouts: Mapping[str, _Layout | None]) 
             return None
         name, count, one = declared
         offset = -(-offset // one.alignment) * one.alignment
-        if len(members) + max(count, 1) * len(one.members) > _MOST_MEMBERS:
+        if len(members) + max(count, 1) * len(one.members) > MOST_MEMBERS:
             return None
         for place in range(max(count, 1)):
             index = f"[{place}]" if count else ""

@@ -2,7 +2,8 @@
 
 Blocks are numbered in program order; the last id is a virtual exit block without instructions, to
 which ``ret``, ``exit``, ``trap`` and falling off the end lead. A block ends after a branch or an
-ending instruction and before a label that some branch names; calls and barriers end no block::
+ending instruction and before a label that some branch names; calls and barriers end no block. In
+machine code one begins before each instruction at which lanes of a warp wait for one another::
 
     0: setp %p, ...          successors[0] = (2, 1): taken target first, then the fall-through
        @%p bra L2
@@ -24,7 +25,7 @@ from dataclasses import replace
 from typing import NamedTuple, NewType
 
 from ptxwcet.ir.kernel import Instruction, Kernel
-from ptxwcet.ir.op_classes import AT_BARRIERS, ControlEffect
+from ptxwcet.ir.op_classes import AT_BARRIERS, AT_MEETINGS, ControlEffect
 from ptxwcet.support.records import dataclass
 
 BlockId = NewType("BlockId", int)
@@ -191,9 +192,24 @@ def _block_starts(kernel: Kernel, control: Sequence[int]) -> list[int]:
             starts.add(index + 1)
         elif effect in _ENDINGS:
             starts.add(index + 1)
+    starts.update(_meetings(kernel))
     if instructions:
         starts.discard(len(instructions))  # that is the virtual exit
     return sorted(starts)
+
+
+def _meetings(kernel: Kernel) -> Iterable[int]:
+    """Where blocks of machine code begin at which lanes wait for one another: so that what is
+    executed before and behind is told apart. One that waits for scoreboards, too, is a block of
+    its own: each group of lanes waits for what it has under way.
+    """
+    if kernel.code is None:
+        return
+    for index, instruction in enumerate(kernel.instructions):
+        if instruction.convergence in AT_MEETINGS:
+            yield index
+            if kernel.code.encoded[index].waits:
+                yield index + 1
 
 
 def _labels_at(labels: Mapping[str, int], block_at: Mapping[int, BlockId]) -> dict[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import DominatorTree, compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import IrreducibleRegion, LoopForest, find_loops
+from ptxwcet.flow.graph.reconvergence import reconvergence_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.records import dataclass
@@ -19,6 +20,7 @@ class ControlFlow:
     forest: LoopForest
     dominators: DominatorTree
     postdominators: DominatorTree
+    reconvergence: tuple[BlockId | None, ...]
 
     @classmethod
     def of(cls, kernel: Kernel) -> ControlFlow:
@@ -29,10 +31,15 @@ class ControlFlow:
         cfg = build_cfg(kernel)
         dominators = compute_dominators(cfg)
         forest = find_loops(cfg, dominators)
-        return cls(kernel, cfg, forest, dominators, compute_postdominators(cfg))
+        postdominators = compute_postdominators(cfg)
+        reconvergence = reconvergence_of(kernel, cfg, postdominators)
+        return cls(kernel, cfg, forest, dominators, postdominators, reconvergence)
 
     def meeting(self, block: int) -> BlockId | None:
-        """Where all ways from a block meet first: its immediate post-dominator, if it has one."""
+        """Where all ways from a block meet first: its immediate post-dominator, if it has one.
+
+        Whether lanes go on together there is another question (``reconvergence``).
+        """
         return self.postdominators.immediate[block]
 
     def label(self, loop: int) -> str:

@@ -280,7 +280,8 @@ def flow_graph(flow: ControlFlow, launch: Launch, of_graph: Kept | None = None) 
     work = Work(of_graph=Kept() if of_graph is None else of_graph)
     agreements = agreements_of(flow, launch, work.of_graph)
     loaded = loads_of_arrays(flow.kernel, launch)
-    parts = (flow.kernel, flow.cfg, flow.forest, flow.dominators, flow.postdominators)
+    trees = (flow.dominators, flow.postdominators, flow.reconvergence)
+    parts = (flow.kernel, flow.cfg, flow.forest, *trees)
     return FlowGraph(*parts, _control_slice(flow.kernel, work.of_graph), agreements, loaded, work)
 
 

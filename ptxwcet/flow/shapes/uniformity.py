@@ -5,7 +5,8 @@ Agreement in a warp is among the lanes that execute together. Agreement in the b
 that come there in the same iteration of every loop around: behind a branch on which warps do not
 agree, the n-th visit of one warp need not be like the n-th of another.
 
-Lanes part at a branch and meet at its immediate post-dominator, so a register that is live there
+Lanes part at a branch and meet at its immediate post-dominator, or in machine code where they are
+sure to reconverge (:mod:`ptxwcet.flow.graph.reconvergence`), so a register that is live there
 and written on the way is at most as uniform as the branch: this covers the branches of ``if`` and
 the lanes (or warps) that leave a loop in different iterations (temporal divergence). Warps come
 before to where only some sides meet, as those do that a side leads past to the end: what is live
@@ -221,6 +222,7 @@ def _settled(
     if partial or counts_at_mbarriers(kernel):
         shapes.disorder(0, len(kernel.instructions))
     capped: set[tuple[int, Agreement]] = set()
+    immediate = flow.postdominators.immediate
     while True:
         shapes.settle()
         agreements = tuple(shapes.at_end(block.end - 1) for block in cfg.blocks)
@@ -230,7 +232,8 @@ def _settled(
             if agreement is Agreement.BLOCK or (block, agreement) in capped:
                 continue
             capped.add((block, agreement))
-            meeting = flow.meeting(block)
+            meetings = flow.reconvergence if agreement is Agreement.NONE else immediate
+            meeting = meetings[block]
             for name in live.joined(block, meeting):
                 changed |= shapes.cap(name, agreement)
             for name in live.joined_before(block, meeting):

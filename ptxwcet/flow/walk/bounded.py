@@ -107,7 +107,7 @@ def _together(walk: WalkState, recorder: ExitRecorder, iteration: Path) -> Toget
             raise Refused(
                 "PW222",
                 walk.graph.last(source),
-                "a block-wide barrier is in a loop that the warps of the block, or lanes of a "
+                "a barrier is in a loop that the warps of the block, or lanes of a "
                 f"warp, may leave at different iterations: {branch.mnemonic} in "
                 f"{branch.span.shown_place} is not decided",
                 "give the parameters that decide it, or, if all threads of the block leave the "

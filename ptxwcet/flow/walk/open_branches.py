@@ -90,7 +90,7 @@ def _require_no_barrier(walk: WalkState, sides: OpenBranch, walked_sides: Collec
     raise Refused(
         "PW222",
         index,
-        "lanes of a warp may part here, and those of one side wait at a block-wide barrier while "
+        "lanes of a warp may part here, and those of one side wait at a barrier while "
         "those of the other have not returned yet",
         "return by a branch to the end of the kernel, or move the barrier out of the branch",
     )

@@ -94,9 +94,9 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
         raise Refused(
             "PW222",
             step.index,
-            "a block-wide barrier may be reached by only some of the running threads of a "
-            f"warp: {branch.mnemonic} in {branch.span.shown_place} is not decided",
-            "move the barrier out of the branch"
+            f"{_apart(step, 'may be reached')}: {branch.mnemonic} in "
+            f"{branch.span.shown_place} is not decided",
+            _TOGETHER
             if walk.graph.is_on_side(walk.graph.block_of(step.index), block)
             else "give the facts that decide it",
         )
@@ -104,8 +104,8 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
         raise Refused(
             "PW222",
             step.index,
-            "a block-wide barrier is reached by only some of the running threads of a warp",
-            "move the barrier out of the divergent code",
+            _apart(step, "is reached"),
+            _TOGETHER,
         )
     words = [*instruction.mnemonic.split("."), *instruction.modifiers]  # of machine code, too
     if "cluster" in words:
@@ -117,6 +117,22 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             "a block is bounded by itself: only barriers of the block are supported",
         )
     _check_participants(walk, step, words)
+
+
+_TOGETHER = (
+    "let all threads of a warp execute the same barrier instruction: move it out of the divergent "
+    "code"
+)
+
+
+def _apart(step: Step, reached: str) -> str:
+    """Returns why a barrier that only some threads of a warp reach is refused, as it is written."""
+    instruction = step.instruction
+    words = instruction.mnemonic.split(".")
+    by_thread = words[0] == "barrier" and "aligned" not in words
+    why = "have to come together for a bound" if by_thread else "must execute it together"
+    text = " ".join(instruction.span.text.rstrip(";").split())
+    return f"'{text}' {reached} by only some of the running threads of a warp, which {why}"
 
 
 def _check_participants(walk: WalkState, step: Step, words: list[str]) -> None:

@@ -102,7 +102,7 @@ def fill_table(
     capacities = np.array([load_store, cores], np.int64)
     most = _most_choices(string, warps, load_store, cores)
     reached = np.full(len(string), warps, np.int64)
-    chunk = max(1, _CHUNK // (most + len(string)))
+    chunk = max(1, _CHUNK // (most * most + len(string)))  # pairs of picks, one of each kind
     number = states - 2
     while number >= 0:
         if not proceed(states - number, states):

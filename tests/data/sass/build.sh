@@ -53,3 +53,7 @@ for arch in 75 86 90; do kept specials.ptx "$arch"; kept "$work/constants.ptx" "
 for file in control_86.cubin sgemm_naive_90.cubin; do
   python3 ../../oracle/life_ranges.py "$file" >"${file%.cubin}.ranges"
 done
+nvcc -dc -cubin -arch=sm_86 -DCALLER linked.cu -o "$work/caller.o"
+nvcc -dc -cubin -arch=sm_86 linked.cu -o "$work/callee.o"
+nvlink -arch=sm_86 "$work/caller.o" "$work/callee.o" -o linked_86.cubin
+python3 -c 'import sys; from ptxwcet.sass.reading import read_source; print(end=read_source(sys.argv[1]).text)' linked_86.cubin >linked_86.sass

@@ -13,8 +13,12 @@ from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic
 
 _OTHER = re.compile(r", or (?=a bound: |give |if all threads)")
-SILENT = ("no fact that was tried leads further", "check the parameters and the launch")
-"""How the help begins of refusals that suggest no fact."""
+SILENT = (
+    "no fact that was tried leads further",
+    "check the parameters and the launch",
+    "no machine that comes with the tool has one",
+)
+"""How the help begins of refusals that suggest no option and no fact about the paths."""
 
 
 def first_remedy(help_text: str) -> str:
@@ -32,6 +36,7 @@ def followed(request: Request, help_text: str, folder: Path, value: int, bound: 
     bounds = tuple(
         f"{name}={bound}" for name in re.findall(r"--loop-bound '(.+?)=ITERATIONS'", said)
     )
+    block = re.match(r"use --block (\S+)$", said)
     grid = "7" if "--grid SIZE" in said else request.grid
     facts = _facts_in(said, request.kernels, value)
     names = {name.partition("=")[0] for name in values}
@@ -40,6 +45,7 @@ def followed(request: Request, help_text: str, folder: Path, value: int, bound: 
     request = replace(
         request,
         machine=machine[1] if machine else request.machine,
+        block=block[1] if block else request.block,
         grid=grid,
         parameters=(*kept, *values),
         loop_bounds=(*request.loop_bounds, *bounds),

@@ -79,7 +79,7 @@ def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Ptxw
     if refused.code in CONTRADICTED:
         return ContradictedFacts(diagnostic)
     around = graph.forest.loop_at(graph.block_of(refused.instruction))
-    if refused.code == ENDLESS and around is not None:
+    if refused.code == ENDLESS and around is not None and around.exits:
         return NeverEnds(diagnostic, graph.last(around.exits[-1][0]))
     if refused.code == _NO_FORM and around is not None:
         return UnsettledPath(diagnostic, (around.id,))

@@ -172,10 +172,9 @@ class FlowGraph(ControlFlow):
         sure to reconverge, warps at the immediate post-dominator. Cost: constant, once a few rounds
         over the kernel.
         """
-        if self.reconvergence[block] == self.postdominators.immediate[block]:
-            return self.reconvergence[block]
-        parts = self.agreements[block] is Agreement.NONE
-        return self.reconvergence[block] if parts else self.postdominators.immediate[block]
+        together, above = self.reconvergence.meetings[block], self.postdominators.immediate[block]
+        parts = together != above and self.agreements[block] is Agreement.NONE
+        return together if parts else above
 
     def is_final(self, block: BlockId) -> bool:
         """Whether nothing but the end of the thread follows. Cost: constant."""

@@ -244,8 +244,9 @@ def code_assumptions(machine: Machine) -> tuple[Assumption, ...]:
         ),
         Assumption(
             "groups-in-turn",
-            "lanes of a warp that are apart are joined where BSYNC or WARPSYNC waits for them; of "
-            "their groups each, in any order, goes on until it waits there or ends",
+            "lanes of a warp that are apart are joined where BSYNC or WARPSYNC waits for them, and "
+            "those that come to a WARPSYNC together go on together; of their groups each, in any "
+            "order, goes on until it waits there or ends",
             doubt,
             "silicon: which group of a warp issues next is not documented",
         ),

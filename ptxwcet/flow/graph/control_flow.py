@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, build_cfg
 from ptxwcet.flow.graph.dominance import DominatorTree, compute_dominators, compute_postdominators
 from ptxwcet.flow.graph.loops import IrreducibleRegion, LoopForest, find_loops
-from ptxwcet.flow.graph.reconvergence import reconvergence_of
+from ptxwcet.flow.graph.reconvergence import Reconvergence, reconvergence_of
 from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.records import dataclass
@@ -20,7 +20,7 @@ class ControlFlow:
     forest: LoopForest
     dominators: DominatorTree
     postdominators: DominatorTree
-    reconvergence: tuple[BlockId | None, ...]
+    reconvergence: Reconvergence
 
     @classmethod
     def of(cls, kernel: Kernel) -> ControlFlow:
@@ -110,6 +110,24 @@ def endless_diagnostics(flow: ControlFlow) -> tuple[Diagnostic, ...]:
             help="give the loop an exit; a loop without one has no bound",
         ),
     )
+
+
+def parting_diagnostics(flow: ControlFlow) -> tuple[Diagnostic, ...]:
+    """At most one error (PW224): an instruction of machine code at which lanes that came together
+    may part, as no analysis expects.
+    """
+    for index in flow.reconvergence.unsure:
+        waiting = flow.kernel.instructions[index]
+        return (
+            Diagnostic(
+                "PW224",
+                f"lanes of a warp that come to {waiting.mnemonic} together may part there: it is "
+                "not known that one BSSY has registered all of them",
+                span=waiting.span,
+                help="bound the kernel from its PTX",
+            ),
+        )
+    return ()
 
 
 def describe_block(kernel: Kernel, cfg: ControlFlowGraph, block: BlockId) -> str:

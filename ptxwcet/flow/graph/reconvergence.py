@@ -25,7 +25,8 @@ drops all that was set between such a branch and ``q``. So one visit has registe
 Neither has left B before ``p`` (where lanes leave it by BREAK it is dropped on their way), and
 neither was registered anew, so that each waits at ``p`` for the other. Others may be waited for as
 well, and lanes may be joined elsewhere, too: then the hardware makes one visit where the walk makes
-several.
+several. Nothing but branches parts lanes: at each BSYNC that lanes come to together one visit has
+registered all of them, or the kernel is refused.
 
 Cost: a few rounds over the instructions; for a branch, the blocks up to its post-dominators.
 """
@@ -46,7 +47,7 @@ from ptxwcet.ir.kernel import (
     Operand,
     Register,
 )
-from ptxwcet.ir.op_classes import ControlEffect, Convergence
+from ptxwcet.ir.op_classes import AT_MEETINGS, ControlEffect, Convergence
 from ptxwcet.support.graph import reachable
 from ptxwcet.support.records import dataclass
 
@@ -90,18 +91,29 @@ class _Left:
         return {name for name, _ in self.when}
 
 
-def reconvergence_of(
-    kernel: Kernel, cfg: ControlFlowGraph, postdominators: DominatorTree
-) -> tuple[BlockId | None, ...]:
-    """Returns for each block where lanes go on together that part at its end.
+@dataclass(frozen=True, slots=True)
+class Reconvergence:
+    """Where lanes go on together that part at the end of a block, by block.
 
     That is the virtual exit if they never do, and None where there is no immediate post-dominator.
-    For PTX it is the immediate post-dominator: PTX says nothing of how lanes meet, and its machine
-    is assumed to let them meet there.
+    ``unsure`` are instructions at which lanes that came together may part: they wait for others
+    than one another, for all that is known.
+    """
+
+    meetings: tuple[BlockId | None, ...]
+    unsure: tuple[int, ...] = ()
+
+
+def reconvergence_of(
+    kernel: Kernel, cfg: ControlFlowGraph, postdominators: DominatorTree
+) -> Reconvergence:
+    """Returns where lanes meet: of PTX, which says nothing of it, at immediate post-dominators, as
+    its machine is assumed to let them.
     """
     if kernel.code is None:
-        return postdominators.immediate
-    return _Meetings(kernel, kernel.code, cfg, postdominators).all()
+        return Reconvergence(postdominators.immediate)
+    found = _Meetings(kernel, kernel.code, cfg, postdominators)
+    return Reconvergence(found.all(), tuple(found.unsure()))
 
 
 def not_nested(
@@ -145,6 +157,18 @@ class _Meetings:
             else self._postdominators.immediate[block.id]
             for block in self._cfg.blocks
         )
+
+    def unsure(self) -> Iterator[int]:
+        """The instructions at which lanes that came together need not wait for one another."""
+        for block, state in self._states.items():
+            start, end = self._bounds(block)
+            if start == end:
+                continue
+            first = self._kernel.instructions[start]
+            name = _barrier(first) if first.convergence is Convergence.WAITS else None
+            is_open = name is None or any(name in barrier.names for barrier in state)
+            if first.convergence in AT_MEETINGS and (first.guard is not None or not is_open):
+                yield start
 
     def _first_meeting(self, branch: BlockId) -> BlockId | None:
         """The nearest post-dominator of a branch at which its lanes are proved to be joined."""

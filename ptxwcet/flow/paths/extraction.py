@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 
 from ptxwcet.flow.flow_graph import FlowGraph, Kept, Work, agreements_of
-from ptxwcet.flow.graph.control_flow import ControlFlow
+from ptxwcet.flow.graph.control_flow import ControlFlow, parting_diagnostics
 from ptxwcet.flow.launch import WARP_SIZE, Dim3, Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import (
     CONTRADICTED,
@@ -275,8 +275,11 @@ def flow_graph(flow: ControlFlow, launch: Launch, of_graph: Kept | None = None) 
     """What walks need to know of a kernel and launch; ``of_graph`` is what others have found out of
     the kernel alone. Cost: linear in the kernel.
 
-    Raises PtxwcetError (PW251) for an array of which something is said and nothing loaded.
+    Raises PtxwcetError: PW251 for an array of which something is said and nothing loaded, PW224 for
+    machine code at which lanes may part that came together.
     """
+    if flow.reconvergence.unsure:
+        raise PtxwcetError(parting_diagnostics(flow))
     work = Work(of_graph=Kept() if of_graph is None else of_graph)
     agreements = agreements_of(flow, launch, work.of_graph)
     loaded = loads_of_arrays(flow.kernel, launch)

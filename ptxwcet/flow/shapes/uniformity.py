@@ -232,7 +232,7 @@ def _settled(
             if agreement is Agreement.BLOCK or (block, agreement) in capped:
                 continue
             capped.add((block, agreement))
-            meetings = flow.reconvergence if agreement is Agreement.NONE else immediate
+            meetings = flow.reconvergence.meetings if agreement is Agreement.NONE else immediate
             meeting = meetings[block]
             for name in live.joined(block, meeting):
                 changed |= shapes.cap(name, agreement)

@@ -1,0 +1,241 @@
+"""Listings by hand, each for a rule of where lanes of machine code go on together.
+
+Each parts its lanes by bits of their numbers (P0, P1, P2) and has a ``tail`` that more groups than
+one come to, or one alone where all lanes are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_HEAD = (
+    ".target sm_86\n.disassembler 13.5.37\n.section k\n.registers 16\n.shared 0\n.local 0\n"
+    ".parameters 0x160\n.parameter 0x0 8\n.parameter 0x8 8\n.kernel k\n"
+)
+_BEGIN = (
+    "S2R R0, SR_TID.X",
+    "LOP3.LUT R1, R0, 0x1, RZ, 0xc0, !PT",
+    "ISETP.NE.AND P0, PT, R1, RZ, PT",
+    "LOP3.LUT R1, R0, 0x2, RZ, 0xc0, !PT",
+    "ISETP.NE.AND P1, PT, R1, RZ, PT",
+    "LOP3.LUT R1, R0, 0x4, RZ, 0xc0, !PT",
+    "ISETP.NE.AND P2, PT, R1, RZ, PT",
+)
+_WORK, _TAIL = ("IADD3 R2, R0, 0x5, RZ",), (*["IADD3 R2, R2, R0, RZ"] * 8, "EXIT")
+
+_CODES: Mapping[str, tuple[str, ...]] = {
+    "joined": ("BSSY B0, `(.M)", "@P0 BRA `(.M)", *_WORK, ".M:", "BSYNC B0"),
+    "nested": (
+        "BSSY B0, `(.N)",
+        "@P0 BRA `(.N)",
+        "BSSY B1, `(.M)",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B1",
+        *_WORK,
+        ".N:",
+        "BSYNC B0",
+    ),
+    "left": ("BSSY B0, `(.M)", "@P0 BREAK B0", "@P1 BRA `(.M)", *_WORK, ".M:", "BSYNC B0"),
+    "left and gone": (
+        "BSSY B0, `(.M)",
+        "@P2 BRA `(.A)",
+        "@P0 BREAK B0",
+        "@P0 BRA `(.N)",
+        ".A:",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+        *_WORK,
+        ".N:",
+    ),
+    "set behind": (
+        "BSSY B0, `(.A)",
+        "@P0 BRA `(.S)",
+        *_WORK,
+        ".S:",
+        "BSSY B1, `(.M)",
+        "@P2 BRA `(.A)",
+        *_WORK,
+        ".A:",
+        "BSYNC B0",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B1",
+    ),
+    "set behind by many": (
+        "BSSY B0, `(.A)",
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@!P3 BRA `(.L)",
+        "BSSY B1, `(.M)",
+        "@P2 BRA `(.A)",
+        *_WORK,
+        ".A:",
+        "BSYNC B0",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B1",
+    ),
+    "set between": (
+        "@P0 BRA `(.S)",
+        *_WORK,
+        ".S:",
+        "BSSY B0, `(.M)",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+    ),
+    "gathered": ("@P0 BRA `(.M)", *_WORK, ".M:", "WARPSYNC.ALL"),
+    "gathered between": (
+        "@P0 BRA `(.M)",
+        "@P1 BRA `(.A)",
+        *_WORK,
+        ".A:",
+        "WARPSYNC.ALL",
+        ".M:",
+        "WARPSYNC.ALL",
+    ),
+    "set before gathering": (
+        "@P0 BRA `(.S)",
+        *_WORK,
+        ".S:",
+        "BSSY B1, `(.M)",
+        "@P2 BRA `(.A)",
+        *_WORK,
+        ".A:",
+        "WARPSYNC.ALL",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B1",
+    ),
+    "some gathered": ("@P0 BRA `(.M)", *_WORK, ".M:", "WARPSYNC 0x1"),
+    "guarded": ("@P1 BSSY B0, `(.M)", "@P0 BRA `(.M)", *_WORK, ".M:", "BSYNC B0"),
+    "copied": (
+        "BSSY B0, `(.N)",
+        "BMOV.32.CLEAR R4, B0",
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+        "BMOV.32 B0, R4",
+        "@P1 BRA `(.N)",
+        *_WORK,
+        ".N:",
+        "BSYNC B0",
+    ),
+    "copy lost": (
+        "@P0 BRA `(.S)",
+        *_WORK,
+        ".S:",
+        "BSSY B0, `(.N)",
+        "BMOV.32.CLEAR R4, B0",
+        "@P1 BMOV.32 B0, R4",
+        "@P2 BRA `(.N)",
+        *_WORK,
+        ".N:",
+        "BSYNC B0",
+    ),
+    "loop": (
+        "BSSY B0, `(.M)",
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@P3 BRA `(.M)",
+        "ISETP.GE.AND P4, PT, R3, 0x5, PT",
+        "@!P4 BRA `(.L)",
+        ".M:",
+        "BSYNC B0",
+    ),
+    "loop without": (
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@P3 BRA `(.M)",
+        "ISETP.GE.AND P4, PT, R3, 0x5, PT",
+        "@!P4 BRA `(.L)",
+        ".M:",
+    ),
+    "set in a loop": (
+        "MOV R3, RZ",
+        ".L:",
+        "BSSY B0, `(.M)",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@P3 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+        "ISETP.GE.AND P4, PT, R3, 0x3, PT",
+        "@!P4 BRA `(.L)",
+    ),
+    "left in a loop": (
+        "BSSY B0, `(.M)",
+        "MOV R3, RZ",
+        ".L:",
+        "IADD3 R3, R3, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R3, R0, PT",
+        "@P3 BREAK B0",
+        "@P3 BRA `(.N)",
+        "ISETP.GE.AND P4, PT, R3, 0x5, PT",
+        "@!P4 BRA `(.L)",
+        "@P1 BRA `(.M)",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+        *_WORK,
+        ".N:",
+    ),
+    "ends among": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.M)",
+        "@P1 EXIT",
+        *_WORK,
+        ".M:",
+        "BSYNC B0",
+    ),
+    "waits": (
+        "BSSY B0, `(.M)",
+        "@P0 BRA `(.A)",
+        "S2R R3, SR_TID.X #holds",
+        "BRA `(.M)",
+        ".A:",
+        "@P1 BRA `(.C)",
+        "S2R R4, SR_TID.X #holds",
+        "BRA `(.M)",
+        ".C:",
+        "S2R R5, SR_TID.X #holds",
+        ".M:",
+        "BSYNC B0 #waits",
+    ),
+}
+
+
+def _written(lines: tuple[str, ...]) -> str:
+    """The listing of a kernel. Its instructions have a stall of 5 and, where said, scoreboard 0."""
+    out, address = [_HEAD], 0
+    for line in (*_BEGIN, *lines, *_TAIL):
+        code, _, note = line.partition(" #")
+        if code.startswith("."):
+            out.append(code)
+            continue
+        holds = 0 if note == "holds" or address == 0 else 7
+        bits = 5 | 1 << 4 | holds << 5 | 7 << 8 | (note == "waits" or address == 16) << 11
+        out.append(f"/*{address:04x}*/ {code} ; /* {bits << 105:032x} */")
+        address += 16
+    return "\n".join(out).replace("\n\n", "\n") + "\n"
+
+
+LISTINGS: Mapping[str, str] = {name: _written(lines) for name, lines in _CODES.items()}
+"""By what they have."""

@@ -48,7 +48,6 @@ from ptxwcet.library.arguments import (
     File,
     GridArguments,
     MachineArguments,
-    PlaceArguments,
     checked,
     request_of,
     said,
@@ -288,7 +287,7 @@ def _version(one: object, given: GridArguments) -> Request:
 
 @checked
 def facts(
-    source: object, *, output: File | None = None, **given: Unpack[PlaceArguments]
+    source: object, *, output: File | None = None, **given: Unpack[MachineArguments]
 ) -> Shown[FactsTemplate]:
     """What a launch leaves open in kernels, as a template of a facts file to be filled in.
 

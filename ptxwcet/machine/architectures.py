@@ -19,6 +19,7 @@ from ptxwcet.support.diagnostics import PtxwcetError
 
 _TARGET = re.compile(r"(?:sm|compute)_(\d+)(\d)([af]?)")
 _EMBEDDED = frozenset({(3, 2), (5, 3), (6, 2), (7, 2), (8, 7), (8, 8), (10, 1), (11, 0)})
+_OLDEST_OF_NVCC_13 = (7, 5)
 _VARIANTS_FROM = 10  # major revision whose cubins may be of a variant
 
 
@@ -54,13 +55,16 @@ def require_architecture(kernel: Kernel, machine: Machine) -> None:
         if (its := load_machine(name).compute_capability) is not None
         and runs_on(kernel.target, its, is_code=is_code)
     ]
+    how = f"'nvcc -arch={own}'; CUDA source here: --arch {own}"
+    if tuple(map(int, capability.split("."))) < _OLDEST_OF_NVCC_13:
+        how = f"nvcc 12.9 or earlier, with -arch={own}"
     listed = f", or take a machine that runs it: --machine {' or '.join(others)}" if others else ""
     raise PtxwcetError.of(
         "PW329",
         f"kernel {kernel.readable} is {what} for {kernel.target}, which a GPU of compute "
         f"capability {capability} ({machine.name}) does not run",
         kernel.span,
-        help=f"compile it for {own} ('nvcc -arch={own}'; CUDA source here: --arch {own}){listed}",
+        help=f"compile it for {own} ({how}){listed}",
     )
 
 

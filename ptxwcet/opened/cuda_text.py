@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptxwcet.flow.facts.cuda_loops import CudaSource, parameter_names
-from ptxwcet.flow.facts.debug_names import DebugParameter, debug_names
 from ptxwcet.flow.facts.placing import main_file
 from ptxwcet.flow.values.accesses import OF_CONSTANT, field_name, fields_of
 from ptxwcet.ir.kernel import Kernel, UnreadKernel
@@ -22,7 +21,7 @@ from ptxwcet.support.source import SourceFile, Span
 
 if TYPE_CHECKING:
     from ptxwcet.flow.facts.cuda_structs import Members
-
+    from ptxwcet.flow.facts.debug_names import DebugParameter
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -105,6 +104,11 @@ def _debug_names(kernel: Kernel, request: Request) -> tuple[DebugParameter, ...]
     """
     if request.source is not None or kernel.span is None:
         return None
+    if ".debug_info" not in kernel.span.source.text:
+        return None
+    # here: only of files with debug information
+    from ptxwcet.flow.facts.debug_names import debug_names
+
     told = debug_names(kernel.span.source.text).get(kernel.name, ())
     sizes = [one.size_bytes for one in kernel.parameters]
     return told if sizes and [one.size for one in told] == sizes else None

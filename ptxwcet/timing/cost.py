@@ -32,7 +32,6 @@ from ptxwcet.machine.model import (
     RefusedOp,
     TimingMeaning,
 )
-from ptxwcet.machine.new_file import timed_like_a_load
 from ptxwcet.memory.analysis import (
     NO_TRANSACTIONS,
     Transactions,
@@ -156,6 +155,9 @@ def naming_others(
         return cost
     others = [one for one in _shipped() if not isinstance(cost_on(one), Diagnostic)]
     if not others:
+        # here: only for a refusal
+        from ptxwcet.machine.new_file import timed_like_a_load
+
         timed = None if op_class is OpClass.TRAP else timed_like_a_load(machine, op_class)
         if timed is None or isinstance(cost_on(timed[0]), Diagnostic):
             return replace(cost, help=_NO_OTHER)

@@ -78,6 +78,8 @@ INNER:
 LOAD = "ld.global.u32 %r5, [%d3];"
 STEP = "add.s64 %d3, %d3, 128;"
 ANEW = "add.s64 %d3, %d2, 8192;"
+OWN = "ld.global.u32 %r5, [%d6];"
+NARROW = "mul.wide.u32 %d5, %r4, 128; add.s64 %d6, %d2, %d5; add.s64 %d4, %d4, 1;"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,9 @@ ANEW = "add.s64 %d3, %d2, 8192;"
         (ANEW, LOAD + STEP, STEP + LOAD, 0),
         (ANEW, "add.s64 %d4, %d3, 128; " + LOAD + "mov.u64 %d3, %d4;", "", 3),
         (ANEW, "add.s64 %d4, %d3, 128;", "mov.u64 %d3, %d4; " + LOAD, 0),
+        # a counter of 64 bits, of which the lower half is used
+        ("mov.u64 %d4, 3;", f"cvt.u32.u64 %r4, %d4; {NARROW}{OWN}", "", 3),
+        ("mov.u64 %d4, 3;", f"mov.b64 {{%r4, %r6}}, %d4; {NARROW}{OWN}", "", 3),
         # made of itself and of what it was before it was added to
         (ANEW, f"add.s64 %d4, %d3, 4; {STEP} sub.s64 %d5, %d3, %d4; add.s64 %d3, %d3, %d5; {LOAD}",
          "", 0),

@@ -69,7 +69,7 @@ def test_warps_execute_what_was_analysed(kernel: str, numbers: tuple[int, ...]) 
     assert executed == walked
 
 
-@pytest.mark.parametrize("machine", ["orin-ecrts2025", "titan-v"])
+@pytest.mark.parametrize("machine", ["orin-ecrts2025", "h100"])
 def test_no_simulated_run_exceeds_the_bound(machine: str) -> None:
     for kernel, numbers in NUMBERS.items():
         params = {f"{kernel}_param_{n + 2}": number for n, number in enumerate(numbers)}
@@ -102,7 +102,7 @@ def test_no_run_of_a_launch_exceeds_its_bound(tmp_path: Path) -> None:
         'in = { shape = 512, dtype = "float32", init = "zeros" }\n'
         'out = { shape = 640, dtype = "float32", init = "zeros" }\ntiles = 4\n'
     )
-    said = ["--launch", str(launch), "--inputs", "1", "--machine", "titan-v", "--sms", "2"]
+    said = ["--launch", str(launch), "--inputs", "1", "--machine", "h100", "--sms", "2"]
     code, out, _ = run_program("validate", str(FILE), *said)
     assert code == 0
     (row,) = [line for line in out.splitlines() if line.startswith("grids")]

@@ -120,3 +120,18 @@ def test_sums_wrap_around_from_the_first_that_does_not_fit(signed: bool) -> None
         given.append(~one.less_than(0, signed=signed))
         doubts = [*given, ~one.less_than(one + two, signed=signed)]
         assert found_impossible(doubts) == (not is_possible(doubts)), most
+
+
+@pytest.mark.parametrize(("numbers", "most"), [(3, 2_500), (6, 24_000)])
+def test_ranges_say_that_a_difference_does_not_wrap_around(numbers: int, most: int) -> None:
+    """With little effort: variables are eliminated for the question, not for each difference."""
+    first, *others = (source(n, 32) for n in range(numbers))
+    truths, difference = list[Term](), first
+    for one in (first, *others):
+        truths += [~one.less_than(0, signed=True), one.less_than(1000, signed=True)]
+    for one in others:
+        difference = difference - one
+    below = difference.less_than(-999 * len(others), signed=True)
+    assert is_impossible([*truths, below], Effort(most))
+    exactly = difference.equals(-999 * len(others))
+    assert not is_impossible([*truths, exactly], Effort(10 * most))

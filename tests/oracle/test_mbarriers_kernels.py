@@ -251,6 +251,7 @@ def test_blocks_and_launches_are_simulated_through_every_door(tmp_path: Path) ->
     model = Path(ptxwcet.__file__).parent / "machine" / "models" / "titan-v.toml"
     text = model.read_text(encoding="utf-8").replace("[ops]\n", ROWS)
     own = tmp_path / "own.toml"
+    text = text.replace('compute_capability = "7.0"', 'compute_capability = "9.0"')
     own.write_text(text.replace("[units]\n", "[units]\nTMA = 1\n"), encoding="utf-8")
     params = {"bulk_ring_param_2": 6}
     given = {"kernel": "bulk_ring", "block": 128, "params": params, "machine": str(own)}

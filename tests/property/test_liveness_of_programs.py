@@ -37,7 +37,8 @@ def random_body(draw: random.Random, depth: int) -> tuple[Compiled, ...]:
             count = draw.randint(1, 4)
             out.append(_loop(count, draw.randint(0, count), random_body(draw, depth - 1)))
         elif kind == "orders":
-            out.append(BothOrders(random_body(draw, depth - 1), random_body(draw, depth - 1)))
+            sides = random_body(draw, depth - 1), random_body(draw, depth - 1)
+            out.append(BothOrders(*sides, 0, draw.random() < 0.5))
         else:
             sides = tuple(random_body(draw, depth - 1) for _ in range(draw.randint(1, 3)))
             out.append(OneOf(sides))

@@ -134,6 +134,8 @@ def test_launch_files_refuse(tmp_path: Path) -> None:
 
 def test_a_cubin_of_another_major_revision_is_refused() -> None:
     named = refusal_of(ptxwcet.cfg(CUBIN, kernel="parted", machine="h200").dot)
+    if named.code == "PW124":
+        pytest.skip("no nvdisasm")
     assert named.code == "PW329"
     assert "parted is machine code for sm_86, which a GPU of compute capability 9.0" in (
         named.message

@@ -57,7 +57,7 @@ def test_an_estimate_passes_only_where_that_is_asked_for() -> None:
     assert (code, budget["verdict"], budget["guarantee"]) == (1, "estimated-within", "estimate")
     ended = run_program(*KERNEL, "--budget", "2ms", *DOUBTFUL, "--require", "estimate")
     assert ended.code == 0
-    assert "BUDGET     estimated-within: 906 of 2,820,000 cycles for a block" in ended.out
+    assert "BUDGET     estimated-within: 902 of 2,820,000 cycles for a block" in ended.out
     assert run_program(*KERNEL, *DOUBTFUL).code == 0  # without a budget nothing is to be proved
 
 

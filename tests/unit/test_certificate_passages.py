@@ -67,6 +67,33 @@ def test_what_an_inner_loop_writes_may_be_anything(row: str) -> None:
     assert verdict(INNER.format(row), falling(1), TO_FIFTEEN) is Verdict.WRONG
 
 
+@pytest.mark.parametrize(
+    ("at_break", "expected"), [("", Verdict.WRONG), ("add.s32 %r1, %r1, -1;", Verdict.CONFIRMED)]
+)
+def test_an_inner_loop_may_be_left_in_its_middle(at_break: str, expected: Verdict) -> None:
+    """Both exits count: the one of the header, and the one of a block that comes later."""
+    body = f"""L: mov.u32 %r2, 0;
+M: setp.ge.s32 %p2, %r2, 9; @%p2 bra D;
+add.s32 %r2, %r2, 1; ld.global.u32 %r3, [%d1]; setp.ne.s32 %p3, %r3, 0; @!%p3 bra M;
+{at_break} bra.uni E;
+D: add.s32 %r1, %r1, -1;
+E:
+"""
+    assert verdict(body, falling(1), TO_FIFTEEN) is expected
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"), [("", Verdict.CONFIRMED), ("add.s32 %r1, %r1, 1;", Verdict.WRONG)]
+)
+def test_a_nest_of_inner_loops_is_passed_as_a_whole(row: str, expected: Verdict) -> None:
+    body = f"""L: mov.u32 %r2, 0; add.s32 %r1, %r1, -1;
+N: mov.u32 %r3, 0; add.s32 %r2, %r2, 1;
+M: add.s32 %r3, %r3, 1; {row} setp.lt.s32 %p2, %r3, 9; @%p2 bra M;
+setp.lt.s32 %p3, %r2, 9; @%p3 bra N;
+"""
+    assert verdict(body, falling(1), TO_FIFTEEN) is expected
+
+
 def test_the_way_to_a_loop_says_what_is_there() -> None:
     body = "and.b32 %r1, %r1, 15; L: add.s32 %r1, %r1, -1;\n"
     assert verdict(body, falling(1)) is Verdict.WRONG

@@ -31,6 +31,7 @@ from ptxwcet.warp.program import (
     BlockWorkload,
     Choice,
     Node,
+    PartialBarrier,
     Repeat,
     Scoreboard,
     TimedInstruction,
@@ -103,6 +104,20 @@ def test_golden_block() -> None:
         2: PaidCycles(1, 0, 0, 3),
         3: PaidCycles(1, 5, 0, 2),
     }
+
+
+def test_warps_that_meet_at_a_barrier_of_a_part_share_by_their_initiations() -> None:
+    """Two producers of 3 + 1 cycles and a consumer of 1 + 6: of 15 cycles each pays its part."""
+    arrives = PartialBarrier(timed(1, "B", (1, 0)), "1", 3, waits=False)
+    producers = WarpClass(WarpProgram((timed(0, "A", (3, 4)), arrives)), (0, 1))
+    waits = PartialBarrier(timed(2, "B", (1, 0)), "1", 3)
+    consumer = WarpClass(WarpProgram((waits, timed(3, "A", (6, 0)))), (2,))
+    found = explained(producers, consumer)
+    assert found.paid.keys() == {0, 1, 2, 3}
+    for origin, weight in {0: 6, 1: 2, 2: 1, 3: 6}.items():
+        paid = found.paid[origin]
+        assert paid == PaidCycles(interference=paid.total)
+        assert abs(15 * paid.total - weight * found.cycles) < 15
 
 
 def test_interference_on_units_that_the_warp_does_not_use_is_an_issue_slot() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from fractions import Fraction
+from itertools import combinations, product
 
 import pytest
 from effort import counted
@@ -364,3 +365,14 @@ def test_samples_are_not_refused() -> None:
     for path in sorted((ROOT / "samples").glob("*.ptx")):
         module = parse_file(path)
         assert [grid_refusal(one) for one in module.kernels if grid_refusal(one)] == []
+
+
+@pytest.mark.parametrize("slots", range(1, 8))
+def test_polls_of_the_blocks_that_poll_most(slots: int) -> None:
+    """As if every block of an SM polled as much as those do on average that poll most together."""
+    shares = [Fraction(1, 9)] * 2 + [Fraction(1, 16)] * 3 + [Fraction(0)] * 2
+    kinds = [replace(alike(shares.count(each))[0], polling=each) for each in sorted(set(shares))]
+    most = max(sum(chosen, Fraction(0)) for chosen in combinations(shares, slots))
+    average = replace(alike(7)[0], polling=most / slots)
+    dispatch = Dispatch(1, slots)
+    assert bound_grid(kinds, dispatch).cycles == bound_grid([average], dispatch).cycles

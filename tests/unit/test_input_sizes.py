@@ -386,4 +386,5 @@ def test_a_mangled_name_of_absurd_length(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     path.write_text(f"{HEADER}.visible .entry _Z{DIGITS}k(.param .u32 p){{ret;}}\n")
     path.with_suffix(".cu").write_text("__global__ void k(int n) {}\n")
-    assert call(path, "--block", 32, "--param", "p=3") == (0, "")
+    code, error = call(path, "--block", 32, "--param", "p=3")
+    assert (code, "warning[PW226]" in error, "error" in error) == (0, True, False)

@@ -12,10 +12,13 @@ from places import SAMPLES
 from programs import run_program
 
 import ptxwcet
+from ptxwcet.bounds.analysis import analyse_block
 from ptxwcet.bounds.explanation import explain_launch, explain_safe
 from ptxwcet.bounds.grid import BlockKind, CoRunner, Dispatch, MemoryServer, bound_grid
 from ptxwcet.bounds.launch_bound import LaunchBound
+from ptxwcet.bounds.safe import bound_safe
 from ptxwcet.cli.main import commands
+from ptxwcet.machine.loader import load_machine
 from ptxwcet.simulator.configuration import SmConfiguration
 from ptxwcet.simulator.engine import Simulator
 from ptxwcet.simulator.policies import Policy
@@ -227,6 +230,13 @@ def test_others_share_the_memory() -> None:
     shared = bound_grid(kinds, Dispatch(4, 2, memory=server))
     own = alone.cycles - 1000
     assert shared.cycles == -(-(own + 1000 + 77) * 4 // 3)
+
+
+@pytest.mark.parametrize("sectors", [0, 1])
+def test_a_block_that_asks_no_memory_rests_on_nothing_about_it(sectors: int) -> None:
+    block = block_of((TimedInstruction("ALU", 1, 900, sectors=sectors),))
+    claim = bound_safe(analyse_block(block, load_machine("titan-v"))).claim
+    assert ("alone-on-the-memory" in {one.key for one in claim.assumptions}) == bool(sectors)
 
 
 def test_a_launch_says_whether_others_use_the_memory() -> None:

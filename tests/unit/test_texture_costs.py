@@ -17,7 +17,7 @@ from ptxwcet.memory.analysis import Transactions, transactions_at_worst
 
 pytestmark = pytest.mark.fast
 
-HEAD = ".version 9.0\n.target sm_86\n.address_size 64\n"
+HEAD = ".version 6.0\n.target sm_70\n.address_size 64\n"
 BODY = """.visible .entry k(.param .u64 t, .param .u64 p, .param .u32 n) {{
 .reg .b64 %d<4>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p;
 ld.param.u64 %d1, [t]; ld.param.u64 %d2, [p]; ld.param.u32 %r1, [n]; mov.u32 %r2, 0;

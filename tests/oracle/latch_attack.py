@@ -6,21 +6,23 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
+from unittest.mock import patch
 
 from isa_interpreter import Execution, Input, Machine, Mask, execute
 from isa_memory import PROFILES
 from latch_kernels import latch_kernel
 from path_attack import Checker, Violation, explorations, machine
 
+from ptxwcet import pipeline
+from ptxwcet.flow import flow_graph
 from ptxwcet.flow.facts.stated import BranchFact, FactSource, LoopFact, Place, StatedFacts
 from ptxwcet.flow.graph.cfg import ControlFlowGraph
 from ptxwcet.flow.graph.loops import LoopForest
 from ptxwcet.flow.launch import Launch
 from ptxwcet.ir.kernel import Kernel
-from ptxwcet import pipeline
-from ptxwcet.flow import flow_graph
 from ptxwcet.pipeline import analyse_kernel, build_flow
 from ptxwcet.ptx.parser import parse_module
 from ptxwcet.support.diagnostics import PtxwcetError
@@ -162,9 +164,7 @@ def one_kernel(
     )
     some = tuple(one for one in alike if rng.random() < 0.6)
     few = tuple(one for one in bounds if rng.random() < 0.6)
-    less = tuple(
-        replace(one, uniform="warp") if rng.random() < 0.5 else one for one in alike
-    )
+    less = tuple(replace(one, uniform="warp") if rng.random() < 0.5 else one for one in alike)
     every = {
         "none": StatedFacts(),
         "bounds": StatedFacts(loops=bounds),
@@ -183,6 +183,17 @@ def one_kernel(
     return row
 
 
+@contextmanager
+def quickly() -> Iterator[None]:
+    """Each set of facts is tried alone, with the launch as it is, and no help is looked for."""
+    with (
+        patch.object(pipeline._Preparation, "excluded_ends", lambda *_: iter(())),
+        patch.object(pipeline, "_least", lambda preparation, facts, best, policy: best),
+        patch.object(pipeline, "_advised", lambda error, *_: error),
+    ):
+        yield
+
+
 def _held(
     row: Row,
     name: str,
@@ -193,7 +204,7 @@ def _held(
     cut: list[tuple[Execution, Input]],
 ) -> None:
     try:
-        with explorations() as explored:
+        with quickly(), explorations() as explored:
             analysis = analyse_kernel(kernel, launch, machine(), facts)
     except PtxwcetError as error:
         row.codes[name] = error.diagnostics[0].code
@@ -227,9 +238,6 @@ def _held(
 
 
 def main() -> None:
-    pipeline._Preparation.excluded_ends = lambda self, launch, placed: iter(())  # other values
-    pipeline._least = lambda preparation, facts, best, policy: best
-    pipeline._advised = lambda error, *rest: error
     flow_graph.MOST_WALK_STEPS = 9_000
     first, last = int(sys.argv[1]), int(sys.argv[2])
     total: Counter[str] = Counter()
@@ -251,7 +259,10 @@ def main() -> None:
             total[f"{name} {code}"] += 1
         for name, violation, _ in row.violations:
             total[f"violation {violation.kind}"] += 1
-            print(f"seed {seed} block {made.block} {name}: {violation.kind}: {violation.text}", flush=True)
+            print(
+                f"seed {seed} block {made.block} {name}: {violation.kind}: {violation.text}",
+                flush=True,
+            )
         if seed % 50 == 49:
             print(seed, dict(total), flush=True)
     print(dict(total))

@@ -143,7 +143,9 @@ class Writer:
         kind = rng.choice(self.kinds)
         p = self.predicate()
         if kind == "counter" and self.loops:
-            test = f"setp.{rng.choice(('lt', 'ge', 'eq'))}.u32 {p}, {rng.choice(self.loops).counter}, "
+            test = (
+                f"setp.{rng.choice(('lt', 'ge', 'eq'))}.u32 {p}, {rng.choice(self.loops).counter}, "
+            )
             self.lines.append(test + f"{rng.randint(1, 3)};")
         elif kind in ("counter", "param"):
             self.lines.append(f"setp.lt.u32 {p}, %t1, {rng.randint(1, 3)};")

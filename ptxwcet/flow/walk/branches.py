@@ -237,8 +237,9 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
             return may_end(walk, sides, postdominator)
         if leaves:
             raise Undecided(walk.graph.last(block), sides.causes)
+        is_whole = walk.trail.sides_of_some == walk.trail.loops[-1].depth
         goes_back = meeting in loop.body and walk.graph.goes_back(loop, BlockId(block), meeting)
-        if sides.agreement and goes_back:
+        if sides.agreement and is_whole and goes_back:
             # a warp that goes back as a whole leaves nobody behind to meet: its iteration is over
             inside, meeting = loop, walk.graph.meeting_inside(loop, block)
         elif meeting not in loop.body and meeting not in (taken, fallthrough):

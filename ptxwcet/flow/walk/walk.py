@@ -183,9 +183,9 @@ class Walk(WalkState):
                 break
             if loop is not None and block not in loop.body:
                 break
-            entered = self.graph.forest.loop_at(BlockId(block))
+            entered = self._entered(BlockId(block), stop)
             if entered is not None and not (first and loop is not None and block == loop.header):
-                block, mask = walk_loop(self, self._again(entered, stop), mask, stop)
+                block, mask = walk_loop(self, entered, mask, stop)
             else:
                 block, mask = self._block(block, mask)
             first = False
@@ -194,14 +194,19 @@ class Walk(WalkState):
             mask = np.zeros_like(mask)
         return block, mask
 
-    def _again(self, loop: Loop, stop: int | None) -> Loop:
-        """Returns the part of a loop that lanes repeat up to ``stop`` which have gone back to its
-        header while others wait there; the loop itself if nothing of it is being walked.
+    def _entered(self, block: BlockId, stop: int | None) -> Loop | None:
+        """Returns the loop that begins at a block, if one does, or the part of it that lanes repeat
+        up to ``stop`` which have gone back to its header while others wait there: None if no way
+        from there goes back before.
         """
+        loop = self.graph.forest.loop_at(block)
+        if loop is None:
+            return None
         around = [opened.loop for opened in self.trail.loops if opened.loop.id == loop.id]
         if not around or stop not in around[-1].body:
             return loop
-        return self.graph.rounds_before(around[-1], stop)
+        part = self.graph.rounds_before(around[-1], stop)
+        return part if part.latches else None
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state

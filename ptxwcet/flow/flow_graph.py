@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import chain
 from typing import TypeVar
 
 from ptxwcet.flow.effort import Effort
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow
-from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.graph.loops import Loop, leaving
 from ptxwcet.flow.launch import ArrayRange, Launch
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.shapes.uniformity import BranchAgreements
@@ -260,6 +260,47 @@ class FlowGraph(ControlFlow):
                 return candidate
         return loop.header
 
+    def rounds_before(self, loop: Loop, stop: int) -> Loop:
+        """Returns the part of a loop that lanes repeat which go back to its header before they come
+        to its block ``stop``, as a loop with the same number. Cost: linear in the loop.
+
+        A loop with several latches is a nest for lanes that meet at ``stop``: those that go back
+        from an earlier latch repeat this part until all of them have come there.
+        """
+        ahead = {block: self._inside(loop, block) for block in loop.body}
+        behind: dict[BlockId, list[BlockId]] = {block: [] for block in loop.body}
+        for source, targets in ahead.items():
+            for target in targets:
+                behind[target].append(source)
+        entered = reachable(ahead, (loop.header,), (stop,))
+        latches = tuple(one for one in loop.latches if one in entered)
+        body = frozenset(entered & reachable(behind, latches, (stop,)))
+        return replace(loop, latches=latches, body=body, exits=leaving(self.cfg, body))
+
+    def goes_back(self, loop: Loop, block: BlockId, stop: int) -> bool:
+        """Whether a way from a block of a loop goes back to its header before it comes to ``stop``.
+
+        Cost: linear in the loop.
+        """
+        ahead = {one: self._inside(loop, one) for one in loop.body}
+        latches = {*loop.latches} if stop != loop.header else set()
+        return not latches.isdisjoint({block} | reachable(ahead, ahead[block], (stop,)))
+
+    def is_on_side(self, block: BlockId, branch: int) -> bool:
+        """Whether a block lies on a side of a branch, before its sides meet in the loop around.
+
+        Cost: linear in the graph.
+        """
+        meeting, loop = self.meeting(branch), self.forest.innermost(BlockId(branch))
+        if meeting is None or (loop is not None and meeting not in loop.body):
+            return False
+        return block in reachable(self.cfg.successors, self.cfg.successors[branch], (meeting,))
+
+    def _inside(self, loop: Loop, block: BlockId) -> list[BlockId]:
+        """Returns the successors of a block in a loop but for its header."""
+        inside = loop.body - {loop.header}
+        return [target for target in self.cfg.successors[block] if target in inside]
+
     def block_of(self, index: int) -> BlockId:
         """The block that holds instruction ``index``. Cost: logarithmic."""
         return BlockId(bisect_right(self.cfg.blocks, index, key=lambda block: block.start) - 1)
@@ -285,7 +326,7 @@ class FlowGraph(ControlFlow):
         """The registers that a loop writes and in which no iteration finds what an earlier one has
         left, found once.
         """
-        found = self.work.of_graph[_Temporaries]
+        found, loop = self.work.of_graph[_Temporaries], self.forest.loops[loop.id]
         if loop.id not in found:
             kept = self.agreements.live.at(loop.header)
             found[loop.id] = frozenset(self.writes(loop.body)).difference(kept)

@@ -195,7 +195,7 @@ def steady_steps(graph: FlowGraph, loop: Loop) -> Mapping[str, int]:
     """
     found = graph.work.of_graph[_SteadySteps]
     if loop.id not in found:
-        found[loop.id] = _steady(graph, loop)
+        found[loop.id] = _steady(graph, graph.forest.loops[loop.id])
     return found[loop.id]
 
 

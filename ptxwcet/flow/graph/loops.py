@@ -11,7 +11,7 @@ them, they are named and refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NewType
 
 from ptxwcet.flow.graph.cfg import BlockId, ControlFlowGraph, Edge, transpose
@@ -178,7 +178,7 @@ def _materialise(
             body=frozenset(bodies[number]),
             parent=parents[number],
             depth=depths[number],
-            exits=_leaving(cfg, bodies[number]),
+            exits=leaving(cfg, bodies[number]),
             children=tuple(children[number]),
         )
         for number, header in enumerate(headers)
@@ -202,7 +202,8 @@ def _depths(
     return depths
 
 
-def _leaving(cfg: ControlFlowGraph, body: set[BlockId]) -> tuple[Edge, ...]:
+def leaving(cfg: ControlFlowGraph, body: Collection[BlockId]) -> tuple[Edge, ...]:
+    """Returns the edges that leave some blocks, by source. Cost: linear in the blocks."""
     return tuple(
         (block, target)
         for block in sorted(body)

@@ -1,77 +1,309 @@
-"""The cheapest fact that settles a refusal: what its help names.
+"""The help of a refusal: the cheapest remedy that was tried and leads further.
 
-What is open is found by :mod:`ptxwcet.flow.paths.questions`, as for ``ptxwcet facts``, within
-fewer steps than an analysis may take. The size of the grid is cheapest, then values or ranges of
-parameters, then ranges of arrays, then what is said of branches, then bounds of loops.
+A remedy is tried on a copy of the request, with a small and with a large number in the place of
+those that only the user knows. It leads further if the paths are found then, or if something else
+is refused: another code, or another place. All tries together take no more steps than an analysis
+may (:class:`~ptxwcet.flow.flow_graph.Work`). What is open is found by
+:mod:`ptxwcet.flow.paths.questions`, as for ``ptxwcet facts``. Parameters and the grid come first,
+then ranges of arrays, then facts about branches, then loop bounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from ptxwcet.flow.flow_graph import Kept
-from ptxwcet.flow.graph.cfg import ControlFlowGraph
-from ptxwcet.flow.graph.control_flow import ControlFlow
-from ptxwcet.flow.launch import Launch, PlacedFacts
+from ptxwcet.flow.flow_graph import Kept, Work
+from ptxwcet.flow.graph.cfg import BlockId
+from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
+from ptxwcet.flow.graph.loops import Loop
+from ptxwcet.flow.launch import ArrayRange, Launch, PlacedFacts
+from ptxwcet.flow.paths.call_variables import followed
 from ptxwcet.flow.paths.diagnostics import (
+    ENDLESS,
+    UNSETTLED,
     OpenDecision,
     bound_option,
+    capability,
     is_for_want_of_knowledge,
     value_option,
 )
 from ptxwcet.flow.paths.questions import (
+    ASSUMED_GRID,
     Questions,
+    Search,
+    deciding_parameters,
     find_questions,
     only_parameters,
     reads_grid_size,
     scalars,
+    with_values,
 )
 from ptxwcet.flow.values.arrays import arrays_read
 from ptxwcet.flow.values.value import CauseKind
-from ptxwcet.ir.kernel import Kernel
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.records import dataclass
 
 _GRID = "--grid SIZE"
+_GIVE = ("give ", "bound ")
+"""How a help begins that names facts, and not what would have to change in the source."""
+_FIRST = "ptxwcet facts tells what is open then"
+_BOUNDS = (20, 10**6)
+_VALUES = (64, 1000)
+_TRIES = len(_BOUNDS)
+_MOST_AROUND = 8
+"""Loops of a kernel that are bounded one by one, where it is not clear which of them is open."""
+
+_Given = tuple[Launch, PlacedFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A fact in words, and what it makes of launch and facts in the n-th try."""
+
+    text: str
+    given: Callable[[Launch, PlacedFacts, int], _Given]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Options that are given together, in the sentence ``words``; ``other`` are the words behind
+    another remedy.
+    """
+
+    options: tuple[Option, ...]
+    words: str = "give {}"
+    other: str = "{}"
+
+    def said(self, *, is_other: bool = False) -> str:
+        """Returns the remedy in words."""
+        words = self.other if is_other else self.words
+        return words.format(" and ".join(option.text for option in self.options))
 
 
 def advised(
     error: PtxwcetError, flow: ControlFlow, launch: Launch, facts: PlacedFacts, of_graph: Kept
 ) -> PtxwcetError:
-    """The refusal with help that names the cheapest fact that settles it, as far as that is found.
-    ``of_graph`` is what has been found out of the kernel alone.
+    """The refusal with help that names the cheapest remedies that were tried and lead further; or
+    that none does, and which capability is missing. ``of_graph`` is what has been found out of the
+    kernel alone.
 
-    ``error`` as it is if no fact is known to help more than its help says. Cost: nothing if the
-    causes of an open decision leave no choice, else a fifth of the steps that an analysis may
-    take.
+    Cost: no more steps than an analysis may take.
     """
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
         return error
-    if isinstance(error, OpenDecision) and _is_said_by_causes(error, flow.kernel, launch):
+    (diagnostic,) = error.diagnostics
+    if diagnostic.code == ENDLESS:
         return error
-    questions = find_questions(flow, launch, facts, is_quick=True, of_graph=of_graph)
-    label = ""
-    if isinstance(error, OpenDecision) and error.loop is not None:
-        label = flow.label(error.loop)
-    advice = (
-        with_grid(questions, launch)
-        or _without_grid(error, questions, launch, label)
-        or _of_branches(questions, flow.cfg)
-    )
-    if not advice:
-        return error
-    return PtxwcetError(replace(error.diagnostics[0], help=advice))
+    tries = _Tries(flow, error, launch, facts, Work.part(1, of_graph))
+    for remedies in tries.remedies():
+        helping = [remedy for remedy in remedies if tries.leads_further(remedy)]
+        if helping:
+            said = [remedy.said(is_other=n > 0) for n, remedy in enumerate(helping)]
+            return PtxwcetError(replace(diagnostic, help=", or ".join(said)))
+    return PtxwcetError(replace(diagnostic, help=tries.missing()))
 
 
-def _is_said_by_causes(error: OpenDecision, kernel: Kernel, launch: Launch) -> bool:
-    """Whether nothing is to be tried: either values of parameters are all that is missing, or
-    neither parameters nor the grid have a part in it.
-    """
-    names = scalars(kernel, error.causes)
-    on_grid = any(cause.kind is CauseKind.LAUNCH for cause in error.causes)
-    on_grid |= launch.grid is None and reads_grid_size(kernel)
-    loads = {one.instruction for one in error.causes if one.kind is CauseKind.MEMORY}
-    others = names or on_grid or arrays_read(kernel, loads - {-1}) or error.loop is None
-    return only_parameters(error.causes, names) or not others
+@dataclass(frozen=True, slots=True)
+class _Tries(OnFlow):
+    """The remedies of one refusal, and the steps that are left to try them."""
+
+    flow: ControlFlow
+    error: PtxwcetError
+    launch: Launch
+    facts: PlacedFacts
+    work: Work
+
+    def leads_further(self, remedy: Remedy) -> bool:
+        """Whether the paths are found with a remedy, or something else is refused."""
+        search = Search(followed(self.flow), self.facts, work=self.work)
+        (diagnostic,) = self.error.diagnostics
+        for number in range(_TRIES):
+            launch, facts = self.launch, self.facts
+            for option in remedy.options:
+                launch, facts = option.given(launch, facts, number)
+            try:
+                search.paths(launch, facts)
+            except PtxwcetError as other:
+                new = other.diagnostics[0]
+                if new.code == UNSETTLED or (new.code, new.span) == (
+                    diagnostic.code,
+                    diagnostic.span,
+                ):
+                    return False  # the same, or unknown within these steps
+        return True
+
+    def remedies(self) -> Iterator[Sequence[Remedy]]:
+        """The remedies, the cheapest first: of each group all are named that lead further."""
+        error = self.error
+        bounds: tuple[Remedy, ...] = ()
+        if isinstance(error, OpenDecision):
+            bounds = tuple(self._of_loops([] if error.loop is None else [error.loop]))
+            if self._is_told_by_causes(error):
+                yield [*self._of_causes(error), *bounds]
+        questions = find_questions(
+            self.flow, self.launch, self.facts, is_quick=True, of_graph=self.work.of_graph
+        )
+        yield from self._of_questions(questions, bounds)
+        if bounds:
+            yield bounds
+        yield from self._of_loops_around()
+        names = tuple(deciding_parameters(self.kernel, self.launch))
+        if names:
+            yield [self._of_values(names)]
+        yield from self._of_branch()
+        outermost = [loop.id for loop in self.forest.loops if loop.parent is None]
+        yield from self._of_some(outermost)
+        yield from self._of_some([loop.id for loop in self.forest.loops])
+
+    def missing(self) -> str:
+        """What the source would have to have, or which capability is missing, if no remedy leads
+        further.
+        """
+        move = self.error.diagnostics[0].help or ""
+        if isinstance(self.error, OpenDecision) or not move or move.startswith(_GIVE):
+            move = capability(self.flow, self.error)
+        return f"no fact that was tried leads further: {move}"
+
+    def _is_told_by_causes(self, error: OpenDecision) -> bool:
+        """Whether the causes leave no choice: either values of parameters are all that is missing,
+        or neither parameters nor the grid have a part in it.
+        """
+        names = scalars(self.kernel, error.causes)
+        on_grid = any(cause.kind is CauseKind.LAUNCH for cause in error.causes)
+        on_grid |= self.launch.grid is None and reads_grid_size(self.kernel)
+        loads = {cause.instruction for cause in error.causes if cause.kind is CauseKind.MEMORY}
+        others = names or on_grid or arrays_read(self.kernel, loads - {-1}) or error.loop is None
+        return only_parameters(error.causes, names) or not others
+
+    def _of_causes(self, error: OpenDecision) -> Iterator[Remedy]:
+        names = scalars(self.kernel, error.causes)
+        if only_parameters(error.causes, names):
+            yield self._of_values(names)
+
+    def _of_values(self, names: Iterable[str]) -> Remedy:
+        return Remedy(tuple(self._value(name) for name in names))
+
+    def _value(self, name: str) -> Option:
+        def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
+            return with_values(launch, (name,), _VALUES[number]), facts
+
+        return Option(value_option(name, self.launch), given)
+
+    def _bound(self, loop: int) -> Option:
+        def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
+            bounds = {**facts.loop_bounds, loop: _BOUNDS[number]}
+            return launch, replace(facts, loop_bounds=bounds)
+
+        return Option(bound_option(self.flow.label(loop)), given)
+
+    def _of_loops(self, loops: Sequence[int]) -> Iterator[Remedy]:
+        """The bounds of loops of which none is stated, as one remedy."""
+        options = [self._bound(loop) for loop in loops if loop not in self.facts.loop_bounds]
+        if options:
+            what = "a bound on the iterations of the loop"
+            if len(options) > 1:
+                what = "bounds on the iterations of the loops"
+            yield Remedy(tuple(options), f"give {what}: {{}}", "a bound: {}")
+
+    def _of_some(self, loops: Sequence[int]) -> Iterator[Sequence[Remedy]]:
+        """Bounds of loops: each alone, then of all."""
+        if len(loops) <= _MOST_AROUND:
+            for loop in loops:
+                yield tuple(self._of_loops([loop]))
+        if len(loops) > 1:
+            yield tuple(self._of_loops(loops))
+
+    def _of_loops_around(self) -> Iterator[Sequence[Remedy]]:
+        """Bounds of the loops around the place that was refused, the outermost first."""
+        around = [loop.id for loop in self.around()]
+        yield from self._of_some(around[::-1])
+
+    def around(self) -> tuple[Loop, ...]:
+        """The loops around the place that was refused, innermost first."""
+        span = self.error.diagnostics[0].span
+        instructions = self.kernel.instructions
+        for block in self.cfg.blocks:
+            if any(one.span == span for one in instructions[block.start : block.end]):
+                return tuple(self.forest.around(block.id))
+        return ()
+
+    def _of_branch(self) -> Iterator[Sequence[Remedy]]:
+        """That the threads of a warp, or of the block, take the branch alike that is open."""
+        if isinstance(self.error, OpenDecision):
+            index = self.error.instruction
+            blocks = [one.id for one in self.cfg.blocks if one.start <= index < one.end]
+        else:
+            blocks = [source for loop in self.around()[:1] for source, _ in loop.exits]
+        blocks = list(dict.fromkeys(blocks))
+        for scope in ("warp", "block") if blocks else ():
+            yield [self._alike([(block, scope) for block in blocks])]
+
+    def _alike(self, branches: Sequence[tuple[BlockId, str]], rest: str = "") -> Remedy:
+        options = []
+        for block, scope in branches:
+
+            def given(
+                launch: Launch,
+                facts: PlacedFacts,
+                number: int,
+                stated: tuple[BlockId, str] = (block, scope),
+            ) -> _Given:
+                return launch, replace(facts, uniform={**facts.uniform, stated[0]: stated[1]})
+
+            text = f'[[branch]] at = "{self.cfg.name(block)}" uniform = "{scope}"'
+            options.append(Option(text, given))
+        scope = branches[0][1]
+        words = f"if all threads of a {scope} go the same way there, say so: {{}}{rest}"
+        return Remedy(tuple(options), words)
+
+    def _of_questions(
+        self, questions: Questions, bounds: tuple[Remedy, ...]
+    ) -> Iterator[Sequence[Remedy]]:
+        """What the questions of ``ptxwcet facts`` ask for: the grid and values of parameters, then
+        ranges of arrays for the loop that is refused, then branches that are taken alike.
+        """
+        grid = questions.with_grid
+        if grid is not None and not grid.refusals:
+            if grid.loops or grid.agreements:
+                yield [Remedy((_grid_option(),), f"give {{}} first: {_FIRST}")]
+            else:
+                values = [self._value(one.name) for one in grid.parameters]
+                yield [Remedy((_grid_option(), *values), "give {}: with that nothing is open")]
+        if questions.refusals:
+            return
+        values = [self._value(one.name) for one in questions.parameters]
+        if questions.agreements:
+            branches = [(one.block, one.scope) for one in questions.agreements]
+            rest = ", and bounds of loops (ptxwcet facts asks for all)" if questions.loops else ""
+            yield [self._alike(branches, rest)]
+        elif values and not questions.loops:
+            yield [Remedy(tuple(values)), *bounds]
+        elif isinstance(self.error, OpenDecision):
+            branch, loop = self.error.instruction, self.error.loop
+            asked = [one for one in questions.loops if one.loop == loop]
+            arrays = [row for one in asked for row in one.arrays]
+            names = [one.name for one in questions.parameters if branch in one.branches]
+            names += [name for one in asked for name in one.parameters]
+            options = [self._value(name) for name in names]
+            options += [self._arrays(arrays)] if arrays else []
+            if options:
+                yield [Remedy(tuple(options)), *bounds]
+
+    def _arrays(self, arrays: Sequence[tuple[str, str]]) -> Option:
+        def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
+            ranges = {name: ArrayRange(kind, 0, _VALUES[number]) for name, kind in arrays}
+            return replace(launch, arrays={**launch.arrays, **ranges}), facts
+
+        ranges = [f'{self.launch.name_of(name)} = "{kind} LEAST..MOST"' for name, kind in arrays]
+        return Option(f"[arrays] {', '.join(ranges)} (the integers in it) in a facts file", given)
+
+
+def _grid_option() -> Option:
+    def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
+        return replace(launch, grid=(ASSUMED_GRID, (7, 1, 1))[number]), facts
+
+    return Option(_GRID, given)
 
 
 def with_grid(questions: Questions, launch: Launch) -> str:
@@ -80,53 +312,6 @@ def with_grid(questions: Questions, launch: Launch) -> str:
     if grid is None or grid.refusals:
         return ""
     if grid.loops or grid.agreements:
-        return f"give {_GRID} first: ptxwcet facts tells what is open then"
-    return f"give {_options([_GRID, *_values(grid, launch)])}: with that nothing is open"
-
-
-def _without_grid(error: PtxwcetError, questions: Questions, launch: Launch, label: str) -> str:
-    """What to give of parameters and bounds; empty if the causes tell as much."""
-    if questions.refusals or questions.agreements:
-        return ""
-    values = _values(questions, launch)
-    bound = f", or a bound: {bound_option(label)}" if label else ""
-    if values and not questions.loops:
-        return f"give {_options(values)}{bound}"
-    if not isinstance(error, OpenDecision) or not label:
-        return ""
-    branch = error.instruction
-    ranges = [
-        f'{launch.name_of(name)} = "{kind} LEAST..MOST"'
-        for row in questions.loops
-        if row.loop == error.loop
-        for name, kind in row.arrays
-    ]
-    own = [one.name for one in questions.parameters if branch in one.branches]
-    own += [name for row in questions.loops if row.loop == error.loop for name in row.parameters]
-    options = [value_option(name, launch) for name in own]
-    if ranges:
-        options.append(f"[arrays] {', '.join(ranges)} (the integers in it) in a facts file")
-    if options:
-        return f"give {_options(options)}{bound}"
-    return f"give a bound on the iterations of the loop: {bound_option(label)}"
-
-
-def _of_branches(questions: Questions, cfg: ControlFlowGraph) -> str:
-    """What to say of branches if that settles a refusal; empty if something else does."""
-    if questions.refusals or not questions.agreements:
-        return ""
-    said = [
-        f'[[branch]] at = "{cfg.name(one.block)}" uniform = "{one.scope}"'
-        for one in questions.agreements
-    ]
-    scope = questions.agreements[0].scope
-    loops = ", and bounds of loops (ptxwcet facts asks for all)" if questions.loops else ""
-    return f"if all threads of a {scope} go the same way there, say so: {_options(said)}{loops}"
-
-
-def _values(questions: Questions, launch: Launch) -> list[str]:
-    return [value_option(one.name, launch) for one in questions.parameters]
-
-
-def _options(options: list[str]) -> str:
-    return " and ".join(options)
+        return f"give {_GRID} first: {_FIRST}"
+    options = [_GRID, *(value_option(one.name, launch) for one in grid.parameters)]
+    return f"give {' and '.join(options)}: with that nothing is open"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from ptxwcet.flow.flow_graph import FlowGraph
+from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.loops import Loop, LoopId
 from ptxwcet.flow.launch import Launch, PlacedFacts
 from ptxwcet.flow.values.slicing import deciding
@@ -19,6 +20,8 @@ CONTRADICTED = frozenset(("PW217", "PW225"))
 # The code of walks that are given up.
 UNSETTLED = "PW206"
 _NO_FORM = "PW204"
+# The code of loops that never end.
+ENDLESS = "PW205"
 
 
 class OpenDecision(PtxwcetError):
@@ -34,6 +37,16 @@ class OpenDecision(PtxwcetError):
         self.instruction = instruction
         self.loop = loop
         self.causes = causes
+
+
+class NeverEnds(PtxwcetError):
+    """PW205: for these blocks and values the loop never ends that the branch ``instruction`` (an
+    index) may leave.
+    """
+
+    def __init__(self, diagnostic: Diagnostic, instruction: int) -> None:
+        super().__init__(diagnostic)
+        self.instruction = instruction
 
 
 class UnsettledPath(PtxwcetError):
@@ -66,6 +79,8 @@ def refused_path(graph: FlowGraph, refused: Refused, facts: PlacedFacts) -> Ptxw
     if refused.code in CONTRADICTED:
         return ContradictedFacts(diagnostic)
     around = graph.forest.loop_at(graph.block_of(refused.instruction))
+    if refused.code == ENDLESS and around is not None and around.exits:
+        return NeverEnds(diagnostic, graph.last(around.exits[-1][0]))
     if refused.code == _NO_FORM and around is not None:
         return UnsettledPath(diagnostic, (around.id,))
     if refused.code != UNSETTLED:
@@ -101,14 +116,15 @@ def open_decision(graph: FlowGraph, undecided: Undecided, launch: Launch) -> Ope
     index = undecided.instruction
     block = graph.block_of(index)
     loop = graph.forest.innermost(block)
-    leaves = loop is not None and any(source == block for source, _ in loop.exits)
+    leaves = loop is not None and block in {*loop.latches, *(source for source, _ in loop.exits)}
     instruction = graph.kernel.instructions[index]
     guard = instruction.guard
     decision = (
         f"{instruction.mnemonic} on {guard.register}" if guard is not None else instruction.mnemonic
     )
     if leaves and loop is not None:
-        message = f"the number of iterations of this loop is not known: {decision} is not decided"
+        why = undecided.reason or f"{decision} is not decided"
+        message = f"the number of iterations of this loop is not known: {why}"
         code = "PW203"
     else:
         message, code = f"this branch is not decided: {decision}", "PW202"
@@ -240,6 +256,33 @@ _CAUSE_TEXTS = {
 }
 
 
+_CAPABILITIES = {
+    "PW202": "this branch has to be decided, or its sides have to meet in the loop around",
+    "PW203": "a bound on this loop alone does not settle what is executed",
+    "PW204": "a bound on this loop alone does not settle what is executed",
+    UNSETTLED: "the kernel has more ways, or more instructions on them, than are followed",
+    "PW218": "the ways out of a loop are followed to several places only for lanes of a warp that "
+    "leave it together",
+    "PW222": "barriers that only some threads of a warp or block may reach are not bounded",
+    "PW223": "only barriers and mbarriers of the block are bounded whose number, place and count "
+    "of threads are known",
+    "PW224": "sides of a branch that do not meet again are not bounded",
+}
+
+
+def capability(flow: ControlFlow, error: PtxwcetError) -> str:
+    """Returns which capability is missing where no fact helps, with what can be moved in the source
+    if the graph has it.
+    """
+    code = error.diagnostics[0].code
+    if isinstance(error, OpenDecision) and code == "PW202":
+        block = next(b.id for b in flow.cfg.blocks if b.start <= error.instruction < b.end)
+        loop, meeting = flow.forest.innermost(block), flow.meeting(block)
+        if loop is not None and meeting not in loop.body:
+            return _PARTS
+    return _CAPABILITIES[code]
+
+
 def launch_file_names(kernel: Kernel, causes: frozenset[Cause], launch: Launch) -> tuple[str, ...]:
     """What a launch file says and a decision depends on: aggregates and constants, in words."""
     aggregates = {one.name for one in kernel.parameters if one.is_array}
@@ -274,6 +317,12 @@ def bound_option(label: str) -> str:
     return f"--loop-bound '{label}=ITERATIONS'"
 
 
+_PARTS = (
+    "its lanes would meet again only after the loop around: move a return or break out of the "
+    "branch, or make it a predicated instruction or a select"
+)
+
+
 def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: Launch) -> str:
     aggregates = {one.name for one in kernel.parameters if one.is_array}
     parameters = {c.name for c in causes if c.kind is CauseKind.PARAMETER} - aggregates
@@ -293,7 +342,4 @@ def _remedy(kernel: Kernel, causes: frozenset[Cause], loop_label: str, launch: L
         return f"give a bound on the iterations of the loop: {bound}"
     if options and not other_kinds:
         return f"give {' and '.join(options)}"
-    return (
-        "its lanes would meet again only after the loop around: move a return or break out of the "
-        "branch, or make it a predicated instruction or a select"
-    )
+    return _PARTS

@@ -18,6 +18,7 @@ from ptxwcet.flow.launch import WARP_SIZE, Dim3, Launch, PlacedFacts
 from ptxwcet.flow.paths.diagnostics import (
     CONTRADICTED,
     ContradictedFacts,
+    NeverEnds,
     open_decision,
     refused_path,
 )
@@ -392,6 +393,15 @@ def _explore(
             if is_in_every_launch(piece, whole, launch):
                 raise
             contradicted.append((piece, contradiction))  # the facts say that there is no such block
+        except NeverEnds as endless:
+            if is_in_every_launch(piece, whole, launch):
+                raise
+            causes = frozenset(Cause(CauseKind.PARAMETER, name) for name, _ in piece.spans)
+            if piece.first != (0, 0, 0) and launch.grid is None:
+                causes |= {Cause(CauseKind.LAUNCH, "%ctaid")}
+            reason = f"it never ends for {', '.join(excluded_values([piece], whole, launch))}"
+            undecided = Undecided(endless.instruction, causes, reason)
+            raise open_decision(graph, undecided, launch) from None
     if contradicted and not done:
         raise contradicted[-1][1]
     if contradicted:

@@ -84,7 +84,7 @@ class Search(OnFlow):
             bounds = {**self.assumed, **self.facts.loop_bounds}
             facts = replace(self.facts, loop_bounds=bounds)
             try:
-                pieces = self._paths(launch, facts)
+                pieces = self.paths(launch, facts)
             except OpenDecision as decision:
                 if self.walks < _MOST_WALKS and self._note_loop(decision, launch, bounds):
                     continue
@@ -113,7 +113,7 @@ class Search(OnFlow):
         """A new search of the same kernel, with other facts."""
         return Search(self.flow, facts, bound=self.bound, work=self.work)
 
-    def _paths(self, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
+    def paths(self, launch: Launch, facts: PlacedFacts) -> tuple[BlockPaths, ...]:
         """The paths under some facts. Raises PtxwcetError."""
         graph = replace(flow_graph(self.flow, launch, self.work.of_graph), work=self.work.shared())
         try:
@@ -135,7 +135,7 @@ class Search(OnFlow):
             search = self.again(self.facts)
             search.value = value
             search.parameters = {name: dict(branches) for name, branches in names.items()}
-            if search.run(_with_values(launch, names, value), frozenset()):
+            if search.run(with_values(launch, names, value), frozenset()):
                 return search
         return None
 
@@ -172,7 +172,7 @@ class Search(OnFlow):
             assumed: dict[int, int] = dict.fromkeys(loops, self.bound)
             self.walks += 1
             try:
-                self._paths(launch, replace(self.facts, loop_bounds={**bounds, **assumed}))
+                self.paths(launch, replace(self.facts, loop_bounds={**bounds, **assumed}))
             except UnsettledPath as next_one:
                 if next_one.loops == unsettled.loops:
                     continue
@@ -193,7 +193,7 @@ class Search(OnFlow):
         self._note_parameters(names, branch)
         succeeded = []
         for value in ASSUMED_VALUES:
-            succeeded.append(self.run(_with_values(launch, names, value), tried | {branch}))
+            succeeded.append(self.run(with_values(launch, names, value), tried | {branch}))
         if any(succeeded):
             self.refusals = ()
         return any(succeeded)
@@ -219,7 +219,7 @@ def only_parameters(causes: frozenset[Cause], names: tuple[str, ...]) -> bool:
     return bool(names) and not others
 
 
-def _with_values(launch: Launch, names: Iterable[str], value: int) -> Launch:
+def with_values(launch: Launch, names: Iterable[str], value: int) -> Launch:
     """The launch with a value for some parameters, or the next to it in their ranges."""
     ranges = dict(launch.ranges)
     values = dict(launch.parameters)
@@ -247,7 +247,7 @@ _MOST_TRIALS = 60
 _ASSUMED_MOST = 99
 """Of the integers in an array, to find out whether a range of them helps."""
 
-_ASSUMED_GRID = (60, 50, 40)
+ASSUMED_GRID = (60, 50, 40)
 """To find out what is open with a grid: no block is alone on an axis."""
 
 
@@ -321,7 +321,7 @@ def find_questions(
     if launch.grid is not None or not (questions.refusals or _is_on_grid(flow.kernel, questions)):
         return questions
     search = Search(start, facts, work=Work.part(parts, known))
-    with_grid = _find(search, replace(launch, grid=_ASSUMED_GRID))
+    with_grid = _find(search, replace(launch, grid=ASSUMED_GRID))
     return (
         replace(questions, with_grid=with_grid) if with_grid.is_less_than(questions) else questions
     )
@@ -353,7 +353,7 @@ def _find(start: Search, launch: Launch) -> Questions:
             break
     asked = dict(search.parameters)
     if _is_for_want(search, _FOR_WANT_OF_VALUES):
-        asked = {**{name: {} for name in _deciding(kernel, launch)}, **asked}
+        asked = {**{name: {} for name in deciding_parameters(kernel, launch)}, **asked}
     settled = search.settle(launch, asked)
     if settled is not None:
         return _questions(_fewest(settled, launch), search, launch)
@@ -464,7 +464,7 @@ def _fewest_alike(
     return kept
 
 
-def _deciding(kernel: Kernel, launch: Launch) -> Iterator[str]:
+def deciding_parameters(kernel: Kernel, launch: Launch) -> Iterator[str]:
     """The integer parameters without a value that can influence which path is taken."""
     decisive = control_slice(kernel)
     loaded: set[str] = set()

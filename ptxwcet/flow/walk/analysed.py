@@ -12,7 +12,7 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
-from ptxwcet.flow.walk.bounded import runs_once
+from ptxwcet.flow.walk.bounded import bodies_of_whole, runs_once
 from ptxwcet.flow.walk.closed_forms import Rounds, periods_at, summarise
 from ptxwcet.flow.walk.iterations import (
     Claim,
@@ -48,6 +48,7 @@ def analysed_loop(walk: WalkState, entry: Entry, claimed: Claim | None) -> tuple
     wrong), Infeasible (no run that the bound is true of enters here). Cost: a few walks of the
     body for each closed form, else one for each iteration.
     """
+    walk.trail.loops[-1].entered = walk.standing, walk.endings
     _require_time_to_leave(walk, entry)
     search, loop = _Search(walk, entry, claimed), entry.loop
     while search.is_open:
@@ -203,7 +204,7 @@ class _Search:
         path = self._iterations.path(opened, may_pair=self._walk.may_pair)
         if self._iterations.is_stopped:
             assert claimed is not None
-            most = AffineCount(claimed.most)
+            most = bodies_of_whole(self._walk, loop, claimed.most)
             return PathLoop(loop.id, path, most, claimed.origin, claimed.reason, claimed.proof)
         bodies = self._iterations.bodies(loop.id, rotated=is_rotated(loop))
         if claimed is not None and claimed.origin is BoundOrigin.USER:
@@ -211,13 +212,19 @@ class _Search:
             if bodies.slopes and self._iterations.cut(max(0, claimed.most - is_rotated(loop))):
                 self._walk.graph.work.relied.add(loop.id)
                 path = self._iterations.path(opened, may_pair=self._walk.may_pair)
-                most = AffineCount(claimed.most)
+                most = bodies_of_whole(self._walk, loop, claimed.most)
                 return PathLoop(loop.id, path, most, claimed.origin, claimed.reason)
+        rotated = is_rotated(self._walk.graph.forest.loops[loop.id])
+        most_bodies = self._iterations.most_bodies(loop.id, rotated=rotated)
+        if most_bodies is None:
+            raise _not_summarisable(self._walk, loop)
         reason = self._reason or "enumerated"
         if opened.undecided:
             reason += "; it may end earlier"
         one_by_one = not self._reason
-        return PathLoop(loop.id, path, bodies, BoundOrigin.ANALYSIS, reason, one_by_one=one_by_one)
+        return PathLoop(
+            loop.id, path, most_bodies, BoundOrigin.ANALYSIS, reason, one_by_one=one_by_one
+        )
 
     def _check(self, most: int, bodies: AffineCount) -> None:
         """Compares what the user says with what was found, if a run that enters executes that.

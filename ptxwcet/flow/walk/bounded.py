@@ -62,7 +62,7 @@ def bounded_loop(
             body += one_of(ways)
         else:
             body += one_of(ways, together.site, together.if_race_free)
-    most = AffineCount(bound)
+    most = bodies_of_whole(walk, loop, bound)
     walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
     return recorder.exits[0].target, mask, places
 
@@ -114,6 +114,12 @@ def _together(walk: WalkState, recorder: ExitRecorder, iteration: Path) -> Toget
                 'loop together, say so: a [[branch]] fact with uniform = "block"',
             )
     return Together(loop.header, if_race_free=races)
+
+
+def bodies_of_whole(walk: WalkState, loop: Loop, most: int) -> AffineCount:
+    """Returns body executions of a part of a loop as those of the whole loop."""
+    whole = walk.graph.forest.loops[loop.id]
+    return AffineCount(most - is_rotated(loop) + is_rotated(whole))
 
 
 def runs_once(walk: WalkState, loop: Loop) -> Refused:

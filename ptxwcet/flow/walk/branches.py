@@ -237,7 +237,12 @@ def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
             return may_end(walk, sides, postdominator)
         if leaves:
             raise Undecided(walk.graph.last(block), sides.causes)
-        if meeting not in loop.body and meeting not in (taken, fallthrough):
+        is_whole = walk.trail.sides_of_some == walk.trail.loops[-1].depth
+        goes_back = meeting in loop.body and walk.graph.goes_back(loop, BlockId(block), meeting)
+        if sides.agreement and is_whole and goes_back:
+            # a warp that goes back as a whole leaves nobody behind to meet: its iteration is over
+            inside, meeting = loop, walk.graph.meeting_inside(loop, block)
+        elif meeting not in loop.body and meeting not in (taken, fallthrough):
             if not sides.agreement:
                 raise _falls_apart(walk, sides, postdominator)
             meeting_in_loop = walk.graph.meeting_inside(loop, block)
@@ -260,7 +265,7 @@ def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exc
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
     if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:
         return Undecided(walk.graph.last(sides.block), sides.causes)
-    return FallsApart(left.id, sides.block, sides.causes)
+    return FallsApart(left, sides.block, sides.causes)
 
 
 def _diverge(

@@ -36,6 +36,7 @@ from ptxwcet.flow.values.value import (
 )
 from ptxwcet.flow.walk.iterations import Entry, Summary
 from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
+from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
 from ptxwcet.ir.kernel import counts_at_mbarriers
@@ -62,10 +63,7 @@ class Rounds:
         if self._seen:
             names = _deciding(walk.graph, entry.loop)
             if any(_equal(walk, entry, names, now, then) for then in self._seen):
-                opened = walk.trail.loops[-1]
-                if opened.undecided is not None:
-                    raise Undecided(*opened.undecided)
-                raise never_ends(walk.cfg.blocks[entry.loop.header].start)
+                raise _endless(walk, entry.loop)
         self._seen = [*self._seen[1 - _MOST_STATES :], now]
 
 
@@ -304,9 +302,7 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
     if counter.count is None:
         if opened.shrinks:
             return None
-        if opened.undecided is not None:
-            raise Undecided(*opened.undecided)
-        raise never_ends(walk.cfg.blocks[loop.header].start)
+        raise _endless(walk, loop)
     if counter.count < 2 and not counter.slopes:
         return None
     closed = close_symbol(nodes, counter, growing=True)
@@ -322,6 +318,24 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
             )
     reason = _reason(walk, loop, proof.start, counter)
     return Summary(closed, AffineCount(counter.count, slopes), proof.period, reason)
+
+
+def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
+    """Returns why a loop is refused that nothing ends which is known.
+
+    It never ends if that is so in every run: all runs come to it with these lanes, and none of its
+    exits is open, nor the end of the kernel on a side of a branch in it.
+    """
+    opened = walk.trail.loops[-1]
+    if opened.undecided is not None:
+        return Undecided(*opened.undecided)
+    sources = sorted({source for source, _ in loop.exits})
+    standing, endings = opened.entered
+    is_sure = standing.are_here and standing.reach is Reach.ALWAYS and endings == walk.endings
+    if is_sure and walk.graph.work.open_branches.isdisjoint(sources):
+        return never_ends(walk.cfg.blocks[loop.header].start)
+    why = "nothing that is known ends it, but it is not shown that every launch comes to it"
+    return Undecided(walk.graph.last(sources[-1]), frozenset(), why)
 
 
 def _reason(walk: WalkState, loop: Loop, start: dict[str, Value], counter: Symbol) -> str:

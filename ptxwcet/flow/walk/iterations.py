@@ -22,12 +22,14 @@ from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,
+    PathGrowing,
     PathLoop,
     PathNode,
     PathRepeat,
     Together,
     grows,
     loop_entries,
+    parts_of,
 )
 from ptxwcet.support.records import dataclass
 
@@ -137,7 +139,7 @@ class Iterations:
         return is_cut
 
     def bodies(self, loop: int, *, rotated: bool) -> AffineCount:
-        """Body executions of the lanes that stay longest.
+        """Body executions of the lanes that stay longest, or fewer.
 
         Lanes that stay longer than others go on in a nested entry of the same loop, once they have
         jumped back.
@@ -146,6 +148,19 @@ class Iterations:
         if not nested:
             return self.total.plus(AffineCount(int(rotated)))
         return self.total.plus(AffineCount(1)).plus(reduce(AffineCount.no_less, nested))
+
+    def most_bodies(self, loop: int, *, rotated: bool) -> AffineCount | None:
+        """Most body executions of a lane, with those in nested entries of the loop in each pass;
+        None if there is no such number. ``rotated``: the whole loop is. Cost: linear in the paths.
+        """
+        count = self.total.plus(AffineCount(int(rotated)))
+        passes = [(run.count, run.nodes) for run in self._runs]
+        for times, nodes in (*passes, (AffineCount(1), self.last)):
+            again = _back_edges(nodes, loop, rotated=rotated)
+            if again is None:
+                return None
+            count = count.plus(times.times(again))
+        return count
 
     def path(self, opened: OpenLoop, *, may_pair: bool) -> Path:
         """The iterations and the last one; where ways out were noted, any of them may end it.
@@ -183,6 +198,28 @@ def _outermost(nodes: Path, loop: int) -> Iterator[PathLoop]:
         if first.loop == loop:
             yield first
             del entries[: sum(1 for _ in loop_entries(first.body))]
+
+
+def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
+    """How often a lane goes back at most to a loop's header for and in nested entries of it."""
+    total = 0
+    for node in nodes:
+        if isinstance(node, PathLoop) and node.loop == loop:
+            most = node.iterations.over_symbols(largest=True)
+            again = None if most is None else 1 + most - rotated
+        else:
+            sides = [_back_edges(part, loop, rotated=rotated) for part in parts_of(node)]
+            known = [side for side in sides if side is not None]
+            again = max(known, default=0) if len(known) == len(sides) else None
+            if again and isinstance(node, PathGrowing):
+                return None
+            if again and isinstance(node, PathRepeat):
+                times = node.count.over_symbols(largest=True)
+                again = None if times is None else again * times
+        if again is None:
+            return None
+        total += again
+    return total
 
 
 def is_rotated(loop: Loop) -> bool:

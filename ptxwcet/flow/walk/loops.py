@@ -37,7 +37,7 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
     try:
         block, arrived, places = _enter(walk, loop, mask, stop)
     except FallsApart as reason:
-        if reason.loop != loop.id:
+        if reason.loop is not loop:
             raise
         walk.restore(before)
         walk.standing = walk.standing.parted(reason.block, reason.causes)
@@ -81,8 +81,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
 
 def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> Arrived:
     """Walks a loop and what follows it up to where lanes meet that leave it in several ways."""
-    stated = walk.facts.loop_bounds.get(loop.id)
-    claim = None if stated is None else Claim(stated)
+    claim = _stated_claim(walk, loop)
     before = walk.snapshot()
     if not walk.graph.work.told_apart:
         claim = _smaller(claim, _variant_claim(walk, loop, mask))
@@ -112,6 +111,17 @@ def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> Arrived
             raise
         walk.graph.work.uncounted.add(loop.id)
     return _entered(walk, Entry(loop, mask, stop), claim)
+
+
+def _stated_claim(walk: WalkState, loop: Loop) -> Claim | None:
+    """Returns what the user states of a loop: rounds before a stop go back no more often than it
+    does as a whole.
+    """
+    stated, rotated = walk.facts.loop_bounds.get(loop.id), is_rotated(loop)
+    whole = walk.graph.forest.loops[loop.id]
+    if stated is None or loop is whole:
+        return None if stated is None else Claim(stated)
+    return Claim(max(stated - is_rotated(whole), 0) + rotated)
 
 
 def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
@@ -192,7 +202,7 @@ def _entered(
     outside = _outside(walk, loop)
     if opened.left:
         walk.forget(loop, loop.body | outside)
-    if most is not None:
+    if most is not None and loop is walk.graph.forest.loops[loop.id]:
         _bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
         block, arrived = _after_leaving(walk, opened, block, arrived, late)

@@ -116,6 +116,7 @@ class OpenLoop:
         self._pass: _Pass = ("", 0, 0)
         self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
+        self.entered = Standing(reach=Reach.PERHAPS), 0  # who comes to it, after how many endings
         self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
         self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration

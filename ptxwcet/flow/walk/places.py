@@ -31,7 +31,9 @@ from ptxwcet.support.records import dataclass
 class Places:
     """The exits of a loop that lead to several places, and where all of these meet.
 
-    ``agreement`` says who leaves it together; ``parts``: each part of a warp that falls apart.
+    ``agreement`` says who leaves it together, in passes that are paired; ``parts``: each part of a
+    warp that falls apart. ``as_block``: all warps of the block leave it together, though passes of
+    those that are walked apart are not paired.
     """
 
     loop: Loop
@@ -40,6 +42,7 @@ class Places:
     agreement: Agreement
     if_race_free: bool
     parts: bool
+    as_block: bool
 
     @property
     def site(self) -> int | None:
@@ -110,7 +113,8 @@ def places_of(walk: WalkState, recorder: ExitRecorder, mask: Mask, *, parts: boo
     agreement = min(agreement, recorder.agreement)
     if most_lanes(mask) == 1 and agreement is Agreement.NONE:
         agreement = Agreement.WARP  # one lane does not part
-    if agreement is Agreement.BLOCK and walk.may_pair:
+    as_block = agreement is Agreement.BLOCK
+    if as_block and walk.may_pair:
         agreement = Agreement.WARP  # its passes need not be those of warps that are walked apart
     if agreement is Agreement.NONE and not parts:
         raise _parted(walk, loop, recorder.exits[0].block, meeting)
@@ -119,7 +123,8 @@ def places_of(walk: WalkState, recorder: ExitRecorder, mask: Mask, *, parts: boo
         walk.scattered[-1].meetings.add(meeting)
     walk.graph.work.open_branches.update(one.block for one in recorder.exits)
     races = if_race_free or recorder.if_race_free
-    return Places(loop, tuple(dict.fromkeys(recorder.exits)), meeting, agreement, races, parts)
+    exits = tuple(dict.fromkeys(recorder.exits))
+    return Places(loop, exits, meeting, agreement, races, parts, as_block)
 
 
 def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
@@ -129,7 +134,7 @@ def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
     for opened in walk.trail.loops[:-1]:
         if meeting not in opened.loop.body and loop.header in opened.loop.body:
             if walk.trail.sides_of_some == opened.depth:
-                return FallsApart(opened.loop.id, block, walk.cause_of(loop))
+                return FallsApart(opened.loop, block, walk.cause_of(loop))
             break
     return several_places(walk, loop, parting=True)
 
@@ -176,7 +181,7 @@ def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: M
         recorder.if_race_free |= places.if_race_free
     else:
         _note(walk, opened, places, one, mask)
-    if places.agreement is not Agreement.BLOCK:
+    if not places.as_block:
         walk.standing = walk.standing.parted_once(one.block, causes)
     walk.standing = walk.standing.reached(Reach.PERHAPS)
 

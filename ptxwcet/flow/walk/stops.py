@@ -7,6 +7,7 @@ side remains; the others are the walk's answer.
 
 from __future__ import annotations
 
+from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.values.value import Cause
 
 
@@ -30,18 +31,19 @@ class SplitWarps(Exception):
 
 
 class Undecided(Exception):
-    """The outcome at ``instruction`` (an index) is not known; ``causes`` says why."""
+    """The outcome at ``instruction`` (an index) is not known for ``causes``, or ``reason``."""
 
-    def __init__(self, instruction: int, causes: frozenset[Cause]) -> None:
+    def __init__(self, instruction: int, causes: frozenset[Cause], reason: str = "") -> None:
         super().__init__(f"instruction {instruction} is undecided")
         self.instruction = instruction
         self.causes = causes
+        self.reason = reason
 
 
 class FallsApart(Exception):
-    """Parts of a warp go through the rest of ``loop`` (an id) one after the other."""
+    """Parts of a warp go through the rest of ``loop`` one after the other."""
 
-    def __init__(self, loop: int, block: int, causes: frozenset[Cause]) -> None:
+    def __init__(self, loop: Loop, block: int, causes: frozenset[Cause]) -> None:
         super().__init__(f"at block {block}")
         self.loop = loop
         self.block = block

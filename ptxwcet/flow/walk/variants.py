@@ -370,7 +370,8 @@ def _remembered(
 
 
 def _search(walk: WalkState, loop: Loop) -> _Search:
-    """What is looked at for a loop, found once."""
+    """What is looked at for a loop, found once; for the rounds before a stop, that of the whole."""
+    loop = walk.graph.forest.loops[loop.id]
     searches = walk.graph.work.of_kernel[_Searched].loops
     if loop.id not in searches:
         regions = walk.graph.work.of_graph[_Regions].loops

@@ -96,7 +96,9 @@ def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
             step.index,
             f"{_apart(step, 'may be reached')}: {branch.mnemonic} in "
             f"{branch.span.shown_place} is not decided",
-            _TOGETHER,
+            _TOGETHER
+            if walk.graph.is_on_side(walk.graph.block_of(step.index), block)
+            else "give the facts that decide it",
         )
     if not bool((lanes == walk.state.alive).all()):
         raise Refused(
@@ -181,7 +183,7 @@ class Walk(WalkState):
                 break
             if loop is not None and block not in loop.body:
                 break
-            entered = self.graph.forest.loop_at(BlockId(block))
+            entered = self._entered(BlockId(block), stop)
             if entered is not None and not (first and loop is not None and block == loop.header):
                 block, mask = walk_loop(self, entered, mask, stop)
             else:
@@ -191,6 +193,20 @@ class Walk(WalkState):
             self.state.alive &= ~mask
             mask = np.zeros_like(mask)
         return block, mask
+
+    def _entered(self, block: BlockId, stop: int | None) -> Loop | None:
+        """Returns the loop that begins at a block, if one does, or the part of it that lanes repeat
+        up to ``stop`` which have gone back to its header while others wait there: None if no way
+        from there goes back before.
+        """
+        loop = self.graph.forest.loop_at(block)
+        if loop is None:
+            return None
+        around = [opened.loop for opened in self.trail.loops if opened.loop.id == loop.id]
+        if not around or stop not in around[-1].body:
+            return loop
+        part = self.graph.rounds_before(around[-1], stop)
+        return part if part.latches else None
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state

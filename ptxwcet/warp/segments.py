@@ -301,5 +301,5 @@ def _refusal(place: str) -> Diagnostic:
         "PW501",
         f"a barrier lies inside {place}: the warps of the block may meet different barriers",
         notes=("the bounds are proved for warps that all meet the same sequence of barriers",),
-        help="give the parameters or loop bounds that decide the branch",
+        help="give the parameters that decide the branch",
     )

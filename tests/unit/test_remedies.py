@@ -108,6 +108,8 @@ def test_a_barrier_outside_of_branches_is_not_asked_to_be_moved(tmp_path: Path) 
     diagnostic = refused(replace(request, block="40"))
     assert diagnostic.code != "PW222"
     assert "out of the branch" not in (diagnostic.help or "")
+    assert "take a block of whole warps" in (diagnostic.help or "")
+    assert outcome(replace(request, block="64")) is None
 
 
 def requests(*folders: Path) -> list[ParameterSet]:

@@ -375,7 +375,7 @@ class ModuleReader:
             ):
                 self.problems.add("PW108", f"call: {reason}", (call.start, call.end))
             for access in guarded_arguments(reader.instructions, reader.blocks.variables):
-                message = "an argument or a result of a call is accessed without a guard"
+                message = "no guard may stand before an access to an argument or a result of a call"
                 self.problems.add("PW108", message, (access.start, access.end))
         self.items.append(self._kernel(head, reader, has_body, Span(self.source, start, resume)))
         return resume

@@ -421,8 +421,8 @@ def _not_together() -> Diagnostic:
         "PW501",
         "a barrier lies inside a loop that warps of the block may run differently often",
         notes=("the bounds are proved for warps that all meet the same sequence of barriers",),
-        help="give the parameters that decide how often it runs; where the data of the block decide "
-        "it, take a block of whole warps (a multiple of 32 threads)",
+        help="give the parameters that decide how often it runs; where data of the block decide, "
+        "take a block of whole warps (a multiple of 32 threads)",
     )
 
 

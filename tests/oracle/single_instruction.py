@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,13 @@ from ptxwcet.support.source import SourceFile
 
 HEADER = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 LETTERS = "abcdefg"
+
+
+def header_of(text: str) -> str:
+    """The head of a file with some statements: shfl and vote without .sync ended with sm_62."""
+    if re.search(r"\b(shfl|vote)\.(?!sync)", text):
+        return ".version 6.0\n.target sm_60\n.address_size 64\n"
+    return HEADER
 
 
 def evaluate(
@@ -60,7 +68,7 @@ def _kernel(instruction, given, kinds, before):
     names = [f"p{i}" for i in range(len(given) + len(kinds))]
     parameters = ",\n  ".join(f".param .u64 {name}" for name in names)
     lines = [
-        f"{HEADER}.visible .entry one({parameters})",
+        f"{header_of(instruction)}.visible .entry one({parameters})",
         "{",
         "  .reg .b32 %index, %byte, %cta, %width; .reg .b64 %at, %offset; .reg .pred %same;",
         "  mov.u32 %index, %tid.x; mov.u32 %cta, %ctaid.x; mov.u32 %width, %ntid.x;",

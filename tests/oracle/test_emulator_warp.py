@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from executions import execute_first
 from refusals import refusals_of
-from single_instruction import HEADER, evaluate
+from single_instruction import evaluate, header_of
 
 from ptxwcet.emulator.launch import EmulatedLaunch
 
@@ -32,7 +32,8 @@ def run(body, threads, outputs=1):
     """Outputs (u32, one a thread) and findings of a body that leaves results in %r0, %r1, ..."""
     names = [f"p{i}" for i in range(outputs)]
     lines = [
-        f"{HEADER}.visible .entry one({', '.join(f'.param .u64 {name}' for name in names)})",
+        f"{header_of(body)}.visible .entry one("
+        f"{', '.join(f'.param .u64 {name}' for name in names)})",
         "{ .reg .b32 %r<9>; .reg .b64 %at; .reg .pred %p<9>; .reg .b32 %lane;",
         "mov.u32 %lane, %tid.x;",
         body,
@@ -268,8 +269,8 @@ def test_reduce_floats(kind, options):
 
 def test_partial_last_warp_has_only_its_own_lanes():
     body = """activemask.b32 %r0; setp.lt.u32 %p0, %lane, 99;
-    vote.ballot.b32 %r1, %p0;
     shr.u32 %r4, %lane, 5; setp.eq.u32 %p1, %r4, 1; selp.b32 %r5, 0x3F, 0xFFFFFFFF, %p1;
+    vote.sync.ballot.b32 %r1, %p0, %r5;
     vote.sync.all.pred %p2, %p0, %r5; selp.b32 %r2, 1, 0, %p2; redux.sync.add.u32 %r3, 1, %r5;"""
     found, findings = run(body, 38, outputs=4)
     full, rest = [2**32 - 1] * 32, [63] * 6

@@ -94,8 +94,9 @@ def test_measured_issue_to_write_back(row: dict[str, str]) -> None:
 
 def parse_one(opcode: str) -> Instruction:
     operands = _operands(opcode)
+    opcode = opcode.replace("mad.f32", "mad.rn.f32")  # as PTX has it for all but the oldest GPUs
     text = (
-        ".version 8.0\n.target sm_86\n.address_size 64\n.visible .entry k()\n{\n"
+        ".version 6.0\n.target sm_60\n.address_size 64\n.visible .entry k()\n{\n"
         ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .f64 %fd<9>; .reg .pred %p<3>;\n"
         f".shared .b32 s; {opcode} {operands};\n ret;\n}}\n"
     )

@@ -69,7 +69,7 @@ def code(body: str, bounds: dict[int, int] | None = None) -> str:
         ("st.param.v2.b32 [a+8], {6, %r1}; ld.param.v2.b32 {%r4, _}, [a+8];", 6),
         ("st.param.b8 [a], %r1; ld.param.u8 %h1, [a]; cvt.u32.u16 %r4, %h1;", 5),
         ("st.param.b8 [a], 253; ld.param.s8 %h1, [a]; cvt.s32.s16 %r4, %h1; neg.s32 %r4, %r4;", 3),
-        ("@%p1 st.param.b32 [a], 3; @!%p1 st.param.b32 [a], 3; ld.param.u32 %r4, [a];", 3),
+        ("@%p1 bra O; st.param.b32 [a], 3; O: st.param.b32 [a], 3; ld.param.u32 %r4, [a];", 3),
     ],
 )
 def test_what_is_stored_is_loaded(moves: str, expected: int) -> None:
@@ -85,7 +85,7 @@ def test_what_is_stored_is_loaded(moves: str, expected: int) -> None:
         "st.param.b32 [a], 9; st.param.b8 [a+3], 0; ld.param.u32 %r4, [a];",  # a part is new
         "st.param.b32 [a], 9; st.param.f32 [a], 0f3F800000; ld.param.u32 %r4, [a];",
         "st.param.b32 [a], 9; st.param.v2.b64 [a], {%d1, %d1}; ld.param.u32 %r4, [a];",
-        "@%p1 st.param.b32 [a], 3; ld.param.u32 %r4, [a];",  # some lanes have stored nothing
+        "@%p1 bra O; st.param.b32 [a], 3; O: ld.param.u32 %r4, [a];",  # not by all lanes
         "st.param.b32 [a], 9; st.param.b32 [result+4], 3; ld.param.u32 %r4, [a];",  # outside
         "st.param.b32 [a], 9; ld.param.u32 %r4, [a+-4];",
     ],

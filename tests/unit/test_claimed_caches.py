@@ -162,7 +162,7 @@ def test_nothing_is_claimed_beside_others(machine: Made) -> None:
         "membar.gl;",
         "ld.volatile.global.f32 %f9999, [%rd9999];",
         "ld.global.cs.f32 %f9999, [%rd9999];",
-        "ld.global.L2::evict_first.f32 %f9999, [%rd9999];",
+        "ld.global.L1::evict_first.f32 %f9999, [%rd9999];",
     ],
 )
 def test_kernels_that_tell_caches_what_to_keep(machine: Made, line: str, tmp_path: Path) -> None:

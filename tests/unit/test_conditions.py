@@ -10,7 +10,7 @@ from ptxwcet.flow.values.condition_text import ConditionReader
 pytestmark = pytest.mark.fast
 
 HEAD = """.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry k(.param .u64 p, .param .u32 n, .param .align 4 .b8 s[8])
 {

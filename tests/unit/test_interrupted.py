@@ -22,9 +22,9 @@ import ptxwcet
 launch = dict(block=(32, 32), params=dict(M=4096, N=4096, K=K))
 for K in (1, 4_000_000):
     launch["params"]["K"] = K
-    if K > 1:
-        print("compiled", flush=True)
     try:
+        if K > 1:
+            print("compiled", flush=True)
         ptxwcet.simulate("samples/sgemm_naive.ptx", policy="random", seed=3, jitter=20, **launch)
     except KeyboardInterrupt:
         print("stopped", flush=True)

@@ -220,7 +220,9 @@ def test_machines_that_do_not_say_how_blocks_start(machine: str, reason: str) ->
 
 def test_kernels_whose_grids_are_not_bounded_keep_the_bound_of_a_block(tmp_path: Path) -> None:
     text = UNEVEN.replace("(.param .u64 p) {", "(.param .u64 p) .reqnctapercluster 2 {")
-    row = only_answer(Request(str(written(tmp_path, text)), block="64", grid="8"))
+    file = written(tmp_path, text)
+    file.write_text(file.read_text().replace(".target sm_80", ".target sm_90"))
+    row = only_answer(Request(str(file), block="64", grid="8"))
     assert isinstance(row.launch_bound, Refusal)
     assert ".reqnctapercluster" in row.launch_bound.reason
 

@@ -181,8 +181,8 @@ def test_the_array_of_a_launch_file_is_no_larger(tmp_path: Path) -> None:
 
 
 KEPT = """
-.version 7.0
-.target sm_70
+.version 7.4
+.target sm_75
 .address_size 64
 .visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n) {
   .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .pred %p<2>; .reg .f32 %f<9>;

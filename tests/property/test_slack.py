@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from issue_trace import trace_issue
 from thoroughness import drawn
@@ -130,8 +130,35 @@ def test_an_issue_may_have_more_than_the_end() -> None:
     assert warp_slack(body, Scoreboard.RAW, through_bubble=False) == 9
 
 
+def a_step(unit: str, initiation: int, latency: int, *names: str) -> TimedInstruction:
+    """An instruction that reads what begins with ``<`` and writes the other names."""
+    reads = tuple(name[1:] for name in names if name.startswith("<"))
+    writes = tuple(name for name in names if not name.startswith("<"))
+    return TimedInstruction(unit, initiation, latency, reads, writes)
+
+
+ENDS_FIRST = (
+    Unordered((a_step("A", 1, 1), a_step("A", 1, 1, "a")), ()),
+    Unordered(
+        (a_step("A", 1, 0, "<a"),),
+        (TimedInstruction("A", 1, 0, (), ("b", "a"), bubble_cycles=2),),
+    ),
+)
+"""The side that is run first ends last where it comes behind the other."""
+EARNS_MORE = (
+    Unordered(
+        (a_step("B", 8, 0), a_step("C", 8, 0)),
+        (a_step("A", 1, 9, "x"), a_step("A", 1, 0, "<x"), a_step("A", 1, 0)),
+    ),
+)
+"""The side that is run first has initiations of 16 cycles in 9: the other waits for more, less what
+was charged, where it comes first."""
+
+
 @settings(max_examples=drawn(150), deadline=None)
 @given(programs(most_count=40), st.sampled_from(Scoreboard), st.booleans())
+@example(ENDS_FIRST, Scoreboard.RAW_WAW, False)
+@example(EARNS_MORE, Scoreboard.RAW, False)
 def test_sides_charged_one_after_the_other_take_no_less(
     body: tuple[Node, ...], scoreboard: Scoreboard, through_bubble: bool
 ) -> None:

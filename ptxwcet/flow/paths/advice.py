@@ -93,8 +93,8 @@ def advised(
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
         return error
     (diagnostic,) = error.diagnostics
-    if diagnostic.code == ENDLESS:
-        return error
+    if diagnostic.code == ENDLESS or "=box:" in (diagnostic.help or ""):
+        return error  # nothing helps; only the box that the map was made with
     tries = _Tries(flow, error, launch, facts, Work.part(1, of_graph))
     for remedies in tries.remedies():
         helping = [remedy for remedy in remedies if tries.leads_further(remedy)]

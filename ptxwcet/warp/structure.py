@@ -44,7 +44,7 @@ def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
         case Repeat() | BlockRepeat():
             return replace(node, body=after[0])
         case Unordered():
-            return Unordered(*after, node.has_others)
+            return replace(node, first=after[0], second=after[1])
         case Choice() | BlockChoice():
             return replace(node, alternatives=after)
     return node

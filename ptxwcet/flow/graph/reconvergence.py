@@ -181,14 +181,15 @@ class _Meetings:
         if not isinstance(mask, Register):
             return True
         instructions, before = self._kernel.instructions, self._cfg.predecessors[block]
-        writing = [n for n, one in enumerate(instructions) if mask.name in one.writes]
-        values = {tuple(instructions[n].operands[1:]) for n in writing}
+        writing = [n for n, writer in enumerate(instructions) if mask.name in writer.writes]
+        values = {(instructions[n].mnemonic, *instructions[n].operands[1:]) for n in writing}
         if any(instructions[n].guard is not None for n in writing) or len(values) != 1:
             return False
-        if all(isinstance(one, Immediate) for one in values.pop()):
+        mnemonic, *sources = values.pop()
+        if all(isinstance(source, Immediate) for source in sources):
             return True
-        is_vote = all(instructions[n].mnemonic.startswith("VOTE.") for n in writing)
-        return is_vote and len(before) == 1 and self._any_in(writing[-1:], before)
+        is_before = len(writing) == 1 and len(before) == 1 and self._any_in(writing, before)
+        return is_before and str(mnemonic).startswith("VOTE.")
 
     def _first_meeting(self, branch: BlockId) -> BlockId | None:
         """The nearest post-dominator of a branch at which its lanes are proved to be joined."""

@@ -31,7 +31,7 @@ COMPILED = ("a4_86", "n3_80", "meet_86")
 
 REFUSED = (
     *("left", "set behind", "set behind by many", "guarded", "set before gathering"),
-    *("copy lost", "tiles", "tiles of a vote before"),
+    *("copy lost", "tiles", "tiles of a vote before", "tiles of two kinds"),
 )
 """Lanes that come to a BSYNC together part there: not registered together, or not at all; or to a
 WARPSYNC of masks that may differ."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import combinations, islice, product
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ptxwcet.timing import compilation
 from ptxwcet.timing.phases import profile_warp
 from ptxwcet.timing.slack import warp_slack
 from ptxwcet.warp.program import (
+    OTHERS_BETWEEN,
     Choice,
     Node,
     Repeat,
@@ -189,3 +191,90 @@ def _unrolled(body: Iterable[Node]) -> Iterator[Node]:
                 yield Choice(tuple(tuple(_unrolled(side)) for side in alternatives))
             case _:
                 yield node
+
+
+LATER = (
+    Unordered(
+        (
+            *(OTHERS_BETWEEN, a_step("M", 1, 100, "x"), a_step("A", 1, 0, "<x"), OTHERS_BETWEEN),
+            *(a_step(unit, 8, 0) for unit in "BCD"),
+        ),
+        (OTHERS_BETWEEN, a_step("M", 1, 20, "y"), *(a_step(unit, 8, 0, "<y") for unit in "BCD")),
+    ),
+    OTHERS_BETWEEN,
+)
+"""What earns more than it takes is the rest of a side: the other side may come before it."""
+
+
+@st.composite
+def groups(draw: st.DrawFn, depth: int = 2) -> tuple[Node, ...]:
+    """Sides of branches whose groups of lanes may go on between one another."""
+    out: list[Node] = [*draw(bodies(INSTRUCTIONS, 2))]
+    for _ in range(draw(st.integers(1, 2))):
+        sides = [
+            draw(groups(depth - 1)) if depth and draw(st.booleans()) else draw(marked())
+            for _ in range(2)
+        ]
+        first, second = ((OTHERS_BETWEEN, *side) for side in sides)
+        out += (Unordered(first, second), OTHERS_BETWEEN, *draw(bodies(INSTRUCTIONS, 1)))
+    return tuple(out)
+
+
+@st.composite
+def marked(draw: st.DrawFn) -> tuple[Node, ...]:
+    """Pieces of a side, in a loop or not."""
+    leaves = st.one_of(INSTRUCTIONS, INSTRUCTIONS, st.just(OTHERS_BETWEEN))
+    body = draw(bodies(leaves, 4))
+    return (Repeat(draw(st.integers(2, 4)), (OTHERS_BETWEEN, *body)),) * draw(
+        st.integers(0, 1)
+    ) or body
+
+
+Pieces = tuple[Way, ...]
+MOST_ORDERS = 200
+
+
+def interleaved(body: tuple[Node, ...]) -> Iterator[Pieces]:
+    """The orders in which groups issue the pieces between marks; the last one is open."""
+    found: list[Pieces] = [((),)]
+    for node in body:
+        match node:
+            case TimedInstruction():
+                more: list[Pieces] = [((node,),)]
+            case Repeat(count, inner):
+                more = [*interleaved(inner * count)]
+            case Unordered(has_others=True):
+                more = [((), ())]
+            case Unordered(first, second):
+                pairs = product(interleaved(first), interleaved(second))
+                orders = (merged for pair in pairs for merged in shuffled(*pair))
+                more = [((), *merged, ()) for merged in islice(orders, MOST_ORDERS)]
+            case _:
+                raise AssertionError(node)
+        pairs = islice(product(found, more), MOST_ORDERS)
+        found = [(*a[:-1], (*a[-1], *b[0]), *b[1:]) for a, b in pairs]
+    yield from found
+
+
+def shuffled(one: Pieces, other: Pieces) -> Iterator[Pieces]:
+    """The pieces of two sides in all orders that keep those of both."""
+    one, other = (tuple(filter(None, side)) for side in (one, other))
+    for places in combinations(range(len(one) + len(other)), len(one)):
+        a, b = iter(one), iter(other)
+        yield tuple(next(a if n in places else b) for n in range(len(one) + len(other)))
+
+
+@settings(max_examples=drawn(150), deadline=None)
+@given(groups(), st.sampled_from(Scoreboard), st.booleans(), st.sampled_from((0, 8, 250_000)))
+@example(LATER, Scoreboard.RAW, False, 250_000)
+def test_groups_that_go_on_between_others_have_no_more(
+    body: tuple[Node, ...], scoreboard: Scoreboard, through_bubble: bool, most_ordered: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compilation, "_MOST_ORDERED", most_ordered)
+        found = warp_slack(body, scoreboard, through_bubble=through_bubble)
+        length = profile_warp(body, scoreboard).isolated_cycles
+    for pieces in interleaved(body):
+        way = tuple(one for piece in pieces for one in piece)
+        assert slack_of(way, scoreboard, through_bubble=through_bubble) <= found
+        assert max((one.ready for one in trace_issue(way, scoreboard)), default=0) <= length

@@ -185,8 +185,8 @@ def _unrolled(body: Iterable[Node]) -> Iterator[Node]:
                 yield from _unrolled(inner * count)
             case Repeat(count, inner, least):
                 yield Repeat(count, tuple(_unrolled(inner)), least)
-            case Unordered(first, second):
-                yield Unordered(tuple(_unrolled(first)), tuple(_unrolled(second)))
+            case Unordered(first, second, others):
+                yield Unordered(tuple(_unrolled(first)), tuple(_unrolled(second)), others)
             case Choice(alternatives):
                 yield Choice(tuple(tuple(_unrolled(side)) for side in alternatives))
             case _:

@@ -145,7 +145,15 @@ _CODES: Mapping[str, tuple[str, ...]] = {
         "WARPSYNC R3",
     ),
     "other lanes than those": ("MOV R3, R0", "WARPSYNC ~R3"),
-    "set behind it": (".L:", "WARPSYNC R3", "MOV R3, 0xff", "@P0 BRA `(.L)"),
+    "set behind it": (
+        "MOV R4, RZ",
+        ".L:",
+        "WARPSYNC R3",
+        "MOV R3, 0xff",
+        "IADD3 R4, R4, 0x1, RZ",
+        "ISETP.GE.AND P3, PT, R4, R0, PT",
+        "@!P3 BRA `(.L)",
+    ),
     "of some": ("WARPSYNC PT, R0",),
     "waited for by some": (
         "BSSY B0, `(.M)",

@@ -266,7 +266,7 @@ class Engine(Generic[State]):
         other = state.copy()
         other.forget(spent, earned)
         self.run(short, other)
-        state.completion = max(state.completion, other.completion)
+        state.join(other, self._changed_in(node))
 
     # --- loops ------------------------------------------------------------------------------------
 

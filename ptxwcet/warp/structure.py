@@ -106,8 +106,10 @@ class Structures:
                 value = ("repeat", counts, inside)
             case BlockRepeat(site, count):
                 value = ("together", site, count, inside)
-            case Unordered() | Choice():
-                value = (type(node), inside)
+            case Unordered(has_others=others):
+                value = (Unordered, others, inside)
+            case Choice():
+                value = (Choice, inside)
             case BlockChoice(site):
                 value = ("block", site, inside)
         number = self._of_value.setdefault(value, len(self._of_value) + 1)

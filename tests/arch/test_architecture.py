@@ -142,7 +142,7 @@ MOST_LINES = {
     "emulator": 7_781,
     "flow.certificates": 1_924,
     "flow.facts": 2_967,
-    "flow.graph": 2_119,
+    "flow.graph": 2_131,
     "flow.paths": 2_198,
     "flow.shapes": 1_067,
     "flow.values": 4_318,
@@ -164,10 +164,10 @@ MOST_LINES = {
     "support": 3_550,
     "sweeps.results": 1_737,
     "sweeps": 3_868,
-    "timing": 4_463,
+    "timing": 4_506,
     "trace": 1_108,
     "validate": 3_947,
-    "warp": 1_013,
+    "warp": 1_015,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),

@@ -118,56 +118,32 @@ LIBRARIES = {
     "scipy": "methods.pwcet support.ilp",
     "statsmodels": "methods.pwcet",
 }
-# Lines of Python. Whoever raises one says why in the commit.
+# Lines of Python in each package of the first level, and in all. A limit is lowered in the commit
+# that saves, and raised only where another one falls by as much.
 MOST_LINES = {
-    "bounds": 5_544,
-    "cli": 1_855,
-    "commands.annotate": 1_079,
-    "commands.bound": 3_040,
-    "commands.certificates": 154,
-    "commands.cfg": 389,
-    "commands.check": 845,
-    "commands.compare": 664,
-    "commands.explain": 177,
-    "commands.facts": 308,
-    "commands.machine": 273,
-    "commands.memory": 263,
-    "commands.page": 1_332,
-    "commands.run": 386,
-    "commands.sequence": 456,
-    "commands.simulate": 744,
-    "commands.trace": 519,
-    "commands.what_if": 310,
-    "dossier": 553,
-    "emulator": 7_781,
-    "flow.certificates": 1_924,
-    "flow.facts": 2_967,
-    "flow.graph": 2_131,
-    "flow.paths": 2_198,
-    "flow.shapes": 1_067,
-    "flow.values": 4_318,
-    "flow.variants": 3_128,
-    "flow.walk": 5_092,
-    "ir": 5_152,
-    "library": 2_338,
-    "machine": 2_345,
-    "memory": 2_956,
-    "methods.hybrid": 2_585,
-    "methods.instrument": 1_551,
-    "methods.makespan": 2_136,
-    "methods.pwcet": 4_229,
-    "opened": 2_677,
-    "ptx": 4_279,
-    "report": 936,
-    "sass": 5_587,
-    "simulator": 5_076,
-    "support": 3_550,
-    "sweeps.results": 1_737,
-    "sweeps": 3_868,
-    "timing": 4_506,
-    "trace": 1_108,
-    "validate": 3_947,
-    "warp": 1_015,
+    "bounds": 5_600,
+    "cli": 1_900,
+    "commands": 11_000,
+    "dossier": 600,
+    "emulator": 7_800,
+    "flow": 23_500,
+    "ir": 5_200,
+    "library": 2_400,
+    "machine": 2_400,
+    "memory": 3_000,
+    "methods": 10_600,
+    "opened": 2_700,
+    "package": 112_300,
+    "ptx": 4_300,
+    "report": 1_000,
+    "sass": 5_600,
+    "simulator": 5_100,
+    "support": 3_600,
+    "sweeps": 5_700,
+    "timing": 4_600,
+    "trace": 1_200,
+    "validate": 4_000,
+    "warp": 1_100,
 }
 TOP_LEVEL = {
     *(".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),
@@ -370,13 +346,15 @@ def test_dataclasses_are_those_that_are_made_quickly() -> None:
 def test_sizes() -> None:
     sizes = dict.fromkeys(MOST_LINES, 0)
     for path in PACKAGE.rglob("*.py"):
-        name = ".".join(path.relative_to(PACKAGE).parts)
-        room = next((one for one in MOST_LINES if name.startswith(f"{one}.")), None)
-        if room is not None:
-            sizes[room] += len(path.read_text(encoding="utf-8").splitlines())
-    assert {room: size for room, size in sizes.items() if size > MOST_LINES[room]} == {}
-    # what is saved stays saved
-    assert {room: size for room, size in sizes.items() if size < 0.98 * MOST_LINES[room]} == {}
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        sizes["package"] += lines
+        if path.parent != PACKAGE:
+            sizes[path.relative_to(PACKAGE).parts[0]] += lines
+    too_large = {room: size for room, size in sizes.items() if size > MOST_LINES[room]}
+    assert too_large == {}
+    # a limit that is no limit any more is lowered
+    slack = {room: size for room, size in sizes.items() if size < MOST_LINES[room] - 300}
+    assert slack == {}
 
 
 def tracked() -> list[str]:

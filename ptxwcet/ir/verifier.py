@@ -1,7 +1,7 @@
-"""The verifier of the IR: what every kernel satisfies that later stages rely on.
+"""The verifier of the IR: the invariants of every kernel that later stages rely on.
 
 With PTXWCET_VERIFY in the environment it runs after lowering and after each pass that rewrites a
-kernel (calls inlined, registers for ``.param`` variables); all tests run so.
+kernel (calls inlined, registers for ``.param`` variables); all tests set it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CODE = "PW900"
 
 
 def lowered(kernel: Kernel) -> Kernel:
-    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if lowering broke it."""
+    """Returns the kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if lowering broke it."""
     if os.environ.get("PTXWCET_VERIFY"):
         _require(verify_kernel(kernel))
     return kernel
 
 
 def rewritten(kernel: Kernel) -> Kernel:
-    """The kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if a pass broke it."""
+    """Returns the kernel; with PTXWCET_VERIFY, raises PtxwcetError (PW900) if a pass broke it."""
     if os.environ.get("PTXWCET_VERIFY"):
         _require(verify_rewritten(kernel))
     return kernel
@@ -52,7 +52,7 @@ def _require(faults: tuple[Diagnostic, ...]) -> None:
 
 
 def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """Violations of the invariants 2 to 6 in a kernel that a pass has made of others.
+    """Returns the violations of invariants 2 to 6 in a kernel that a pass has made from others.
 
     Its instructions keep their places in the text, which may be those of functions, and it may have
     no body.
@@ -61,7 +61,7 @@ def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
 
 
 def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """Violations of the invariants; none for what the parser makes (a bug of ours otherwise).
+    """Returns the violations of the invariants; none for output of the parser unless it has a bug.
 
     1. Instruction extents lie in the kernel's span, are not empty, and ascend without overlap;
        instructions that one statement stands for have the same.
@@ -115,13 +115,13 @@ def _check_definitions(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _check_registers(kernel: Kernel) -> Iterator[Diagnostic]:
-    known = kernel.registers
+    declared = kernel.registers
     for instruction in kernel.instructions:
         for name in (*instruction.reads, *instruction.writes):
-            if name not in known:
+            if name not in declared:
                 yield _fault(f"register {name} is not declared", instruction, kernel)
         guard = instruction.guard
-        if guard is not None and known.get(guard.register) != "pred":
+        if guard is not None and declared.get(guard.register) != "pred":
             yield _fault(f"guard {guard.register} is no predicate", instruction, kernel)
 
 
@@ -168,7 +168,7 @@ def _check_roles(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def registers_of(operand: Operand) -> Iterator[str]:
-    """Unique names of the registers in an operand. Vector registers give their members' names."""
+    """Yields the names of the registers in an operand; for vector registers, of their members."""
     return (leaf.name for leaf in leaves(operand) if isinstance(leaf, Register))
 
 

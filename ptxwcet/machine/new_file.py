@@ -1,10 +1,10 @@
-"""Writing a machine file for a GPU that has none, from that of another (docs/new-machine.md).
+"""The text of a new GPU's machine file, from that of another machine (docs/new-machine.md).
 
 Nothing of the other machine is taken for proved or measured: each figure of it is ``assumed`` and
 copied from it, by its source, and each assumption is doubtful, which makes every bound an estimate.
 
-PW320 is a name that no machine can have, PW324 (a warning) a result that the other machine has no
-place for.
+PW320 is a name that no machine can have, PW324 (a warning) a result without an entry in the other
+machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING = Results("", {}, {})
 
 @dataclass(frozen=True, slots=True)
 class NewMachine:
-    """The text of a machine file, how many of its rows and figures were measured and copied."""
+    """The text of a machine file, and the numbers of measured and copied rows and figures."""
 
     text: str
     measured: int
@@ -40,7 +40,7 @@ class NewMachine:
 
 
 def new_machine(name: str, base: str, results: Results | None = None) -> NewMachine:
-    """A machine file for ``name`` from the machine of name or path ``base`` and from results.
+    """Returns a machine file for ``name`` from machine ``base`` (name or path) and from results.
 
     Raises PtxwcetError: PW320, and those of :func:`load_machine`.
     """
@@ -52,9 +52,9 @@ def new_machine(name: str, base: str, results: Results | None = None) -> NewMach
 
 
 def timed_like_a_load(machine: Machine, op_class: OpClass) -> tuple[Machine, str] | None:
-    """Returns a machine that times an op class as its loads of global memory, and its lines.
+    """Returns a machine that times an op class as its loads of global memory, and the lines to add.
 
-    Of a machine that comes with the tool they are a whole file, which has been read.
+    For a shipped machine the lines are a whole file, which has been read.
     """
     load = machine.timings[OpClass.LOAD_GLOBAL]
     if not isinstance(load, OpTiming):
@@ -72,13 +72,13 @@ latency_cycles = {load.latency_cycles}, evidence = "assumed", source = "own: as 
     with supplied_inputs(SuppliedInputs({"mine.toml": text.encode()}, "")):
         try:
             timed = load_machine("mine.toml", machine.memory_latency_cycles)
-        except PtxwcetError:  # a row of that class says more
+        except PtxwcetError:  # a row of that class has other keys
             return None
     return timed, f"write mine.toml, {measured}, and give --machine mine.toml\n{text}"
 
 
 class _Writer:
-    """Writes one file."""
+    """The writer of one file."""
 
     def __init__(self, name: str, base: str, results: Results) -> None:
         self._name, self._results = name, results
@@ -96,11 +96,11 @@ class _Writer:
         return NewMachine("\n".join(lines), self._measured, self._copied, warnings)
 
     def _without_place(self) -> Iterator[Diagnostic]:
-        """Warnings of measured results that the file has no place for."""
+        """Yields warnings of measured results that have no entry in the file."""
         base, results = self._base, self._results
         refused = [op for op in results.ops if isinstance(base.timings[op], RefusedOp)]
-        for what in (op.value for op in refused):
-            yield _warning(f"{what} is measured, but {base.name} has no unit for it: left refused")
+        for name in (op.value for op in refused):
+            yield _warning(f"{name} is measured, but {base.name} has no unit for it: left refused")
         if results.memory and base.memory is None:
             names = ", ".join(results.memory)
             yield _warning(f"{base.name} has no table [memory]: {names} left out")
@@ -154,7 +154,7 @@ class _Writer:
                 yield self._row(op, timing, timing.initiation_cycles, latency, origin)
 
     def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:
-        """What was measured is one instruction: a class is not charged less than by the base."""
+        """Returns a row from a measured instruction, charging the class no less than the base."""
         initiation = max(measured.initiation_cycles, row.initiation_cycles)
         both = measured.initiation_cycles + measured.latency_cycles
         both = max(both, row.initiation_cycles + row.latency_cycles)
@@ -183,7 +183,7 @@ class _Writer:
         )
 
     def _has_memory_latency(self) -> bool:
-        """Whether the measured latency of global loads is the file's memory latency."""
+        """Returns whether the measured latency of global loads is the file's memory latency."""
         row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]
         is_measured = OpClass.LOAD_GLOBAL in self._results.ops
         return is_measured and isinstance(row.get("latency_cycles"), dict)
@@ -204,7 +204,7 @@ class _Writer:
         for key in FIGURES[table]:
             figure = getattr(rules, key)
             if figure is None or (key in _WORST and _WORST[key] in self._results.memory):
-                continue  # nor is the worst of another machine that of what is measured here
+                continue  # the worst of another machine does not apply here
             if table == "memory" and key in self._results.memory:
                 value = self._results.memory[key]
                 origin = self._measurement(f"microbenchmark {key}, {self._results.name}")
@@ -220,14 +220,14 @@ class _Writer:
         self._measured += 1
         return _origin(Evidence.MEASURED, f"measured: {how}")
 
-    def _assumption(self, one: Assumption) -> str:
-        source = f"copied: there {one.state.value}, {one.source}"
+    def _assumption(self, assumption: Assumption) -> str:
+        source = f"copied: there {assumption.state.value}, {assumption.source}"
         state = AssumptionState.DOUBTFUL.value
-        return f"{one.key} = {{ state = {_quoted(state)}, source = {_quoted(source)} }}"
+        return f"{assumption.key} = {{ state = {_quoted(state)}, source = {_quoted(source)} }}"
 
 
 _WORST = {"server_worst_cycles_per_1024_sectors": "server_cycles_per_1024_sectors"}
-"""Figures that say the worst of others."""
+"""The figures that are the worst cases of others."""
 _SCALARS = (
     "scoreboard",
     "issues_return",
@@ -239,7 +239,7 @@ _SCALARS = (
 
 
 def _latency(value: Any) -> str:
-    """A latency as TOML: a number, or the memory latency and what is added to it."""
+    """Returns a latency as TOML: a number, or the memory latency and an addition."""
     if not isinstance(value, dict):
         return str(value)
     return "{ " + ", ".join(f"{key} = {json.dumps(one)}" for key, one in value.items()) + " }"
@@ -254,7 +254,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML, on one line."""
+    """Returns a TOML string, on one line."""
     whole = text.encode("utf-8", "replace").decode("utf-8")  # names of files need not be text
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -1,1 +1,1 @@
-"""Running PTX: what a kernel computes, what it executes, and where it goes wrong."""
+"""The functional execution of PTX: the results of a kernel, its executed paths, and its errors."""

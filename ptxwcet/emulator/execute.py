@@ -41,7 +41,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.records import dataclass
 
 _FUNCTIONS = 16
-"""The addresses of functions are multiples of this, far below those of variables."""
+"""The addresses of functions are multiples of this, far below the addresses of variables."""
 
 
 def execute(

@@ -138,8 +138,7 @@ class BlockRecorder:
         self._of = [together] * warps
 
     def add(self, block: int, steps: Sequence[tuple[int, int, int]]) -> None:
-        """Records basic blocks that warps executed with a mask, of which some lanes took the
-        branch.
+        """Records basic blocks that warps executed with a mask, and whose branch some lanes took.
 
         Steps are (warp, mask, taken). Cost: linear in the steps; linear in its entries for each
         recorder that is split.

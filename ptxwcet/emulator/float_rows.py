@@ -16,7 +16,7 @@ from ptxwcet.ir.kernel import Instruction
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _WORDS = frozenset({*_ROUNDINGS, "ftz", "sat", "relu", "approx", "full", "noftz"})
-Bits = Callable[..., Array]  # from bit patterns of operands to those of one element
+Bits = Callable[..., Array]  # from bit patterns of operands to the result's
 
 
 def _apply_to(context: Context, instruction: Instruction, name: str, run: Bits, arity: int) -> Step:

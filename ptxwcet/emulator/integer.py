@@ -169,7 +169,7 @@ def low_ones(count: Array, kind: np.dtype[np.generic]) -> Array:
 
 
 def highest_bit(a: Array, *, as_shift: bool) -> Array:
-    """Computes ``bfind``: the place of the highest non-sign bit, all ones if there is none.
+    """Computes ``bfind``: the place of the highest non-sign bit, all ones if absent.
 
     With ``as_shift`` the result is the shift that moves it to the top.
     """

@@ -65,7 +65,7 @@ Observer = Callable[[ObservedAccess], None]
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """Limits and checks of a run, whether executed paths are recorded, and who observes it."""
+    """The limits and checks of a run, the recording of executed paths, and the observer."""
 
     max_instructions: int = 10**9
     checks: frozenset[str] = CHECKS

@@ -133,7 +133,7 @@ class LaunchFile:
 
     @property
     def scalars(self) -> dict[str, int | float]:
-        """Returns the scalar arguments by PTX parameter name, which a bound can use."""
+        """The scalar arguments by PTX parameter name, which a bound can use."""
         return {
             argument.parameter.name: argument.value
             for argument in self.arguments

@@ -59,7 +59,7 @@ def _spelling(words: Iterable[str]) -> str:
 
 
 def _forms(*columns: str) -> Iterator[str]:
-    """Yields the forms that take one alternative of each column; ``-`` is no word."""
+    """Yields the forms that take one alternative of each column; ``-`` is the empty word."""
     for chosen in product(*(column.split() for column in columns)):
         words = ".".join(word for word in chosen if word != "-")
         yield _spelling(("sync", "aligned", *words.split(".")))

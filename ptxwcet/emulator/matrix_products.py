@@ -8,8 +8,8 @@ For ``wmma`` the ISA leaves the layout open; here element s of the fragment, cou
 registers, is element s of the matrix, modulo their number.
 
 Floats: the ISA leaves order and precision open; this is the behaviour of an H200 on ptxas's code
-(``_sum``); another GPU may give other bits. For f64 each step is a fused multiply-add in the order
-of k, rounded as the modifier states. Subnormal numbers are kept, a sum beyond the largest number is
+(``_sum``); another GPU may give other bits. For f64 each step is a fused multiply-add in ascending
+k, rounded as the modifier states. Subnormal numbers are kept, a sum beyond the largest number is
 infinite, NaN has PTX's canonical pattern (in f64 an operand's), and the inputs of tf32 lose their
 low 13 bits. Integers wrap, or are clamped with ``.satfinite``.
 """
@@ -303,7 +303,7 @@ def _registers(fragment: Fragment, name: str) -> int:
     return fragment.elements * BITS[name] // register_bits(name)
 
 
-_HALF_REGISTERS = 8  # of A and B with f16, for any shape: elements are held twice or more
+_HALF_REGISTERS = 8  # for A and B with f16 of any shape: elements are held twice or more
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class EpochRaces:
 
 
 def _foreign(tags: Array, mine: Array, tag: Array, size: int) -> Array | None:
-    """Returns flags of the accesses with a byte of another warp, or None if there are none."""
+    """Returns flags of the accesses with a byte of another warp, or None without any."""
     wrong = (tags != 0) & (tags != mine)
     if not wrong.any():
         return None
@@ -145,8 +145,8 @@ def _foreign(tags: Array, mine: Array, tag: Array, size: int) -> Array | None:
 
 class ClockRaces:
     """Vector clocks of the warps, and for each byte the time of the last write and of each warp's
-    last access of any other kind. An access is ordered before those of a warp if that warp's clock
-    of the access's warp has reached its time."""
+    last access of any other kind. An access is ordered before a warp's accesses if that
+    warp's clock of the access's warp has reached its time."""
 
     def __init__(self, size: int, warps: int) -> None:
         self._all = range(warps)

@@ -57,7 +57,7 @@ def path_lines(execution: Execution, block: Dim3, grid: Dim3, file: str) -> Iter
             "basic_blocks": _basic_blocks(execution.kernel),
         }
     )
-    numbers: dict[int, int] = {}  # by identity: equal paths are one object
+    numbers: dict[int, int] = {}  # by identity: equal paths are the same object
     for warp in execution.paths:
         number = numbers.get(id(warp.body))
         if number is None:

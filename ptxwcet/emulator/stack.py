@@ -26,7 +26,7 @@ class Stack:
 
     @property
     def live(self) -> int:
-        """Returns the lanes that have not ended."""
+        """The lanes that have not ended."""
         return self.entries[0].mask if self.entries else 0
 
     def go(self, node: int) -> None:

@@ -1,1 +1,1 @@
-"""Opcode table, kernels and instructions, verifier."""
+"""The intermediate representation: opcode table, kernels and instructions, verifier."""

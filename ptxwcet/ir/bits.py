@@ -171,7 +171,7 @@ def _found(s: Sources) -> tuple[Term, ...]:
 
 
 def first_found(value: Term, *, signed: bool, is_distance: bool) -> Term:
-    """Computes the highest non-sign bit, or its distance from the top; -1 if there is none."""
+    """Computes the highest non-sign bit, or its distance from the top; -1 if absent."""
     if signed:
         value = value.less_than(0, signed=True).choose(~value, value)
     zeros = term(Op.CLZ, value.width, (value,)).resized(32, signed=False)

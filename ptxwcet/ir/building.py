@@ -39,8 +39,8 @@ def instruction_of(
     """Returns an instruction with these operands, at a place of a text: its origin, start and end.
 
     The row of the opcode determines which operands are written; ``decoded`` is the row that the
-    table of another language has for the mnemonic. The callee of a direct call is no operand. Cost:
-    linear in the operands.
+    table of another language has for the mnemonic. The callee of a direct call is not an operand.
+    Cost: linear in the operands.
     """
     names = [] if guard is None else [guard.register]
     values: list[Immediate] = []
@@ -98,7 +98,7 @@ def form_of(
 ) -> InstructionForm:
     """Returns a form with the effects of its opcode and modifiers, the ``decoded`` mnemonic.
 
-    ``negated``: of its guard, None without one. ``roles``: the slots read and written.
+    ``negated`` describes its guard, None without one. ``roles``: the slots read and written.
     """
     opcode, modifiers = decoded
     return InstructionForm(

@@ -86,7 +86,7 @@ def find_opcode(words: Sequence[str]) -> tuple[Opcode | None, int]:
 def misfit(instruction: Instruction, types: Mapping[str, str]) -> str:
     """Returns why the operands of a judged instruction fit none of its forms; empty if they fit.
 
-    ``types``: of its registers.
+    ``types`` are the types of its registers.
     """
     assert instruction.opcode is not None
     forms, _ = matching(instruction.opcode.forms, instruction.modifiers)

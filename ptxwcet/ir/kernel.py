@@ -45,7 +45,7 @@ class InstructionForm:
     """Opcode, modifiers, operand kinds and roles; one object per distinct statement shape.
 
     Slots are indices into :attr:`Instruction.names`. ``guard_slot`` and ``callee_slot`` are -1
-    where there is none. ``read_slots`` and ``write_slots`` name register slots only. Without a row
+    if absent. ``read_slots`` and ``write_slots`` name register slots only. Without a row
     (``opcode`` None) ``op_class`` is None, and the registers of the first operand that has any
     count as read and written.
     """
@@ -83,7 +83,7 @@ class Guard:
 class SourceLocation(NamedTuple):
     """The source position of an instruction (``.loc``), and the call that inlined it.
 
-    ``readable`` is the file's name for readers, ``file`` if empty. Line 0 is no source line.
+    ``readable`` is the file's name for readers, ``file`` if empty. Line 0 means: no source line.
     """
 
     file: str
@@ -498,7 +498,7 @@ class Module:
     """A PTX file. ``items`` holds everything after the header in order, for printing.
 
     For a program of several files, ``files`` are these, the file with its kernels first.
-    ``version``, ``target`` and its options are those of the PTX header.
+    ``version``, ``target`` and its options are from the PTX header.
     """
 
     source: SourceFile
@@ -583,8 +583,8 @@ def hands_registers_over(kernel: Kernel) -> bool:
 def registers_at_entry(kernel: Kernel) -> int | None:
     """Returns the number of registers that each thread starts with, if ptxas keeps to it exactly.
 
-    It does so in kernels that change it (``setmaxnreg``): the number is that of ``.maxnreg``, but
-    at most the largest that they take. None for other kernels, and without a number that ptxas
+    It does so in kernels that change it (``setmaxnreg``): the number is the one of ``.maxnreg``,
+    but at most the largest that they take. None for other kernels, and without a number that ptxas
     respects. Cost: linear, once.
     """
     changes = _register_changes(kernel)

@@ -177,7 +177,7 @@ def _outcome(s: Sources) -> Term | None:
 
 
 def _joined(s: Sources, outcome: Term) -> tuple[Term, Term] | None:
-    """Returns the outcome and its opposite, each combined with a third operand if there is one."""
+    """Returns the outcome and its opposite, each combined with an optional third operand."""
     if len(s) == 2:
         return outcome, ~outcome
     third = s.read(2, 1)

@@ -102,7 +102,7 @@ _ABSENT = {
 def words_of(modifiers: Sequence[str], operands: int, marks: str) -> Set[str]:
     """Returns the words of an instruction under which the table lists it.
 
-    ``marks`` are those of ``|_`` that its operands have.
+    ``marks`` are the characters of ``|_`` that its operands have.
     """
     types = [word for word in modifiers if is_type(word)]
     places = [f"{name}@{place}" for place, name in enumerate(types, 1)] if len(types) > 1 else []

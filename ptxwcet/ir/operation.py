@@ -92,7 +92,7 @@ def type_bytes(word: str) -> int:
 class Operation:
     """The name of an opcode's row (empty without a row), its types and its words, in order.
 
-    Equal operations are one object, which :func:`operation_of` returns: lookup is by identity.
+    Equal operations are the same object, which :func:`operation_of` returns: lookup is by identity.
     """
 
     name: str

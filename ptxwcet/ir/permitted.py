@@ -113,7 +113,7 @@ def _wrong_words(words: Sequence[str], groups: Sequence[_Group]) -> tuple[int, s
 
 
 def matching(forms: Iterable[Form], modifiers: Sequence[str]) -> tuple[list[Form], str]:
-    """Returns the forms with these modifiers; if there are none, also the nearest reason against.
+    """Returns the forms with these modifiers; without such forms, also the nearest reason against.
 
     Cost: linear in the words of the forms.
     """
@@ -143,7 +143,7 @@ class Mark(StrEnum):
     RELAXED = "~"  # accepts wider registers too
     PACKED = "%"  # accepts a packed vector too
     SYMBOL = "&"  # accepts a variable too
-    VECTOR = "{"  # with "}": its size is that of ``.v2``
+    VECTOR = "{"  # with "}": its size is from ``.v2``
     CLOSED = "}"
     LITERAL = "$"  # accepts only a literal
     WARPS = "*"  # literals are multiples of the warp size
@@ -194,7 +194,7 @@ def specifications(text: str) -> tuple[tuple[Specification, ...], int]:
 
     An operand's word: marks, the type (``1`` and ``2`` the instruction's own, ``W`` twice the
     first's width), ``/type`` for the other half of a pair, ``#low:high`` for literals,
-    ``#low:high:step`` for those at such distances (``#`` alone excludes literals), ``.s`` and the
+    ``#low:high:step`` for those at such distances (only ``#`` excludes literals), ``.s`` and the
     like for parts of a register that may be selected. ``4x`` before the type is a vector of four;
     ``MK:`` the part of a matrix of M rows and K columns that a thread holds, by the shape among the
     modifiers (a small letter: half the size, for a sparse matrix). ``[]`` is an address, ``[]3`` an

@@ -78,7 +78,7 @@ _SELECTORS = {
     "hm": re.compile(r"h(?:0|1|10)\Z"),
     "bm": re.compile(r"b(?=.)3?2?1?0?\Z"),
 }
-"""Selectors of a byte or a half; of two halves or four bytes of eight; masks of these."""
+"""Selectors of a byte or a half, two halves or four bytes of eight, and masks of these."""
 
 
 class _Checker:
@@ -145,7 +145,7 @@ class _Checker:
     def _fragment(self, operand: Operand, wanted: Specification) -> str:
         """Checks a part of a matrix: registers of 32 bits, or of 64 for f64.
 
-        All threads of a warp hold a part, or those of a warp group (64 rows).
+        All threads of a warp, or of a warp group (64 rows), hold a part.
         """
         shape = next(match for match in map(_SHAPE.match, self._modifiers) if match is not None)
         rows, columns = (

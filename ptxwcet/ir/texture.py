@@ -106,7 +106,7 @@ _LESS = "eq|ne|lt|le|gt|ge"
 
 
 def _video_rows() -> Rows:
-    """Yields video forms; ``.s`` marks operands of which a byte or a half may be selected."""
+    """Yields video forms; ``.s`` marks operands that permit selecting a byte or a half."""
     shift = "wrap|clamp"
     for name, words, third in (
         *((name, "[sat]", _WHOLE) for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax")),

@@ -54,7 +54,7 @@ def _require(faults: tuple[Diagnostic, ...]) -> None:
 def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
     """Returns the violations of invariants 2 to 6 in a kernel that a pass has made from others.
 
-    Its instructions keep their places in the text, which may be those of functions, and it may have
+    Its instructions keep their places in the text, which may be in functions, and it may have
     no body.
     """
     return tuple(fault for check in _ANYWHERE for fault in check(kernel))
@@ -63,17 +63,17 @@ def verify_rewritten(kernel: Kernel) -> tuple[Diagnostic, ...]:
 def verify_kernel(kernel: Kernel) -> tuple[Diagnostic, ...]:
     """Returns the violations of the invariants; none for output of the parser unless it has a bug.
 
-    1. Instruction extents lie in the kernel's span, are not empty, and ascend without overlap;
-       instructions that one statement stands for have the same.
+    1. Instruction extents are in the kernel's span, are not empty, and ascend without overlap;
+       instructions of one statement have the same extent.
     2. Every label maps to an index from 0 to the number of instructions; the label definitions in
        the body are those labels, at these indices.
     3. Every register read, written or used as guard is declared; a guard is a predicate.
-    4. Branch targets are labels of the kernel: exactly one for ``bra``, those of its table for
+    4. Branch targets are labels of the kernel: exactly one for ``bra``, its table's for
        ``brx.idx``, none for anything else. Branch tables hold labels of the kernel.
-    5. The registers read are those of the guard, of source operands, of addresses and, where the
-       opcode says so, of destinations; those written are in destination operands. Together they
-       are exactly the registers that the operands name, the carry flag, and those that stand for
-       the ``.param`` variables of an access.
+    5. The registers read are in the guard, source operands, addresses and, where the opcode
+       reads them, destinations; the registers written are in destination operands. Together
+       they are exactly the registers that the operands name, the carry flag, and the registers
+       for ``.param`` variables of an access.
     6. An opcode without a row has no op class, no memory space and no control effect; one with a
        row has an op class. A call has a callee or reads the register that holds it.
     7. Body items ascend in index, scopes are balanced, and inner scopes are numbered from 1 on in

@@ -2,9 +2,9 @@
 
 A driver compiles PTX for its own GPU or a later one; machine code runs on GPUs of the same major
 revision and no smaller minor one (CUDA C++ Programming Guide, "Compute Capability" and "Binary
-Compatibility"). Code for a variant (``sm_90a``) or a family (``sm_100f``) runs only on that;
-an embedded GPU and other GPUs do not run machine code of each other. A cubin from sm_100 on
-does not state whether it is for a variant: this is assumed.
+Compatibility"). Code for a variant (``sm_90a``) or a family (``sm_100f``) runs only on that; an
+embedded GPU and other GPUs do not run machine code of each other. A cubin from sm_100 on does not
+state whether it is for a variant: this is assumed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The cost of a PTX instruction by the machine instructions that execute it (machine-files.md).
 
 ``machine/expansions.json`` has, for some architectures, the numbers of ordinary instructions, of
-those of the unit for special functions and of 64-bit ones to which ptxas compiles a form, with the
-forms that have these numbers (``benchmarks/form_counts.py`` counts them). A form that is not in the
-table is one ordinary instruction, is called, or loops: the row of its class is for it. An
-instruction of machine code is one of these by its opcode.
+instructions of the unit for special functions and of 64-bit ones to which ptxas compiles a form,
+with the forms that have these numbers (``benchmarks/form_counts.py`` counts them). A form that is
+not in the table is one ordinary instruction, is called, or loops: the row of its class is for it.
+An instruction of machine code is one of these by its opcode.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _OF_PTX = (PTX_IS_EXECUTED, STACK)
 
 
 def made_true(machine: Machine, *, is_code: bool) -> list[Assumption]:
-    """Returns assumptions that are true by definition; for machine code without those of PTX."""
+    """Returns assumptions that are true by definition; for machine code except PTX's."""
     return [
         one
         for one in machine.satisfies

@@ -60,7 +60,7 @@ _MODELS = Path(__file__).parent / "models"
 
 
 def machine_names() -> tuple[str, ...]:
-    """Returns the names of the shipped machine files, sorted, and of those of other packages.
+    """Returns the names of the shipped machine files, sorted, and of other packages' files.
 
     The latter are entry points of the group ``ptxwcet.machines`` (docs/machine-files.md).
     """
@@ -141,7 +141,7 @@ def find_machine_file(name_or_path: str) -> Path:
 
 
 def machine_files(name_or_path: str) -> tuple[Path, ...]:
-    """Returns the file of a machine that has been loaded before, and those that it extends."""
+    """Returns the file of a machine that has been loaded before, and the files that it extends."""
     _, data = read_machine_file(name_or_path)
     extended = machine_files(data["extends"]) if "extends" in data else ()
     return (find_machine_file(name_or_path), *extended)
@@ -163,7 +163,7 @@ def _known_file(name: str) -> Path:
 def _extended(
     file: SourceFile, data: Table, checker: Checker, before: tuple[str, ...] = ()
 ) -> Table:
-    """Returns a file's values over those of its bases; ``before``: the files that extend it."""
+    """Returns a file's values over its bases' values; ``before``: the files that extend it."""
     base_name = data.get("extends")
     if not isinstance(base_name, str):
         return data

@@ -176,7 +176,7 @@ class MemoryRules:
 
     After its unit it takes ``path_request_cycles`` of the memory path that the sub-cores of an SM
     share, but at least ``path_line_cycles`` for each line and ``path_pass_cycles`` for each pass;
-    all 0 where there is no such path. ``path_stored_line_cycles`` is for each line that an access
+    all 0 without such a path. ``path_stored_line_cycles`` is for each line that an access
     changes, where that takes longer. 1024 sectors of 32 bytes take the memory of the GPU
     ``server_cycles_per_1024_sectors``; 0 where no access waits for it. That is the rate of streams,
     and not the worst, if ``server_worst_cycles_per_1024_sectors`` gives the worst. A sector that a
@@ -263,8 +263,8 @@ class Machine:
     the machine's, ``memory`` if the cost of an access is independent of its addresses,
     ``carve_out`` if no part of the L2 cache can be persisting, ``l1_cache`` and ``l2_cache`` if
     there are no claims about them. ``makespan_letters`` maps units to load/store units (L) or cores
-    (C) for the makespan methods; a unit without a letter is neither. ``compute_capability`` is that
-    of the GPU, None for an idealised machine.
+    (C) for the makespan methods; a unit without a letter is neither. ``compute_capability`` belongs
+    to the GPU, None for an idealised machine.
     """
 
     name: str

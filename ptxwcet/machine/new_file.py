@@ -1,4 +1,4 @@
-"""The text of a new GPU's machine file, from that of another machine (docs/new-machine.md).
+"""The text of a new GPU's machine file, from another machine's file (docs/new-machine.md).
 
 Nothing of the other machine is taken for proved or measured: each figure of it is ``assumed`` and
 copied from it, by its source, and each assumption is doubtful, which makes every bound an estimate.
@@ -42,7 +42,7 @@ class NewMachine:
 def new_machine(name: str, base: str, results: Results | None = None) -> NewMachine:
     """Returns a machine file for ``name`` from machine ``base`` (name or path) and from results.
 
-    Raises PtxwcetError: PW320, and those of :func:`load_machine`.
+    Raises PtxwcetError: PW320, and as :func:`load_machine` does.
     """
     if not _NAME.fullmatch(name) or name in machine_names():
         why = "is one that comes with the tool" if name in machine_names() else "cannot be one"

@@ -164,8 +164,7 @@ def _refuse(message: str, help: str) -> NoReturn:
 
 
 # --- Comparison of machine files with the vendor compiler's timings (``vendor.toml``) -------------
-# PW328 is an op class that is charged less: an error in a file that says that its timings are
-# upper.
+# PW328 is an op class that is charged less: an error in a file with upper timings.
 
 
 _TABLE = Path(__file__).with_name("vendor.toml")

@@ -117,7 +117,7 @@ def _table_labels(tree: Tree[Token]) -> tuple[str, ...]:
 class Blocks:
     """The open blocks of one function, and the items between its instructions.
 
-    ``opened`` are the offsets of the braces that are open; the first is that of the function.
+    ``opened`` are the offsets of the braces that are open; the first is the function's.
     """
 
     problems: Problems

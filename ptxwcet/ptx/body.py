@@ -38,7 +38,7 @@ from ptxwcet.support.source import SourceFile
 #     ld.global.f32 %f2, [%rd4+20];      ->  ld.global.f32 @, [@+20]
 #
 # and its *shape* has marks in place of the literals too, one mark a kind of literal, so that these
-# two share a shape. A mark stands for one token and nothing else (a sign stays in the shape),
+# two share a shape. A mark represents one token and nothing else (a sign stays in the shape),
 # therefore two statements of one shape have the same syntax tree up to the texts of names and
 # literals. A shape is kept only where its tree has the literals that the pattern has seen.
 # Statements with constant expressions share nothing: their values are folded into the form.
@@ -70,8 +70,8 @@ class ShapeCache:
     """The forms by shape; the cache lives as long as one file is parsed.
 
     ``plain`` maps the raw shapes whose names are all scalar registers directly to the parts of an
-    instruction and the types of names that fit, ``branches`` those of ``bra``; the parser's inner
-    loop reads them directly.
+    instruction and the types of names that fit, ``branches`` does so for ``bra``; the parser's
+    inner loop reads them directly.
     """
 
     target: Target = Target()

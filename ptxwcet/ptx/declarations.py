@@ -86,7 +86,7 @@ def _type_of(
 
 
 def linkage_of(trees: dict[str, list[Tree[Token]]]) -> str:
-    """Returns the linkage in a declaration, without its dot; empty if there is none."""
+    """Returns the linkage in a declaration, without its dot; empty if absent."""
     return tokens(trees["linkage"][0])[0][1:] if "linkage" in trees else ""
 
 

@@ -111,7 +111,7 @@ def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
 
 
 def _parameters(groups: Sequence[Tree[Token]], text: str) -> tuple[tuple[Parameter, Declared], ...]:
-    """Returns the parameters in a pair of parentheses, if there is one."""
+    """Returns the parameters in an optional pair of parentheses."""
     each = (one for group in groups for one in group.children if isinstance(one, Tree))
     return tuple([lower_parameter(one, text, index) for index, one in enumerate(each)])
 

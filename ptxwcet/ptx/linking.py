@@ -53,7 +53,7 @@ class _Symbol:
 
     @property
     def strength(self) -> int:
-        """The rank of a definition: of several definitions the strongest counts."""
+        """The rank of a definition: the strongest definition counts."""
         return {"weak": 2, "common": 1}.get(self.linkage, 3) if self.is_defined else 0
 
 

@@ -24,7 +24,7 @@ _PLAIN = re.compile(
 
 @dataclass(slots=True)
 class LocationCache:
-    """The content of the ``.loc`` directives of a file, of which each instruction may have one."""
+    """The content of the ``.loc`` directives of a file; each instruction may have one."""
 
     _read: dict[str, tuple[list[int], Directive]] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class Locations:
         return meaning
 
     def _location(self, numbers: list[int]) -> SourceLocation:
-        """Returns the location for file, line and column, then those of the place of inlining.
+        """Returns the location for file, line and column, followed by the place of inlining.
 
         An earlier ``.loc`` named that place; if it was inlined too, the chain continues.
         """

@@ -32,7 +32,7 @@ from ptxwcet.support.records import dataclass
 class LoweredForm:
     """A form with all data needed to make instructions of it.
 
-    ``permitted`` are the forms of which its operands have to fit one; empty if the opcode is not
+    ``permitted`` are the forms that its operands may fit; empty if the opcode is not
     judged. ``literals`` are the literals of the statement that it was built from, in slot order;
     ``shareable`` is False if their values are part of the form (constant expressions). ``members``
     lists (slot, member) of vector registers: their names are appended to the slots. ``functions``
@@ -70,7 +70,7 @@ class Statement:
 def lower(statement: Statement, kinds: Sequence[str], target: Target) -> LoweredForm:
     """Returns the form of an instruction. ``kinds``: the kind of each operand name, in order.
 
-    ``target``: of the file. Raises LoweringError for a wrong number of operands, an undeclared
+    ``target`` is the file's. Raises LoweringError for a wrong number of operands, an undeclared
     name, a destination that cannot be written and the like, LiteralError for constants without a
     value. Cost: linear.
     """
@@ -204,8 +204,8 @@ def check_operands(
     types: Mapping[str, str],
     spaces: Mapping[str, str],
 ) -> OperandRefusal | None:
-    """Returns why the operands do not fit the instruction. ``types``: of each register by unique
-    name, ``spaces``: of each variable.
+    """Returns why the operands do not fit the instruction. ``types`` has each register's by unique
+    name, ``spaces`` each variable's.
 
     Cost: linear in the operands; callers use it once for each text of literals and types.
     """

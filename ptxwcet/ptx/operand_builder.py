@@ -81,7 +81,7 @@ class OperandBuilder:
     _inside: bool = False  # in an address or a vector, where ptxas checks less
 
     def operands(self, nodes: Sequence[Node], destinations: int) -> tuple[Template, ...]:
-        """Returns templates of the operands, the first ``destinations`` of which are written."""
+        """Returns templates of the operands; the first ``destinations`` are written."""
         control = ControlEffect.NONE if self.opcode is None else self.opcode.control
         if control is ControlEffect.BRANCH:
             return (self._target(nodes[0]),)
@@ -188,7 +188,7 @@ class OperandBuilder:
                     raise LoweringError("PW108", "'_|_' throws everything away")
                 first, second = (self._operand(c, reads, writes) for c in children)
                 if writes and not self.pairs and _is_sink(children[1]):
-                    return first  # ptxas takes `a|_` for `a` if there is one result
+                    return first  # ptxas takes `a|_` for `a` if it has one result
                 return partial(_of_parts, Pair, (first, second))
             case "bracket":
                 return self._bracket(children)

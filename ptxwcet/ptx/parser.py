@@ -323,7 +323,7 @@ class ModuleReader:
     def _unread(self, start: int, keyword_end: int, end: int, error: Exception) -> int:
         """Keeps a function by name if reading it is a bug of ours; the others are still read.
 
-        Raises ``error`` if there is no name.
+        Raises ``error`` without a name.
         """
         text = self.text
         name = function_name(text[keyword_end:end])

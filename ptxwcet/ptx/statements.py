@@ -120,7 +120,7 @@ _UNCLOSED = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/
 
 
 def unclosed_comment(text: str) -> int:
-    """Returns the start of a comment without an end, -1 if there is none. Cost: linear.
+    """Returns the start of a comment without an end, or -1. Cost: linear.
 
     The other patterns would search for its end again from every later ``/*``.
     """

@@ -41,7 +41,7 @@ def search_long_schedule(
 ) -> LongSchedule:
     """Searches with at most ``runs`` simulated schedules of a block of ``warps`` warps.
 
-    Deterministic for a seed. Cost: ``runs`` simulations, none of which skips repetitions.
+    Deterministic for a seed. Cost: ``runs`` simulations without skipped repetitions.
     """
     random = np.random.default_rng(seed)
     starts = _starts(simulator, warps, runs, random)

@@ -278,7 +278,7 @@ def _lay_out(image: Image, schedulers: int) -> Layout:
         "queued": registers,
         "stalls": sections * STALLS,
         "executions": sections,
-        **dict.fromkeys(("open", "since", "by"), registers),  # of programs that are served
+        **dict.fromkeys(("open", "since", "by"), registers),  # for programs that are served
     }
     first = dict(zip(widths, accumulate(widths.values(), initial=FIXED), strict=False))
     at = RegisterColumns(*(first.pop(name) for name in RegisterColumns._fields))
@@ -335,7 +335,7 @@ def _over_limit(image: Image, limit: int) -> Diagnostic:
 
 # --- The claim of a known schedule: when nothing varies, one run is every run ---------------------
 # With one known path a warp, exact timings and a known deterministic policy, the model's machine
-# takes the same cycles for every input: those of the simulated run. Nothing is left to bound, and
+# takes the same cycles for every input, as in the simulated run. Nothing is left to bound, and
 # nothing may be relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig.
 # 4; the test of this page reproduces such an anomaly). docs/methods/scheduled.md.
 
@@ -383,7 +383,7 @@ def claim_schedule(
 ) -> ScheduledClaim | Refusal:
     """Returns the length of a block's run under a known policy, unique if all assumptions hold.
 
-    ``assumptions`` are those of the workload; ``is_nominal`` is False if some of its timings are
+    ``assumptions`` are the workload's; ``is_nominal`` is False if some of its timings are
     upper bounds. Refused with a reason if the run depends on the input. Cost: the steps of one run,
     without repetitions.
     """

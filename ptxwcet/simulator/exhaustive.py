@@ -274,8 +274,8 @@ def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
     """Issues, on each sub-core with eligible warps, the warp that ``choice`` encodes.
 
     ``choice`` is read as digits, sub-core by sub-core, in the base of the number of its eligible
-    warps. Returns the cycles to the next decision (-1: there is none), and the latest end of the
-    issued instructions, -1 if there is no such choice.
+    warps. Returns the cycles to the next decision (-1: none), and the latest end of the
+    issued instructions, -1 without such a choice.
     """
     shape = block.shape
     for core in range(shape.cores):
@@ -462,7 +462,7 @@ def _some_wait(now: Now) -> bool:
 class WorstCase:
     """The longest work-conserving schedule of a block.
 
-    ``states`` were explored. ``schedule`` lists the warps in issue order, those of one cycle in the
+    ``states`` were explored. ``schedule`` lists the warps in issue order, within a cycle in the
     order of their sub-cores: a witness that takes ``cycles``.
     """
 

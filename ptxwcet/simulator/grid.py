@@ -6,8 +6,8 @@ passes, so that the nodes of the shared IR need not.
 
 The machine (docs/tracing.md). Each SM is the machine of the model (section 1) with room for
 ``resident_blocks`` blocks. Blocks start in the order of their indices, each as soon as an SM has a
-free slot; of several such SMs the next one, by number, after the SM that was given a block last. A
-block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs
+free slot; among several such SMs the next one, by number, after the SM that was given a block last.
+A block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs
 share nothing else. The warps of the block in slot ``s`` hold the warp slots ``s * W`` to ``s * W +
 W - 1`` (W warps a block) while it runs; warp slot ``n`` belongs to sub-core ``n mod schedulers``.
 """
@@ -139,7 +139,7 @@ class GridRun:
     def active_warps(self) -> float:
         """The mean number of active warps of an SM, over the cycles in which it has any.
 
-        Cost: that of sorting the blocks.
+        Cost: sorting the blocks.
         """
         warps = len(ended := self.cycle[self.point == self.point.max()]) // len(self.blocks.start)
         lived = int(ended.sum()) - warps * int(self.blocks.start.sum())

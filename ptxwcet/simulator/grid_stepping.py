@@ -1,6 +1,6 @@
 """The inner loop of grid simulation, compiled: blocks assigned to SMs, warps stepped by cycle.
 
-The machine is that of :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
+The machine is described in :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when
 the previous one has been issued). SMs interact only when blocks are assigned: an SM without a free
 slot is run on its own until one of its blocks ends; the earliest free slot of all takes the next
@@ -90,7 +90,7 @@ VISIT = INSTRUCTION
     IDENTITY,  # the warp's number in the grid
     FIXED,
 ) = range(RUN_COLUMNS, RUN_COLUMNS + 3)
-OVER = -1  # ROW: there is no next instruction
+OVER = -1  # ROW: no next instruction
 
 # The columns of a block slot. The counts of each barrier of the block follow.
 (
@@ -379,7 +379,7 @@ def _next_end(slots: Integers) -> int:
 
 @compiled
 def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
-    """Processes all events after the units in ``cycle``; returns False if there is no room."""
+    """Processes all events after the units in ``cycle``; returns False without room."""
     code, behind, layout = program.code, state.behind, state.layout
     item = behind.items[len(behind.items) - 1, 0]
     while True:
@@ -525,7 +525,7 @@ def run_grid(program: GridProgram, state: GridState, budget: int) -> int:
     """Runs a grid from its state on, for about ``budget`` instructions or to its end.
 
     Returns COMPLETE, DEADLOCK or PAUSED; after PAUSED the next call continues at the same point.
-    FULL: there was no room for all items that wait for a server; the rest of the state is then
+    FULL: the room was too small for all items that wait for a server; the rest of the state is then
     undefined. Cost: about a scan over the warps of an SM for each issued instruction; with servers
     after the units, over the warps of all SMs for each cycle with an event.
     """

@@ -95,7 +95,7 @@ class Image:
     starts: Integers
     queue_of: Integers  # [sub-core, unit]
     servers: Integers  # [queue]
-    wide: Integers  # [barrier] 1: of the whole block
+    wide: Integers  # [barrier] 1: for the whole block
     units: tuple[str, ...]
     register_count: int
     depth: int
@@ -163,10 +163,10 @@ class Rows:
 
     def __init__(self, columns: int, scoreboard: Scoreboard) -> None:
         self.rows: list[list[int]] = []
-        self.operands: list[int] = []  # of all rows, by range
+        self.operands: list[int] = []  # for all rows, by range
         self.units: dict[str, int] = {}
         self.barriers: dict[str, int] = {}
-        self.wide: list[int] = []  # of each barrier, 1: it is of the whole block
+        self.wide: list[int] = []  # by barrier, 1: for the whole block
         self.names: dict[str, int] = {}
         self.register_count = 1
         self.depth = 1

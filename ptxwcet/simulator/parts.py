@@ -58,7 +58,7 @@ NEVER = 1 << 62
 # The further columns of a warp, of a block and of a grid.
 (
     DONE,  # instructions issued so far
-    UNDERWAY,  # of these, those that have not reached their last server
+    UNDERWAY,  # issued, but not yet at their last server
     EARLIEST,  # of the next one, if it waits for one of them
     AFTER,  # the row of the barrier or product that it waits at
     RUN_COLUMNS,
@@ -76,7 +76,7 @@ ARRIVED, EXPECTED, OWED, PARITY, BARRIER_COLUMNS = range(5)
     OF_ROW,
     ALONE,  # the cycle in which it ends without waiting
     LATENCY_LEFT,
-    EVENT,  # of a block, where its end is recorded; -1: nowhere
+    EVENT,  # for a block, the place that records its end, or -1
     OF_SM,
     OF_SLOT,  # its warp's, on the SM
     ITEM_COLUMNS,
@@ -253,7 +253,7 @@ def first_eligible(upcoming: Integers) -> int:
 
 @compiled
 def join(server: Integers, ring: Integers, item: Integers) -> bool:
-    """Puts an item in its place on the path to a server; returns False if there is no room.
+    """Puts an item in its place on the path to a server; returns False without room.
 
     Items that arrive in the same cycle are ordered by warp and by the warp's program.
     """
@@ -325,7 +325,7 @@ def leave(
 ) -> bool:
     """Sends an instruction from its unit at ``freed`` to its servers, to count at its end, or both.
 
-    Returns False if there is no room. The last place holds its warp. ``queued``: how long it waited
+    Returns False without room. The last place holds its warp. ``queued``: how long it waited
     for the unit.
     """
     item = behind.items[len(behind.items) - 1, 0]
@@ -353,7 +353,7 @@ def leave(
 def serve(code: Integers, behind: Behind, cycle: int) -> int:
     """Moves the first item at a last server by ``cycle`` to the last place; returns its end.
 
-    The end may be later than ``cycle``. NEVER: there is no item; -1: there is no room. Items arrive
+    The end may be later than ``cycle``. NEVER: no item; -1: too little room. Items arrive
     after their issue, so that by then all earlier ones are known.
     """
     memory = behind.memory
@@ -476,7 +476,7 @@ def come(code: Integers, pc: int, barriers: Integers, first: int) -> tuple[bool,
 def tally(barriers: Integers, first: int, row: Integers) -> bool:
     """Counts a row at its mbarrier; returns whether that ends a phase.
 
-    A phase is complete when all expected arrivals have come and no bytes are pending.
+    A phase is complete when all expected arrivals have happened and no bytes are pending.
     """
     column = first + row[ARGUMENT] * BARRIER_COLUMNS
     barriers[column + ARRIVED] += row[COUNT]

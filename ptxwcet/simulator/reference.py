@@ -112,7 +112,7 @@ class _Warp:
         return all(writer.is_over(cycle) for writer in writers)
 
     def last_writer(self, register: str) -> _InFlight | None:
-        """Returns the producer that the register waits for: of several, the last to end."""
+        """Returns the producer that the register waits for: the last to end of several."""
         return max(self.producers.get(register, []), key=lambda one: one.end, default=None)
 
     def ended(self, cycle: int) -> bool:
@@ -234,7 +234,7 @@ class _Machine:
             request.served = -(-self.memory_free // PARTS)
 
     def arriving(self, at: Callable[[_InFlight], int], *, path: bool) -> list[_InFlight]:
-        """Removes from the instructions under way those that reach a server in this cycle."""
+        """Removes, from the instructions in flight, all that reach a server in this cycle."""
         arrived = [
             request
             for request in self.under_way

@@ -34,7 +34,7 @@ from ptxwcet.warp.structure import bodies
 
 
 def resolve_workload(workload: BlockWorkload, seed: int | None) -> BlockWorkload:
-    """Returns the workload with every decision taken; itself if there is none to take.
+    """Returns the workload with every decision taken, or itself without decisions.
 
     With ``seed`` None the sides are in the given order, and the first alternative and the largest
     count of every loop are taken. Otherwise they are drawn, once per node, for all warps of a class

@@ -12,7 +12,7 @@ from ptxwcet.support.records import dataclass
 class Stalls:
     """The cycles of a warp by activity or cause of waiting; one row per barrier section.
 
-    ``dependency``: a register was not ready; of that wait, ``unit_busy`` is the part that its
+    ``dependency``: a register was not ready; ``unit_busy`` is the part of that wait that its
     producer spent queueing for a unit (not counted in ``dependency``). ``issue_slot``: eligible,
     another warp was issued. ``branch``: the bubble after a taken branch.
     """

@@ -1,6 +1,6 @@
 """The inner loop of the simulator, compiled: one block of warps, cycle by cycle.
 
-The machine is that of the model, section 1. Because a warp issues in order and only its own
+The machine is the model's, section 1. Because a warp issues in order and only its own
 instructions write its registers, the first cycle in which its next instruction is eligible is known
 as soon as the previous one has been issued (and its barrier has opened): ``next_cycle``. A unit's
 queue needs no storage either: an instruction is dispatched when all earlier ones have ended. So a
@@ -336,7 +336,7 @@ def _enter_together(
 
 @compiled
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
-    """Processes all events after the units in ``cycle``; returns False if there is no room."""
+    """Processes all events after the units in ``cycle``; returns False without room."""
     code, warps, layout = program.code, state.warps, program.layout
     behind, item = state.behind, state.behind.items[STAGES, 0]
     while True:
@@ -469,7 +469,7 @@ def _same_order(
 
 @compiled
 def _same(program: Program, now: State, cycle: int, then: State, since: int) -> bool:
-    """Returns whether the joint state equals that of cycle ``since``, except loop counters."""
+    """Returns whether the joint state equals the state in cycle ``since``, except loop counters."""
     layout = program.layout
     for warp in range(len(now.warps)):
         own, old = now.warps[warp], then.warps[warp]
@@ -661,10 +661,10 @@ def run(
     such a tuple, and a signal that is handled there ends the process.
 
     ``script`` holds decisions for the policy SCRIPTED, ``log`` takes the decisions of this run,
-    ``events`` takes the first issues, a row each. If there is no room for all items that wait for
-    servers after the units, the status is FULL and the rest is undefined. Cost: about a scan over
-    the warps for each issued instruction. The issue of an ordinary instruction is inlined here, on
-    local names: passing the state to a function costs more than the work itself.
+    ``events`` takes the first issues, a row each. If the room is too small for all items that wait
+    for servers after the units, the status is FULL and the rest is undefined. Cost: about a scan
+    over the warps for each issued instruction. The issue of an ordinary instruction is inlined
+    here, on local names: passing the state to a function costs more than the work itself.
     """
     code, registers, queue_of = program.code, program.registers, program.queue_of
     next_cycle, warps, shared = state.next_cycle, state.warps, state.shared
@@ -708,7 +708,7 @@ def run(
             warps[warp, booked + ISSUE_SLOT] += cycle - next_cycle[warp]
             warps[warp, booked + ISSUED] += 1
             initiation, latency = times(code, pc, percent, seed, warp, warps[warp, DONE])
-            begin = freed = end = -1  # a product enters its unit with those of other warps
+            begin = freed = end = -1  # a product enters its unit with other warps' products
             if code[pc, KIND] != JOIN:
                 queue = queue_of[core, code[pc, UNIT]]
                 alike = program.servers[queue] if servers > 1 else 1

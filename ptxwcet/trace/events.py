@@ -67,7 +67,7 @@ class TimedTrace:
     ``ipoint`` indexes ``ipoints``; ``sm`` is the multiprocessor; ``warp`` is unique in its run
     (block index times warps per block plus the warp's number in it), so that successive warps in
     one slot are distinguished; ``cycle`` counts from the beginning of the run. ``runs``: row of the
-    first event of each run, ascending, beginning with 0 (empty if there are no events). ``lines``:
+    first event of each run, ascending, beginning with 0 (empty without events). ``lines``:
     line of each event in the file it was read from, None for a trace made here.
     """
 

@@ -235,7 +235,7 @@ def write_trace(trace: TimedTrace, path: str | os.PathLike[str]) -> None:
 #     2,0,0,60
 #     # events 3
 #
-# docs/tracing.md says what each line means. A file without its last line was cut.
+# docs/tracing.md explains each line. A file without its last line was cut.
 
 
 MAGIC = "ptxwcet-trace 1"

@@ -109,7 +109,7 @@ _LONGEST_CLOCK = 30
 
 
 def is_clock_table(table: TextTable) -> bool:
-    """Returns whether the columns of a table are those of clock pairs."""
+    """Returns whether a table has the columns of clock pairs."""
     return {"run", "sm"} <= set(table.names) and bool(set(_ENDS) & set(table.names))
 
 
@@ -411,7 +411,7 @@ def refuse_file(code: str, message: str, help: str) -> NoReturn:
 
 
 def open_table(source: SourceFile) -> TextTable:
-    """Finds separator, names and first row. Raises PtxwcetError (PW705) if there is none.
+    """Finds separator, names and first row. Raises PtxwcetError (PW705) if it is empty.
 
     A first line contains names if each of its fields begins with a letter and is not a number.
     """

@@ -94,7 +94,7 @@ def _build(context: Context, instruction: Instruction, returns: bool) -> Step:
     bits = operation.type_name
     if bits in _NARROW:
         bits = "b32" if bits.endswith("x2") else "b16"
-    values = [[reader(context, one, bits) for one in vector] for vector in vectors]
+    values = [[reader(context, part, bits) for part in vector] for vector in vectors]
     length = len(values[0])
     if returns and len(targets) != length:
         raise Unsupported("vectors of different lengths")

@@ -134,11 +134,11 @@ def _rounded_size(value: Exact, target: Format, rounding: str) -> Array:
     lost = drop > 64  # Less than half of the smallest number: only that it is not zero counts.
     size = np.where(lost, (size != 0).astype(np.uint64), size)
     drop = np.minimum(drop, 64).astype(np.uint64)
-    one = np.uint64(1)
+    unit = np.uint64(1)
     kept = np.where(drop == 64, np.uint64(0), size >> np.minimum(drop, np.uint64(63)))
     rest = size - np.where(drop == 64, np.uint64(0), kept << np.minimum(drop, np.uint64(63)))
-    half = one << (drop - one)
-    odd = kept & one == 1
+    half = unit << (drop - unit)
+    odd = kept & unit == 1
     negative = value.negative & target.is_signed
     up = {
         "rn": (rest > half) | ((rest == half) & odd),
@@ -182,7 +182,7 @@ def _values(source: Format) -> Array:
     return np.array(values, dtype=np.float32)
 
 
-VALUES = {name: _values(row) for name, row in FORMATS.items() if row.bits <= 8}
+VALUES = {name: _values(form) for name, form in FORMATS.items() if form.bits <= 8}
 """The values (f32) of the narrow formats by pattern."""
 
 
@@ -223,9 +223,9 @@ def to_float(a: Array, name: str, rounding: str, words: frozenset[str]) -> Array
     if "relu" in words:
         bits = np.where(bits & sign != 0, np.zeros_like(bits), bits)
     if "sat" in words:
-        one = np.array(target.one, dtype=bits.dtype)
+        limit = np.array(target.one, dtype=bits.dtype)
         none = (bits & sign != 0) | (a != a)
-        bits = np.where(none, np.zeros_like(bits), np.minimum(bits, one))
+        bits = np.where(none, np.zeros_like(bits), np.minimum(bits, limit))
     return bits
 
 

@@ -63,7 +63,7 @@ def execute(
     layout = Layout(kernel, module, launch)
     lanes = -(-threads // 32) * 32
     cfg = build_cfg(kernel)
-    functions = {one.name: _FUNCTIONS * n for n, one in enumerate(module.functions, 1)}
+    functions = {function.name: _FUNCTIONS * n for n, function in enumerate(module.functions, 1)}
     symbols = functions | layout.symbols
     context = Context(kernel, symbols, lanes, is_observed=options.observer is not None)
     whole = build_cfg(kernel, with_aborts=True)  # An abort is executed, so that it is reported.

@@ -111,10 +111,10 @@ def array_source(table: Mapping[str, Any], folder: Path, span: Span | None) -> A
     return ArraySource(span, dtype, shape, kind, settings)
 
 
-def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+def _only(table: Mapping[str, Any], allowed: tuple[str, ...], subject: str) -> None:
     unknown = [key for key in table if key not in allowed]
     if unknown:
-        remedy = f"{nearest(unknown[0], allowed)}{what} takes {', '.join(allowed)}"
+        remedy = f"{nearest(unknown[0], allowed)}{subject} takes {', '.join(allowed)}"
         raise Malformed(f"unknown key {unknown[0]!r}", remedy, code="PW422")
 
 

@@ -93,12 +93,12 @@ class _Reader:
         self.problems.append(Diagnostic(code, where + message, span, help=help))
 
     @contextmanager
-    def _reported(self, what: str, place: tuple[str, str]) -> Iterator[None]:
+    def _reported(self, subject: str, place: tuple[str, str]) -> Iterator[None]:
         """Adds a Malformed error of its body to the problems."""
         try:
             yield
         except Malformed as problem:
-            self.report(problem.code, f"{what}: {problem.message}", place, problem.help)
+            self.report(problem.code, f"{subject}: {problem.message}", place, problem.help)
 
     def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
         for key in data:
@@ -127,7 +127,7 @@ class _Reader:
         source = self.module.source.name
         if name is None and len(kernels) == 1:
             return kernels[0]
-        meant = names_meant(name, (one.name for one in kernels)) if isinstance(name, str) else ()
+        meant = names_meant(name, (k.name for k in kernels)) if isinstance(name, str) else ()
         named = [kernel for kernel in kernels if kernel.name in meant]
         if len(named) == 1:
             return named[0]

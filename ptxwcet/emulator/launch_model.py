@@ -214,7 +214,7 @@ class LaunchFile:
         """Returns the bytes of the ``.const`` variables given, by name. Raises PtxwcetError (PW420,
         PW425).
         """
-        return _bytes_of(row for row in self.variables if row.variable.space == "const")
+        return _bytes_of(v for v in self.variables if v.variable.space == "const")
 
     def check(self, results: Mapping[str, Array]) -> tuple[OutputCheck, ...]:
         """Compares results, by argument name, with the expected results.
@@ -262,8 +262,8 @@ def _value(argument: LaunchArgument) -> int | float | bytes | Array:
 
 def _bytes_of(variables: Iterable[LaunchVariable]) -> dict[str, bytes]:
     return {
-        row.variable.name: _exact_bytes(row.source, row.variable.size_bytes, row.variable.name)
-        for row in variables
+        v.variable.name: _exact_bytes(v.source, v.variable.size_bytes, v.variable.name)
+        for v in variables
     }
 
 

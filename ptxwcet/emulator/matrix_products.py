@@ -145,11 +145,11 @@ def _cut_sum(matrices: list[Array]) -> Array:
         for k, product in enumerate(summands[1:]):
             exponent = x[:, :, k, None] + y[:, k, None, :] - 2
             largest = np.maximum(largest, np.where(product == 0, -5000, exponent))
-        finite = np.logical_and.reduce([np.isfinite(one) for one in summands]) & (largest > -5000)
+        finite = np.logical_and.reduce([np.isfinite(term) for term in summands]) & (largest > -5000)
         place = np.where(finite, largest - _KEPT, 0)
         total = np.zeros_like(c) - 0.0
-        for number, one in enumerate(summands):
-            cut = np.where(finite, np.trunc(np.ldexp(one, -place)), one)
+        for number, term in enumerate(summands):
+            cut = np.where(finite, np.trunc(np.ldexp(term, -place)), term)
             total = cut if number == 0 else total + cut
         total = np.ldexp(total, place)
         return np.where(np.abs(total) < 2.0**128, total, total * np.inf)
@@ -277,7 +277,7 @@ def product_step(
     names = registers_of(destination, _registers(fragments[2], to))
     targets = [writer(context, name) for name in names]
     inputs = list(zip(sources, kinds, fragments, strict=True))
-    reads = [_readers(context, *one) for one in inputs]
+    reads = [_readers(context, *factor) for factor in inputs]
 
     def step(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -381,7 +381,7 @@ def load_fragment(context: Context, instruction: Instruction) -> Step:
     """Builds ``wmma.load``: base, layout and stride determine the place of each element."""
     destination, where = instruction.operands[:2]
     tile = _tile(context, instruction, instruction.modifiers[0], where)
-    targets = [writer(context, one) for one in _tile_registers(tile, destination)]
+    targets = [writer(context, register) for register in _tile_registers(tile, destination)]
 
     def load(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -403,7 +403,7 @@ def store_fragment(context: Context, instruction: Instruction) -> Step:
     where, source = instruction.operands[:2]
     tile = _tile(context, instruction, "d", where)
     width = f"b{register_bits(tile.name)}"
-    reads = [reader(context, one, width) for one in _tile_registers(tile, source)]
+    reads = [reader(context, name, width) for name in _tile_registers(tile, source)]
 
     def store(frame: Frame) -> None:
         whole_warps(frame, instruction)
@@ -461,7 +461,7 @@ def load_matrices(context: Context, instruction: Instruction) -> Step:
     count, transposed = _matrices(instruction)
     size, kind = (16, np.uint8) if form_of(instruction).shape == (16, 16) else (8, np.uint16)
     destination, source = instruction.operands
-    targets = [writer(context, one) for one in registers_of(destination, count * size // 8)]
+    targets = [writer(context, name) for name in registers_of(destination, count * size // 8)]
     access = _row_access(context, instruction, source)
 
     def step(frame: Frame) -> None:
@@ -485,7 +485,7 @@ def store_matrices(context: Context, instruction: Instruction) -> Step:
     """Builds ``stmatrix``, the inverse of ``ldmatrix``."""
     count, transposed = _matrices(instruction)
     destination, source = instruction.operands
-    reads = [reader(context, one, "b32") for one in registers_of(source, count)]
+    reads = [reader(context, name, "b32") for name in registers_of(source, count)]
     access = _row_access(context, instruction, destination)
 
     def step(frame: Frame) -> None:

@@ -38,16 +38,16 @@ def _tables() -> tuple[Mapping[str, Opcode], Mapping[str, SemanticsRow]]:
     forms: dict[str, list[Form]] = {}
     meanings: dict[str, SemanticsRow] = {}
     name = ""
-    for row in chain.from_iterable(family.rows() for family in _FAMILIES):
-        match row:
+    for entry in chain.from_iterable(family.rows() for family in _FAMILIES):
+        match entry:
             case Opcode():
-                name = row.name
+                name = entry.name
                 assert name not in opcodes, f"two rows of {name}"
-                opcodes[name], forms[name] = row, []
+                opcodes[name], forms[name] = entry, []
             case Form():
-                forms[name].append(row)
+                forms[name].append(entry)
             case SemanticsRow():
-                meanings[name] = row
+                meanings[name] = entry
     complete = {name: replace(row, forms=tuple(forms[name])) for name, row in opcodes.items()}
     return MappingProxyType(complete), MappingProxyType(meanings)
 
@@ -77,9 +77,9 @@ def find_opcode(words: Sequence[str]) -> tuple[Opcode | None, int]:
     ``words`` is the mnemonic split at its dots. Returns (None, 1) for an opcode without a row.
     """
     for count in range(min(len(words), _LONGEST), 0, -1):
-        row = OPCODES.get(".".join(words[:count]))
-        if row is not None:
-            return row, count
+        opcode = OPCODES.get(".".join(words[:count]))
+        if opcode is not None:
+            return opcode, count
     return None, 1
 
 

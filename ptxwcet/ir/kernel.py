@@ -588,7 +588,7 @@ def registers_at_entry(kernel: Kernel) -> int | None:
     respects. Cost: linear, once.
     """
     changes = _register_changes(kernel)
-    stated = [one.values[0] for one in kernel.performance if one.keyword == ".maxnreg"]
+    stated = [d.values[0] for d in kernel.performance if d.keyword == ".maxnreg"]
     if not changes or not stated or stated[0] > _MOST_REGISTERS:
         return None
     taken = [

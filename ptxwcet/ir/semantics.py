@@ -160,10 +160,10 @@ def _results(
     operation: Operation, places: tuple[Place, ...], targets: int, carries: bool
 ) -> tuple[Term, ...] | None:
     """Returns the results of a row for all targets, and the carry flag if it is written."""
-    row = ROWS[operation.name]
-    if not set(operation.words) <= row.words or not all(map(row.takes, operation.types)):
+    entry = ROWS[operation.name]
+    if not set(operation.words) <= entry.words or not all(map(entry.takes, operation.types)):
         return None
-    results = row.build(Sources(operation, places, targets))
+    results = entry.build(Sources(operation, places, targets))
     if results is None or len(results) < targets + carries:
         return None
     return (*results[:targets], results[-1]) if carries else results[:targets]

@@ -78,9 +78,9 @@ _DISPATCH: Mapping[str, tuple[int, int]] = {
 _EXPANSION: Mapping[str, tuple[int, int]] = {
     "target": (75, 90),
     **{
-        f"{kind}_{what}_cycles": (1, MOST_CYCLES)
+        f"{kind}_{part}_cycles": (1, MOST_CYCLES)
         for kind in ("ordinary", "special", "double")
-        for what in ("issue", "row")
+        for part in ("issue", "row")
     },
 }
 _TARGETS = (75, 80, 86, 90)
@@ -305,7 +305,7 @@ class Checker:
             self.report("PW310", message, ("l2_cache", "ways"))
         key = "cache_cycles_per_1024_sectors"
         both = [dict(_entries(data, table)).get(key) for table in ("l2_cache", "carve_out")]
-        stated = {one["value"] for one in both if isinstance(one, dict) and "value" in one}
+        stated = {entry["value"] for entry in both if isinstance(entry, dict) and "value" in entry}
         if len(stated) > 1:
             message = f"{key} of [l2_cache] and of [carve_out] differ: it is one cache"
             self.report("PW310", message, ("l2_cache", key))
@@ -521,8 +521,8 @@ class Checker:
             message = f"{subject} is {value}: it must be a multiple of {_SECTOR}, a sector"
             self.report("PW310", message, place)
         if name == "target" and _has_type(value, int) and value not in _TARGETS:
-            known = ", ".join(map(str, _TARGETS))
-            message = f"{subject} is {value}: counts are known for {known}"
+            targets = ", ".join(map(str, _TARGETS))
+            message = f"{subject} is {value}: counts are known for {targets}"
             self.report("PW310", message, place, "the nearest one that is no newer")
         self._evidence(figure["evidence"], subject, place)
         if not _is_text(figure["source"]):

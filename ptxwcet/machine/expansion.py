@@ -35,7 +35,7 @@ _TESTS_AND_SIGNS = frozenset({"setp", "set", "testp", "abs", "neg", "copysign"})
 
 
 def as_executed(
-    row: OpTiming, mnemonic: str, machine: Machine, kind: Kind | None = None
+    timing: OpTiming, mnemonic: str, machine: Machine, kind: Kind | None = None
 ) -> OpTiming | RefusedOp:
     """Returns the timing of an instruction whose class has a row that does not name its form.
 
@@ -45,50 +45,50 @@ def as_executed(
     """
     rules, words = machine.expansion, mnemonic.split(".")
     if rules is None:
-        return row
-    both = row.initiation_cycles + row.latency_cycles
+        return timing
+    both = timing.initiation_cycles + timing.latency_cycles
     if kind is Kind.ORDINARY:
         figure = rules.ordinary_issue_cycles
-        charged = _charged(row, row.unit, min(row.initiation_cycles, figure.value), both)
-        return row if charged == row else replace(charged, source=figure.source)
+        charged = _charged(timing, timing.unit, min(timing.initiation_cycles, figure.value), both)
+        return timing if charged == timing else replace(charged, source=figure.source)
     made = made_of(mnemonic, rules.target.value)
     if kind is Kind.SPECIAL:
         issue, chain = rules.special_issue_cycles.value, rules.special_row_cycles.value
         if not _WIDE.isdisjoint(words):
             issue, chain = rules.double_issue_cycles.value, rules.double_row_cycles.value
         # At least the row's latency follows the unit: special registers take longest.
-        row = _charged(row, row.unit, issue, max(chain, issue + row.latency_cycles))
+        timing = _charged(timing, timing.unit, issue, max(chain, issue + timing.latency_cycles))
     elif made is not None:
-        row = _charged_for_all(row, made, rules)
+        timing = _charged_for_all(timing, made, rules)
     has_double = words[0] in _TESTS_AND_SIGNS and words[-1] == "f64" and (not made or made[2])
     if kind is Kind.SPECIAL or made == _ONE_SPECIAL:
         unit = machine.timings[OpClass.FP32_SFU]
-        return replace(row, unit=unit.unit) if isinstance(unit, OpTiming) else unit
+        return replace(timing, unit=unit.unit) if isinstance(unit, OpTiming) else unit
     if kind is Kind.DOUBLE or has_double:
         least = machine.timings[OpClass.FP64_ADD]
         if isinstance(least, OpTiming):
-            issue = max(row.initiation_cycles, least.initiation_cycles)
-            both = max(one.initiation_cycles + one.latency_cycles for one in (row, least))
-            return _charged(row, least.unit, issue, both)
+            issue = max(timing.initiation_cycles, least.initiation_cycles)
+            both = max(t.initiation_cycles + t.latency_cycles for t in (timing, least))
+            return _charged(timing, least.unit, issue, both)
         return least
-    return row
+    return timing
 
 
-def _charged(row: OpTiming, unit: str, issue: int, both: int) -> OpTiming:
-    """Returns a row of a unit with another initiation, and sum of initiation and latency."""
+def _charged(timing: OpTiming, unit: str, issue: int, both: int) -> OpTiming:
+    """Returns a timing of a unit with another initiation, and sum of initiation and latency."""
     latency = max(0, both - issue)
-    made = replace(row, unit=unit, initiation_cycles=issue, latency_cycles=latency)
-    return row if made == row else replace(made, readers=(), is_upper=True)
+    made = replace(timing, unit=unit, initiation_cycles=issue, latency_cycles=latency)
+    return timing if made == timing else replace(made, readers=(), is_upper=True)
 
 
-def _charged_for_all(row: OpTiming, made: Made, rules: ExpansionRules) -> OpTiming:
-    """Returns a row charged at least with the sequence of instructions of a form."""
+def _charged_for_all(timing: OpTiming, made: Made, rules: ExpansionRules) -> OpTiming:
+    """Returns a timing charged at least with the sequence of instructions of a form."""
     issue = (rules.ordinary_issue_cycles, rules.special_issue_cycles, rules.double_issue_cycles)
     chain = (rules.ordinary_row_cycles, rules.special_row_cycles, rules.double_row_cycles)
-    least = sum(n * one.value for n, one in zip(made, issue, strict=True))
-    whole = sum(n * one.value for n, one in zip(made, chain, strict=True))
-    both = max(row.initiation_cycles + row.latency_cycles, whole)
-    return _charged(row, row.unit, max(row.initiation_cycles, least), both)
+    least = sum(n * each.value for n, each in zip(made, issue, strict=True))
+    whole = sum(n * each.value for n, each in zip(made, chain, strict=True))
+    both = max(timing.initiation_cycles + timing.latency_cycles, whole)
+    return _charged(timing, timing.unit, max(timing.initiation_cycles, least), both)
 
 
 @cache

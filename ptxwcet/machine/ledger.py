@@ -46,9 +46,9 @@ _OF_PTX = (PTX_IS_EXECUTED, STACK)
 def made_true(machine: Machine, *, is_code: bool) -> list[Assumption]:
     """Returns assumptions that are true by definition; for machine code except PTX's."""
     return [
-        one
-        for one in machine.satisfies
-        if one.state is AssumptionState.BY_DEFINITION and not (is_code and one.key in _OF_PTX)
+        a
+        for a in machine.satisfies
+        if a.state is AssumptionState.BY_DEFINITION and not (is_code and a.key in _OF_PTX)
     ]
 
 

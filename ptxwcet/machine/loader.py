@@ -196,7 +196,7 @@ def _build(data: Table, memory_latency: int) -> Machine:
             AssumptionState(data["satisfies"][key]["state"]),
             _source_text(data["satisfies"][key]["source"], sources),
         )
-        for key, text in (*ASSUMPTIONS.items(), *((key, one[1]) for key, one in CLAIMS.items()))
+        for key, text in (*ASSUMPTIONS.items(), *((key, claim[1]) for key, claim in CLAIMS.items()))
         if key in data["satisfies"]
     )
     figures = {
@@ -254,7 +254,7 @@ def _timing(
         tuple((Reader(reader), cycles) for reader, cycles in timing.get("readers", {}).items()),
         timing.get("stalls", False),
         tuple(timing.get("rates", {}).items()),
-        tuple((form, (one[0], one[1])) for form, one in timing.get("forms", {}).items()),
+        tuple((form, (pair[0], pair[1])) for form, pair in timing.get("forms", {}).items()),
     )
 
 

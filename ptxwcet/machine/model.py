@@ -307,7 +307,7 @@ class Machine:
     @property
     def cache_cycles_per_1024_sectors(self) -> int:
         """The cycles of the L2 cache for 1024 sectors; 0 if it has no cost."""
-        caches = [one for one in (self.carve_out, self.l2_cache) if one is not None]
+        caches = [cache for cache in (self.carve_out, self.l2_cache) if cache is not None]
         return max((cache.cache_cycles_per_1024_sectors.value for cache in caches), default=0)
 
     @property

@@ -153,11 +153,11 @@ class _Writer:
                 origin = self._copy(timing.evidence, timing.source)
                 yield self._row(op, timing, timing.initiation_cycles, latency, origin)
 
-    def _measured_op(self, op: OpClass, row: OpTiming, measured: MeasuredOp) -> str:
-        """Returns a row from a measured instruction, charging the class no less than the base."""
-        initiation = max(measured.initiation_cycles, row.initiation_cycles)
+    def _measured_op(self, op: OpClass, timing: OpTiming, measured: MeasuredOp) -> str:
+        """Returns the line of a measured op class, which is charged no less than in the base."""
+        initiation = max(measured.initiation_cycles, timing.initiation_cycles)
         both = measured.initiation_cycles + measured.latency_cycles
-        both = max(both, row.initiation_cycles + row.latency_cycles)
+        both = max(both, timing.initiation_cycles + timing.latency_cycles)
         latency = str(both - initiation)
         if op is OpClass.LOAD_GLOBAL and self._has_memory_latency():
             latency = _latency(self._tables["ops"][op.value]["latency_cycles"])
@@ -166,32 +166,32 @@ class _Writer:
         source = self._measurement(
             f"{figures}, {self._results.name}; no less than {self._base.name}"
         )
-        return self._row(op, row, initiation, latency, source)
+        return self._row(op, timing, initiation, latency, source)
 
-    def _row(self, op: OpClass, row: OpTiming, initiation: int, latency: str, origin: str) -> str:
-        if row.rates:
-            rates = ", ".join(f"{kind} = {rate}" for kind, rate in row.rates)
+    def _row(self, op: OpClass, base: OpTiming, initiation: int, latency: str, origin: str) -> str:
+        if base.rates:
+            rates = ", ".join(f"{kind} = {rate}" for kind, rate in base.rates)
             origin = f"rates = {{ {rates} }}, {origin}"
-        if row.forms:
-            forms = ", ".join(f"{_quoted(name)} = {[*one]}" for name, one in row.forms)
+        if base.forms:
+            forms = ", ".join(f"{_quoted(name)} = {[*pair]}" for name, pair in base.forms)
             origin = f"forms = {{ {forms} }}, {origin}"
-        if row.stalls:
+        if base.stalls:
             origin = f"stalls = true, {origin}"
         return (
-            f"{op.value} = {{ unit = {_quoted(row.unit)}, initiation_cycles = {initiation}, "
+            f"{op.value} = {{ unit = {_quoted(base.unit)}, initiation_cycles = {initiation}, "
             f"latency_cycles = {latency}, {origin} }}"
         )
 
     def _has_memory_latency(self) -> bool:
         """Returns whether the measured latency of global loads is the file's memory latency."""
-        row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]
+        entry = self._tables["ops"][OpClass.LOAD_GLOBAL.value]
         is_measured = OpClass.LOAD_GLOBAL in self._results.ops
-        return is_measured and isinstance(row.get("latency_cycles"), dict)
+        return is_measured and isinstance(entry.get("latency_cycles"), dict)
 
     def _memory_latency(self) -> int:
         if self._has_memory_latency():
-            row = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
-            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - row.get("plus", 0)
+            entry = self._tables["ops"][OpClass.LOAD_GLOBAL.value]["latency_cycles"]
+            measured = self._results.ops[OpClass.LOAD_GLOBAL].latency_cycles - entry.get("plus", 0)
             return max(int(measured), int(self._tables["memory_latency_cycles"]))
         return int(self._tables["memory_latency_cycles"])
 
@@ -242,7 +242,7 @@ def _latency(value: Any) -> str:
     """Returns a latency as TOML: a number, or the memory latency and an addition."""
     if not isinstance(value, dict):
         return str(value)
-    return "{ " + ", ".join(f"{key} = {json.dumps(one)}" for key, one in value.items()) + " }"
+    return "{ " + ", ".join(f"{key} = {json.dumps(part)}" for key, part in value.items()) + " }"
 
 
 def _origin(evidence: Evidence, source: str) -> str:

@@ -204,20 +204,20 @@ def _faults(machine: Machine, capability: str) -> Iterator[tuple[str, str, str]]
     """Yields op classes that are charged less than the vendor states, message and help."""
     least, most = vendor_cycles()[capability], vendor_results()[capability]
     rules = machine.expansion
-    for op_class, row in machine.timings.items():
-        if isinstance(row, RefusedOp):
+    for op_class, own in machine.timings.items():
+        if isinstance(own, RefusedOp):
             continue
-        cycles = row.initiation_cycles + row.latency_cycles
+        cycles = own.initiation_cycles + own.latency_cycles
         if cycles < least.get(op_class, 0):
             text = f"{cycles} cycles, and the vendor's compiler leaves {least[op_class]} before the"
             help = "charge as much, and name the readers that wait for less (readers)"
             yield op_class.value, f"{text} slowest reader", help
-        name, issue = op_class.value, min([row.initiation_cycles, *(n for _, (n, _) in row.forms)])
+        name, issue = op_class.value, min([own.initiation_cycles, *(n for _, (n, _) in own.forms)])
         if op_class in (OpClass.MOVE, OpClass.BITFIELD):  # conversions and counts of bits
             name = "special"
-            issue = row.initiation_cycles if rules is None else rules.special_issue_cycles.value
+            issue = own.initiation_cycles if rules is None else rules.special_issue_cycles.value
         halves = 2 if op_class is OpClass.FP16_ARITH else 1
-        charged = halves * results_charged(machine, row.unit, issue)
+        charged = halves * results_charged(machine, own.unit, issue)
         if charged > most.get(name, charged):
             text = f"for {float(charged):g} results a cycle and SM, and the vendor's guide has"
             yield op_class.value, f"{text} {most[name]}", "charge a longer initiation"

@@ -80,7 +80,7 @@ def _type_of(
     words: dict[str, Token], trees: dict[str, list[Tree[Token]]]
 ) -> tuple[str, int, list[int]]:
     """Returns a declaration's type, elements of its vector (1: a scalar), and its alignments."""
-    alignments = [_alignment(one) for one in trees.get("align", ())]
+    alignments = [_alignment(align) for align in trees.get("align", ())]
     name = words.get("TYPE") or words["PACKED"]
     return name[1:], int(words["VECTOR"][2:]) if "VECTOR" in words else 1, alignments
 

@@ -112,8 +112,8 @@ def lower_head(tree: Tree[Token], text: str) -> FunctionHead:
 
 def _parameters(groups: Sequence[Tree[Token]], text: str) -> tuple[tuple[Parameter, Declared], ...]:
     """Returns the parameters in an optional pair of parentheses."""
-    each = (one for group in groups for one in group.children if isinstance(one, Tree))
-    return tuple([lower_parameter(one, text, index) for index, one in enumerate(each)])
+    each = (tree for group in groups for tree in group.children if isinstance(tree, Tree))
+    return tuple([lower_parameter(tree, text, index) for index, tree in enumerate(each)])
 
 
 def _attribute(tree: Tree[Token]) -> str:
@@ -142,7 +142,7 @@ class Signature:
     def of(head: FunctionHead) -> Signature:
         """Returns the signature in a function's head."""
         results = tuple(parameter for parameter, _ in head.results)
-        return Signature(results, tuple(one for one, _ in head.parameters), head.linkage)
+        return Signature(results, tuple(p for p, _ in head.parameters), head.linkage)
 
     def conflict(self, earlier: Signature, *, has_body: bool) -> str:
         """Returns a relevant difference from an earlier head of the function; empty if none."""
@@ -169,7 +169,7 @@ def shape_of(parameter: Parameter) -> tuple[str, str, int, int]:
 
 def performance_conflict(head: FunctionHead) -> str:
     """Returns the conflict among the performance directives of an entry; empty if none."""
-    given = {one.keyword for one in head.performance}
+    given = {directive.keyword for directive in head.performance}
     for pair in _TOGETHER:
         if given.issuperset(pair):
             return f"{pair[0]} and {pair[1]} exclude each other"
@@ -233,7 +233,7 @@ def _wrong_call(
     groups = [operand.elements for operand in call.operands if isinstance(operand, Arguments)]
     results = groups.pop(0) if has_results else ()
     arguments = groups[0] if groups else ()
-    if not all(isinstance(one, _ARGUMENTS) for one in (*results, *arguments)):
+    if not all(isinstance(value, _ARGUMENTS) for value in (*results, *arguments)):
         return "an argument of a call is a register, a literal or a variable"
     if signature is None:
         return ""

@@ -148,7 +148,7 @@ def _symbols(items: Iterable[ModuleItem]) -> dict[str, _Symbol]:
 
 def _own_names(kernel: Kernel) -> frozenset[str]:
     """Returns the names with a local meaning in a function's body."""
-    parameters = (one.name for one in (*kernel.parameters, *kernel.results))
+    parameters = (p.name for p in (*kernel.parameters, *kernel.results))
     names = (kernel.registers, kernel.labels, kernel.branch_tables, kernel.call_lists)
     return frozenset(variable.name for variable in kernel.variables).union(parameters, *names)
 
@@ -160,9 +160,9 @@ def _linked(files: Sequence[_File]) -> Module:
     for file in files:
         file.name(given, taken)
         if file is files[0]:  # functions keep their variables apart in the program, kernels do not
-            kernels = (one for one in file.module.kernels if not isinstance(one, UnreadKernel))
+            kernels = (k for k in file.module.kernels if not isinstance(k, UnreadKernel))
             taken.update(name for kernel in kernels for name in _own_names(kernel))
-    problems = [one for pair in combinations(files, 2) for one in _different_machines(*pair)]
+    problems = [d for pair in combinations(files, 2) for d in _different_machines(*pair)]
     groups: dict[str, list[tuple[_File, _Symbol]]] = {}
     for file in files:
         for name, symbol in file.symbols.items():
@@ -171,7 +171,7 @@ def _linked(files: Sequence[_File]) -> Module:
     if problems:
         raise PtxwcetError(problems)
     newest = max((file.module.target for file in files), key=lambda name: Target.read(name).order)
-    hidden = [one for pair in permutations(files, 2) for one in _hidden(*pair)]
+    hidden = [d for pair in permutations(files, 2) for d in _hidden(*pair)]
     return replace(
         files[0].module,
         items=tuple(
@@ -287,7 +287,7 @@ def _disagreement(candidate: tuple[_File, _Symbol], chosen: tuple[_File, _Symbol
 
 
 def _shapes(kernel: Kernel) -> list[list[tuple[str, str, int, int]]]:
-    return [[shape_of(one) for one in group] for group in (kernel.results, kernel.parameters)]
+    return [[shape_of(p) for p in group] for group in (kernel.results, kernel.parameters)]
 
 
 def _content(file: _File, symbol: _Symbol) -> object:
@@ -296,8 +296,8 @@ def _content(file: _File, symbol: _Symbol) -> object:
     if isinstance(item, Variable):
         return item.declaration
     body = [
-        (one.mnemonic, one.guard, one.operands, one.reads, one.writes, one.targets, one.callee)
-        for one in item.instructions
+        (i.mnemonic, i.guard, i.operands, i.reads, i.writes, i.targets, i.callee)
+        for i in item.instructions
     ]
     return body, item.labels, item.variables, item.call_lists, item.performance
 

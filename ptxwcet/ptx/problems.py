@@ -37,15 +37,13 @@ class Problems:
 
         A truncated file breaks its last statement too: then only the truncation is reported.
         """
-        cut = max(
-            (one.span.end for one in self.found if one.code == "PW111" and one.span), default=0
-        )
+        cut = max((e.span.end for e in self.found if e.code == "PW111" and e.span), default=0)
         told = [
             diagnostic
             for diagnostic in self.found
             if not (diagnostic.code != "PW111" and diagnostic.span and diagnostic.span.end == cut)
         ]
-        return sorted(told, key=lambda found: found.span.start if found.span else 0)
+        return sorted(told, key=lambda error: error.span.start if error.span else 0)
 
     def add(self, code: str, message: str, place: tuple[int, int], help_text: str = "") -> None:
         """Adds an error at ``place`` (start, end). Raises TooManyProblemsError at the cap."""

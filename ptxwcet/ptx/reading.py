@@ -17,8 +17,8 @@ _MARKS = (
 )
 _AS_TEXT = "save it as plain ASCII text"
 _HELP = {
-    what: "take the PTX out with 'cuobjdump -xptx all FILE'; a cubin holds machine code only"
-    for _, what in _MARKS[2:]
+    kind: "take the PTX out with 'cuobjdump -xptx all FILE'; a cubin holds machine code only"
+    for _, kind in _MARKS[2:]
 }
 
 

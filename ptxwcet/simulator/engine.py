@@ -262,10 +262,10 @@ class Simulator:
         return WarpRun(warp, end, tuple(sections), end - spent, cycles - end)
 
     def _event(self, event: Sequence[int]) -> IssueEvent:
-        warp, row, issue, dispatch, freed, end = event
+        warp, pc, issue, dispatch, freed, end = event
         code = self._image.code
-        unit = self._image.units[code[row, UNIT]]
-        return IssueEvent(warp, int(code[row, ORIGIN]), unit, issue, dispatch, freed, end)
+        unit = self._image.units[code[pc, UNIT]]
+        return IssueEvent(warp, int(code[pc, ORIGIN]), unit, issue, dispatch, freed, end)
 
 
 def _lay_out(image: Image, schedulers: int) -> Layout:

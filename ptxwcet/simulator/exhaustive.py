@@ -164,30 +164,30 @@ def _open(block: Block, now: Now, barrier: int, cycle: int) -> None:
 def _issue(block: Block, now: Now, slot: int) -> int:
     """Issues the next instruction of a warp in cycle 0 of the state; returns its end."""
     shape, code, warps, vec = block.shape, block.code, now.warps, now.vec
-    row = warps[slot, ROW]
-    queue = block.queue_of[block.core[slot], code[row, UNIT]]
+    pc = warps[slot, ROW]
+    queue = block.queue_of[block.core[slot], code[pc, UNIT]]
     first = shape.warps * shape.per_warp + queue * shape.most_servers
-    initiation = code[row, INITIATION]
+    initiation = code[pc, INITIATION]
     end = dispatch(vec, first, block.servers[queue], 0, initiation) + initiation
-    end += code[row, LATENCY]
+    end += code[pc, LATENCY]
     warps[slot, LAST_END] = max(warps[slot, LAST_END], end)
-    write(code, block.operands, row, warps, slot, WARP_COLUMNS, end)
-    warps[slot, ROW] = row + 1
-    earliest = 1 + code[row, BUBBLE]
-    kind = code[row, KIND]
+    write(code, block.operands, pc, warps, slot, WARP_COLUMNS, end)
+    warps[slot, ROW] = pc + 1
+    earliest = 1 + code[pc, BUBBLE]
+    kind = code[pc, KIND]
     if kind not in (INSTRUCTION, ARRIVE):
-        warps[slot, PHASE] = code[row, ARGUMENT]
+        warps[slot, PHASE] = code[pc, ARGUMENT]
         warps[slot, SINCE] = earliest
-    elif code[row + 1, KIND] == END:
+    elif code[pc + 1, KIND] == END:
         warps[slot, PHASE] = ENDED
         warps[slot, SINCE] = 0
     else:
         eligible, _ = awaited(code, block.operands, warps, slot, WARP_COLUMNS, earliest)
         warps[slot, SINCE] = eligible
     if kind in (PARTIAL, ARRIVE):
-        arrivals = shape.width - shape.barriers + code[row, ARGUMENT]
-        if arrive(vec, arrivals, code[row, COUNT]):
-            _open(block, now, code[row, ARGUMENT], 1)
+        arrivals = shape.width - shape.barriers + code[pc, ARGUMENT]
+        if arrive(vec, arrivals, code[pc, COUNT]):
+            _open(block, now, code[pc, ARGUMENT], 1)
     if kind != INSTRUCTION or warps[slot, PHASE] == ENDED:
         barrier, opens = met_by_all(warps, 0, shape.warps, block.wide, 1, False)
         if barrier >= 0:
@@ -245,15 +245,15 @@ def _settle(block: Block, now: Now, least: int) -> int:
         return -1
     step = max(step, least)
     for slot in range(shape.warps):
-        row, phase = warps[slot, ROW], warps[slot, PHASE]
+        pc, phase = warps[slot, ROW], warps[slot, PHASE]
         is_waiting = RUNNING < phase < ENDED
         warps[slot, SINCE] = max(0, warps[slot, SINCE] - step)
         warps[slot, LAST_END] = max(0, warps[slot, LAST_END] - step) if shape.wide else 0
         for register in range(shape.registers):
             column = WARP_COLUMNS + register
-            matters = block.live[row, register] != 0
+            matters = block.live[pc, register] != 0
             if is_waiting:
-                matters = matters or block.awaited[row, register] != 0
+                matters = matters or block.awaited[pc, register] != 0
             warps[slot, column] = max(0, warps[slot, column] - step) if matters else 0
     first = shape.warps * shape.per_warp
     for column in range(first, first + shape.queues * shape.most_servers):

@@ -398,9 +398,9 @@ def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
             _settle(program, state, sm, w // layout.warps, cycle)
     for sm in range(len(behind.servers) - behind.memory - 1):
         while next_count(code, behind, sm, cycle):
-            slot, row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
-            if tally(state.slots[sm, slot], SLOT_COLUMNS, row):
-                _open(program, state, sm, slot, row[ARGUMENT], cycle)
+            slot, code_row = item[OF_SLOT] // layout.warps, code[item[OF_ROW]]
+            if tally(state.slots[sm, slot], SLOT_COLUMNS, code_row):
+                _open(program, state, sm, slot, code_row[ARGUMENT], cycle)
                 _settle(program, state, sm, slot, cycle - 1)
     return True
 

@@ -190,15 +190,15 @@ class Rows:
             case PartialBarrier(waits=waits, mbarrier=None):
                 row[KIND], row[ARGUMENT] = PARTIAL if waits else ARRIVE, self._number(step.shown)
                 row[COUNT] = step.warps
-            case PartialBarrier(waits=waits, mbarrier=Mbarrier() as what):
-                if what.behind or step.name == REGISTERS:
+            case PartialBarrier(waits=waits, mbarrier=Mbarrier() as use):
+                if use.behind or step.name == REGISTERS:
                     raise _not_compiled(step)
-                row[KIND] = POLL if waits else BEGINS if what.expects else COUNTS
+                row[KIND] = POLL if waits else BEGINS if use.expects else COUNTS
                 row[ARGUMENT] = self._number(step.shown)
-                row[COUNT] = what.parity if waits else what.expects or what.arrivals
+                row[COUNT] = use.parity if waits else use.expects or use.arrivals
                 row[TARGET] = instruction.initiation_cycles + instruction.latency_cycles
-                row[LATENCY] += what.after_cycles
-                row[OWES], row[IS_COPY] = what.owes - what.brings, int(what.brings > 0)
+                row[LATENCY] += use.after_cycles
+                row[OWES], row[IS_COPY] = use.owes - use.brings, int(use.brings > 0)
             case TimedInstruction(joins=True):
                 row[KIND], row[ARGUMENT] = JOIN, self._number("a product of its warpgroup")
         return row

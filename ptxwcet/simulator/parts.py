@@ -146,9 +146,9 @@ def awaited(
 
     ``ready``: first column of the cycles in which registers are ready. -1: it waits for none.
     """
-    row = warps[warp, ROW]
+    pc = warps[warp, ROW]
     last = -1
-    for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+    for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
         register = operands[k]
         if warps[warp, ready + register] > earliest:
             earliest = warps[warp, ready + register]
@@ -167,9 +167,9 @@ def expected(
     served: bool,
 ) -> tuple[int, int]:
     """Returns :func:`awaited`, or NEVER while it waits for an unknown end (``served``)."""
-    row = warps[warp, ROW]
+    pc = warps[warp, ROW]
     if served:
-        for k in range(code[row, WAITS_BEGIN], code[row, WAITS_END]):
+        for k in range(code[pc, WAITS_BEGIN], code[pc, WAITS_END]):
             if warps[warp, at.open + operands[k]] > 0:
                 warps[warp, EARLIEST] = earliest
                 return NEVER, -1
@@ -178,12 +178,12 @@ def expected(
 
 @inlined
 def write(
-    code: Integers, operands: Integers, row: int, warps: WarpTable, warp: int, ready: int, end: int
+    code: Integers, operands: Integers, pc: int, warps: WarpTable, warp: int, ready: int, end: int
 ) -> None:
-    """Sets registers that a row writes ready at ``end``, or not before now if guarded."""
-    for k in range(code[row, WRITES_BEGIN], code[row, WRITES_END]):
+    """Sets registers that the row at ``pc`` writes ready at ``end``, or not before now if guarded."""
+    for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
         column = ready + operands[k]
-        if code[row, CONDITIONAL] == 0 or end > warps[warp, column]:
+        if code[pc, CONDITIONAL] == 0 or end > warps[warp, column]:
             warps[warp, column] = end
 
 

@@ -113,13 +113,13 @@ class _Warp:
 
     def last_writer(self, register: str) -> _InFlight | None:
         """Returns the producer that the register waits for: the last to end of several."""
-        return max(self.producers.get(register, []), key=lambda one: one.end, default=None)
+        return max(self.producers.get(register, []), key=lambda request: request.end, default=None)
 
     def ended(self, cycle: int) -> bool:
         """Returns whether all its initiations and latencies are over at the start of ``cycle``."""
         if self.next is not None or self.waits_at is not None:
             return False
-        return all(one.is_over(cycle) for one in self.issued)
+        return all(request.is_over(cycle) for request in self.issued)
 
 
 def reference_run(
@@ -215,18 +215,18 @@ class _Machine:
 
         Instructions that arrive in the same cycle are served by warp, then in program order.
         """
-        self.under_way.sort(key=lambda one: (one.warp, one.number))
-        self.at_path.extend(self.arriving(lambda one: one.freed, path=True))
+        self.under_way.sort(key=lambda request: (request.warp, request.number))
+        self.at_path.extend(self.arriving(lambda request: request.freed, path=True))
         if self.at_path and self.path_free <= self.cycle:
             request = self.at_path.popleft()
             self.path_free = request.passed = self.cycle + request.way.path_cycles
             if request.way.memory_parts:
                 self.under_way.append(request)
-                self.under_way.sort(key=lambda one: (one.warp, one.number))
+                self.under_way.sort(key=lambda request: (request.warp, request.number))
             else:
                 request.served = request.passed
         self.at_memory.extend(
-            self.arriving(lambda one: one.freed if one.passed is None else one.passed, path=False)
+            self.arriving(lambda r: r.freed if r.passed is None else r.passed, path=False)
         )
         while self.at_memory and self.memory_free < (self.cycle + 1) * PARTS:
             request = self.at_memory.popleft()
@@ -242,13 +242,13 @@ class _Machine:
             and request.dispatch is not None
             and at(request) == self.cycle
         ]
-        self.under_way = [one for one in self.under_way if one not in arrived]
+        self.under_way = [request for request in self.under_way if request not in arrived]
         return arrived
 
     def dispatch(self) -> None:
         """Moves instructions from their queues, in order, to free servers."""
         for index, queue in self.waiting.items():
-            busy = [one for one in self.serving[index] if one.freed > self.cycle]
+            busy = [request for request in self.serving[index] if request.freed > self.cycle]
             while queue and len(busy) < self.servers[index]:
                 request = queue.popleft()
                 request.dispatch = self.cycle
@@ -457,7 +457,7 @@ class _Machine:
         """Raises PW532 if nothing can change any more."""
         for warp in self.warps:
             entered = warp.issued[-64:-1] if _waits_for_group(warp) else warp.issued[-64:]
-            if not all(one.is_over(self.cycle) for one in entered):
+            if not all(request.is_over(self.cycle) for request in entered):
                 return
         if any(self.waiting.values()) or self.under_way or self.at_path or self.at_memory:
             return
@@ -488,7 +488,7 @@ class _Machine:
     # --- the result -------------------------------------------------------------------------------
 
     def summary(self) -> SimulatedRun:
-        cycles = max((one.end for one in self.log), default=0)
+        cycles = max((request.end for request in self.log), default=0)
         return SimulatedRun(
             cycles,
             self.policy,
@@ -540,7 +540,7 @@ def _describe(warp: _Warp, cycles: int) -> WarpRun:
         SectionRun(after, executions, Stalls(**warp.spent.get(after, {})))
         for after, executions in warp.executions.items()
     )
-    end = max((one.end for one in warp.issued), default=0)
+    end = max((request.end for request in warp.issued), default=0)
     last_issue = warp.issued[-1].issue + 1 if warp.issued else 0
     return WarpRun(warp.number, end, sections, end - last_issue, cycles - end)
 

@@ -212,7 +212,7 @@ def read_measurements(paths: Sequence[str], options: ReadOptions) -> Measurement
         unit, of_file = _read(path, options)
         units.setdefault(unit, path)
         if len(units) > 1:
-            stated = " and ".join(f"{name} in {one.value}" for one, name in units.items())
+            stated = " and ".join(f"{name} in {unit.value}" for unit, name in units.items())
             refuse_file("PW703", f"mixed units: {stated}", "give times of one unit")
         for condition in of_file:
             if condition.label in conditions:
@@ -398,7 +398,7 @@ class TextTable:
             if self.separator is None:
                 begin = _blank_offset(text, column)
             else:
-                begin = sum(len(one) + 1 for one in before) + len(field) - len(field.lstrip())
+                begin = sum(len(part) + 1 for part in before) + len(field) - len(field.lstrip())
             length = len(field.strip())
         start = self.source.line_starts()[number] + begin
         span = Span(self.source, start, start + max(1, length))
@@ -419,7 +419,7 @@ def open_table(source: SourceFile) -> TextTable:
     for number, line in enumerate(lines):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        separator = next((one for one in (",", ";", "\t") if one in line), None)
+        separator = next((mark for mark in (",", ";", "\t") if mark in line), None)
         fields = [field.strip().strip('"') for field in line.split(separator)]
         is_header = all(field[:1].isalpha() and parse_number(field) is None for field in fields)
         names = tuple(field.lower() for field in fields) if is_header else ()
@@ -452,10 +452,10 @@ def find_column(table: TextTable, wanted: str) -> int:
     )
 
 
-def refuse_misspelt(table: TextTable, known: Collection[str]) -> None:
-    """Raises PtxwcetError (PW707) if a column's name is similar to one of the known names."""
+def refuse_misspelt(table: TextTable, names: Collection[str]) -> None:
+    """Raises PtxwcetError (PW707) if a column's name is similar to one of the given names."""
     for name in table.names:
-        meant = get_close_matches(name, known, 1, _MUCH_LIKE) if name not in known else []
+        meant = get_close_matches(name, names, 1, _MUCH_LIKE) if name not in names else []
         if meant:
             message = f"'{table.source.name}' has a column '{shortened(name)}' that is not known"
             help = f"did you mean {meant[0]}? Else name it otherwise, or say what to read: --column"

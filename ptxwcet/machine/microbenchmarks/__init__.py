@@ -135,7 +135,7 @@ def microbenchmarks() -> Mapping[str, Microbenchmark]:
     """Returns all microbenchmarks by name, in the order of the table."""
     table = tomllib.loads((_FOLDER / "table.toml").read_text(encoding="utf-8"))
     both = [*_of_ops(table["ops"]), *_of_memory(table["memory"])]
-    return {one.name: one for one in both}
+    return {benchmark.name: benchmark for benchmark in both}
 
 
 def microbenchmark_files() -> dict[str, str]:

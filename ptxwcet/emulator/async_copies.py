@@ -44,7 +44,7 @@ _WORDS = frozenset({"ca", "cg", "shared", "shared::cta", "global"})
 
 
 def copy_async(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async``: bytes beyond the source size, or of an ignored source, are zeros.
+    """Compiles ``cp.async``: bytes beyond the source size, or of an ignored source, are zeros.
 
     For a shortened source only its first and its last byte are checked.
     """
@@ -131,14 +131,14 @@ def _cut_source(frame: Frame, reads: Access, lanes: Array, size: Array) -> Array
 
 
 def commit(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async.commit_group`` and ``cp.async.bulk.commit_group``."""
+    """Compiles ``cp.async.commit_group`` and ``cp.async.bulk.commit_group``."""
     restricted(instruction, frozenset())
     family = _family(instruction)
     return lambda frame: frame.arena.pending.commit(family, active_lanes(frame))
 
 
 def wait_group(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async.wait_group N`` and ``cp.async.bulk.wait_group(.read) N``."""
+    """Compiles ``cp.async.wait_group N`` and ``cp.async.bulk.wait_group(.read) N``."""
     words = restricted(instruction, frozenset({"read"}))
     family = _family(instruction)
     (count,) = instruction.operands
@@ -157,7 +157,7 @@ def wait_group(context: Context, instruction: Instruction) -> Step:
 
 
 def wait_all(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async.wait_all``: commits, then waits for all groups."""
+    """Compiles ``cp.async.wait_all``: commits, then waits for all groups."""
     restricted(instruction, frozenset())
 
     def step(frame: Frame) -> None:
@@ -205,7 +205,7 @@ class _Bulk:
 
 
 def bulk_copy(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async.bulk`` between global and shared memory, and its prefetch, a no-op.
+    """Compiles ``cp.async.bulk`` between global and shared memory, and its prefetch, a no-op.
 
     Raises Unsupported for tensor and multicast forms and for masks of bytes.
     """

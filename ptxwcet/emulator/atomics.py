@@ -71,12 +71,12 @@ class _Operation:
 
 
 def atomic(context: Context, instruction: Instruction) -> Step:
-    """Builds ``atom``: scalars and vectors (each element is an operation of its own)."""
+    """Compiles ``atom``: scalars and vectors (each element is an operation of its own)."""
     return _build(context, instruction, True)
 
 
 def reduction(context: Context, instruction: Instruction) -> Step:
-    """Builds ``red``: an atomic operation without a result."""
+    """Compiles ``red``: an atomic operation without a result."""
     return _build(context, instruction, False)
 
 

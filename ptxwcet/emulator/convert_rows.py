@@ -160,7 +160,7 @@ def joined(high: Array, low: Array, width: int) -> Array:
 
 
 def _pack(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cvt.pack.sat``: two s32 clamped to a narrow type, and the low bits of an operand."""
+    """Compiles ``cvt.pack.sat``: two s32 clamped to a narrow type, and an operand's low bits."""
     names = [word for word in instruction.modifiers if word != "sat"]
     narrow = names[0]
     width = int(narrow[1:])

@@ -207,7 +207,7 @@ class LaunchPaths:
 def executed_warps(
     execution: Execution, cfg: ControlFlowGraph, postdominators: Sequence[int | None]
 ) -> LaunchPaths:
-    """Returns the path of every warp of every block, as :func:`executed_blocks` takes arguments."""
+    """Returns the path of every warp; arguments and cost as for :func:`executed_blocks`."""
     reader = _Reader(execution, cfg, postdominators)
     numbers: dict[Path, int] = {}
     number_of: dict[int, int] = {}  # by identity, since hashing a path is linear in it
@@ -242,7 +242,7 @@ class _Reader:
         ]
         self._book = PathBook()
         self._known: dict[int, Path] = {}
-        self._kept: list[object] = []  # keeps the identities in use
+        self._kept: list[object] = []  # so that no id() is reused
 
     def path(self, body: tuple[ExecutedNode, ...]) -> Path:
         """Returns the path of an executed path; the same object for the same object."""

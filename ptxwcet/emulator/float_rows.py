@@ -132,7 +132,7 @@ def _approximation(operation: Operation) -> Builder:
 
 
 def _by_upper_half(operation: Operation, otherwise: Builder) -> Builder:
-    """Builds ``.approx.ftz.f64``, on upper halves of doubles; other forms use ``otherwise``."""
+    """Compiles ``.approx.ftz.f64``, on upper halves of doubles; other forms use ``otherwise``."""
 
     def run(bits: Array) -> Array:
         upper = np.uint64(0xFFFFFFFF << 32)
@@ -150,7 +150,7 @@ def _by_upper_half(operation: Operation, otherwise: Builder) -> Builder:
 
 
 def _rounded_or_fast(precise: Builder, fast: Builder) -> Builder:
-    """Builds ``.approx`` forms by one builder, and forms with a rounding by another."""
+    """Compiles ``.approx`` forms by one builder, and forms with a rounding by another."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         builder = fast if "approx" in instruction.modifiers else precise
@@ -166,7 +166,7 @@ def _fast_division(context: Context, instruction: Instruction) -> Step:
 
 
 def _extremum(operation: Operation) -> Builder:
-    """Builds ``min`` or ``max``; ``.NaN`` propagates NaN, ``.xorsign.abs`` combines signs."""
+    """Compiles ``min`` or ``max``; ``.NaN`` propagates NaN, ``.xorsign.abs`` combines signs."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         allowed = frozenset({"ftz", "NaN", "xorsign", "abs"})
@@ -214,7 +214,7 @@ def _narrowed(value: Array, name: str) -> Array:
 
 
 def _sign_bits(change: Callable[[Array, Array], Array]) -> Builder:
-    """Builds ``neg``, ``abs``: only the sign bit changes, except for NaN; ``.ftz`` flushes."""
+    """Compiles ``neg``, ``abs``: only the sign bit changes, except for NaN; ``.ftz`` flushes."""
 
     def build(context: Context, instruction: Instruction) -> Step:
         name, words = _name_of(instruction), restricted(instruction, frozenset({"ftz"}))

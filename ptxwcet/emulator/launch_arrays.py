@@ -275,8 +275,7 @@ class Difference:
 def difference(
     result: Array, expected: Array, relative: float, absolute: float
 ) -> Difference | None:
-    """Returns the elements with ``|result - expected| > absolute + relative * |expected|``, or
-    None.
+    """Returns the elements with ``|result - expected| > absolute + relative * |expected|`` if any.
 
     NaN equals NaN, an infinity only itself. Integers are compared exactly when both tolerances are
     0. The shapes must be equal. Cost: linear.

@@ -253,7 +253,7 @@ def whole_warps(frame: Frame, instruction: Instruction) -> None:
 
 
 def multiply(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mma.sync.aligned`` with dense matrices."""
+    """Compiles ``mma.sync.aligned`` with dense matrices."""
     form = form_of(instruction)
     m, n, k = form.shape
     of_register = max(32 // BITS[form.types[1]], 1)  # A and B have equal element sizes
@@ -378,7 +378,7 @@ def _tile_registers(tile: _Tile, operand: Operand) -> tuple[Operand, ...]:
 
 
 def load_fragment(context: Context, instruction: Instruction) -> Step:
-    """Builds ``wmma.load``: base, layout and stride determine the place of each element."""
+    """Compiles ``wmma.load``: base, layout and stride determine the place of each element."""
     destination, where = instruction.operands[:2]
     tile = _tile(context, instruction, instruction.modifiers[0], where)
     targets = [writer(context, register) for register in _tile_registers(tile, destination)]
@@ -399,7 +399,7 @@ def load_fragment(context: Context, instruction: Instruction) -> Step:
 
 
 def store_fragment(context: Context, instruction: Instruction) -> Step:
-    """Builds ``wmma.store``: base, layout and stride determine the place of each element."""
+    """Compiles ``wmma.store``: base, layout and stride determine the place of each element."""
     where, source = instruction.operands[:2]
     tile = _tile(context, instruction, "d", where)
     width = f"b{register_bits(tile.name)}"
@@ -420,7 +420,7 @@ def store_fragment(context: Context, instruction: Instruction) -> Step:
 
 
 def multiply_fragments(context: Context, instruction: Instruction) -> Step:
-    """Builds ``wmma.mma``: fragments in the open layout of ``wmma.load``."""
+    """Compiles ``wmma.mma``: fragments in the open layout of ``wmma.load``."""
     form = form_of(instruction)
     if len(form.types) == 2:  # the types of D and C: A and B hold halves
         to, add = form.types
@@ -454,7 +454,7 @@ def _row_lanes(frame: Frame, rows: int) -> Array:
 
 
 def load_matrices(context: Context, instruction: Instruction) -> Step:
-    """Builds ``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l.
+    """Compiles ``ldmatrix``: lane l of the first 8, 16 or 32 gives the address of row l.
 
     Matrices of 16-bit elements have 8 rows and take a register, those with 8 bits 16 rows and two.
     """
@@ -482,7 +482,7 @@ def load_matrices(context: Context, instruction: Instruction) -> Step:
 
 
 def store_matrices(context: Context, instruction: Instruction) -> Step:
-    """Builds ``stmatrix``, the inverse of ``ldmatrix``."""
+    """Compiles ``stmatrix``, the inverse of ``ldmatrix``."""
     count, transposed = _matrices(instruction)
     destination, source = instruction.operands
     reads = [reader(context, name, "b32") for name in registers_of(source, count)]
@@ -505,7 +505,7 @@ def store_matrices(context: Context, instruction: Instruction) -> Step:
 
 
 def transpose(context: Context, instruction: Instruction) -> Step:
-    """Builds ``movmatrix.trans``: an 8 by 8 matrix of 16-bit elements."""
+    """Compiles ``movmatrix.trans``: an 8 by 8 matrix of 16-bit elements."""
     form_of(instruction)
     target = writer(context, instruction.operands[0])
     value = reader(context, instruction.operands[1], "b32")

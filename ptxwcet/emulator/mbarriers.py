@@ -184,7 +184,7 @@ def change(
 
 
 def initialise(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mbarrier.init``."""
+    """Compiles ``mbarrier.init``."""
     checked_words(instruction, SPACES)
     access = object_access(context, instruction, instruction.operands[0])
     count = reader(context, instruction.operands[1], "u32")
@@ -206,7 +206,7 @@ def initialise(context: Context, instruction: Instruction) -> Step:
 
 
 def invalidate(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mbarrier.inval``: the memory may then be used for other data."""
+    """Compiles ``mbarrier.inval``: the memory may then be used for other data."""
     checked_words(instruction, SPACES)
     access = object_access(context, instruction, instruction.operands[0])
 
@@ -220,7 +220,7 @@ def invalidate(context: Context, instruction: Instruction) -> Step:
 
 
 def arrive(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mbarrier.arrive`` and ``mbarrier.arrive_drop``: all forms."""
+    """Compiles ``mbarrier.arrive`` and ``mbarrier.arrive_drop``: all forms."""
     forms = {"noComplete", "expect_tx"}
     allowed = frozenset({"release", "relaxed", *forms}) | SCOPES | SPACES
     words = checked_words(instruction, allowed)
@@ -271,7 +271,7 @@ complete_bytes = _transaction(Phase.complete)
 
 
 def pending_count(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mbarrier.pending_count``: the pending arrivals in a state."""
+    """Compiles ``mbarrier.pending_count``: the pending arrivals in a state."""
     checked_words(instruction, frozenset())
     target = writer(context, instruction.operands[0])
     state = reader(context, instruction.operands[1], "b64")
@@ -279,7 +279,7 @@ def pending_count(context: Context, instruction: Instruction) -> Step:
 
 
 def wait(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mbarrier.test_wait``, ``mbarrier.try_wait``, which test at once for completion.
+    """Compiles ``mbarrier.test_wait``, ``mbarrier.try_wait``, which test at once for completion.
 
     The phase is given by its parity or by the state of an arrival at it; hints of time are ignored.
     """
@@ -316,7 +316,7 @@ def wait(context: Context, instruction: Instruction) -> Step:
 
 
 def arrive_after_copies(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cp.async.mbarrier.arrive``: an arrival once the copies of the thread are done.
+    """Compiles ``cp.async.mbarrier.arrive``: an arrival once the copies of the thread are done.
 
     Without ``.noinc`` the pending count first grows by one, so that the net change is zero.
     """

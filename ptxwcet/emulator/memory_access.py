@@ -268,7 +268,7 @@ def access_of(
 
 
 def load(context: Context, instruction: Instruction) -> Step:
-    """Builds ``ld``, ``ldu`` of any space, also of vectors; caches and policies have no effect."""
+    """Compiles ``ld``, ``ldu`` of any space, also vectors; caches, policies have no effect."""
     words = checked_words(instruction, _WORDS)
     destination, source = without_policy(instruction, instruction.operands, 2)
     targets = [writer(context, element) for element in elements_of(destination) or (destination,)]
@@ -295,7 +295,7 @@ def load(context: Context, instruction: Instruction) -> Step:
 
 
 def store(context: Context, instruction: Instruction) -> Step:
-    """Builds ``st`` to any space except const, also vectors; caches, policies have no effect."""
+    """Compiles ``st`` to any space except const, also vectors; caches, policies have no effect."""
     words = checked_words(instruction, _WORDS - {"const"})
     target, source = without_policy(instruction, instruction.operands, 2)
     name = single_type(instruction)
@@ -346,7 +346,7 @@ def _report_lanes(
 
 
 def policy(context: Context, instruction: Instruction) -> Step:
-    """Builds ``createpolicy``: the policy is empty, since its users ignore it."""
+    """Compiles ``createpolicy``: the policy is empty, since its users ignore it."""
     checked_words(instruction, frozenset({"fractional", "range", "cvt", "global"}))
     target = writer(context, instruction.operands[0])
     return lambda frame: target(frame, np.zeros(frame.lanes, dtype=np.uint64))

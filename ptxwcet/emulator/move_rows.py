@@ -80,7 +80,7 @@ def _part_width(name: str, count: int) -> int:
 
 
 def _pack(context: Context, destination: Operand, parts: tuple[Operand, ...], name: str) -> Step:
-    """Builds ``mov`` of a vector into one register, the first part lowest."""
+    """Compiles ``mov`` of a vector into one register, the first part lowest."""
     width = _part_width(name, len(parts))
     target = writer(context, destination)
     reads = [_part_reader(context, part, width) for part in parts]
@@ -123,7 +123,7 @@ def _space(instruction: Instruction, words: frozenset[str]) -> str:
 
 
 def _convert_address(context: Context, instruction: Instruction) -> Step:
-    """Builds ``cvta``: a generic address from one of a space, with ``.to`` the reverse."""
+    """Compiles ``cvta``: a generic address from one of a space, with ``.to`` the reverse."""
     words = restricted(instruction, frozenset(_SPACES) | {"to"})
     if types_of(instruction) != ["u64"]:
         raise Unsupported("addresses of 32 bits")
@@ -135,7 +135,7 @@ def _convert_address(context: Context, instruction: Instruction) -> Step:
 
 
 def _is_in_space(context: Context, instruction: Instruction) -> Step:
-    """Builds ``isspacep``: whether a generic address is in the window of a space.
+    """Compiles ``isspacep``: whether a generic address is in the window of a space.
 
     Global is every address outside the other windows, including parameters (PTX ISA, isspacep).
     """
@@ -182,7 +182,7 @@ def _require_single_blocks(context: Context) -> None:
 
 
 def _map_address(context: Context, instruction: Instruction) -> Step:
-    """Builds ``mapa`` in a cluster of one block: identity for rank 0, else an invalid address."""
+    """Compiles ``mapa`` in a cluster of one block: identity for rank 0, else an invalid address."""
     _require_single_blocks(context)
     restricted(instruction, frozenset({"shared::cluster"}))
     name = types_of(instruction)[-1]
@@ -193,7 +193,7 @@ def _map_address(context: Context, instruction: Instruction) -> Step:
 
 
 def _block_rank(context: Context, instruction: Instruction) -> Step:
-    """Builds ``getctarank`` in a cluster of one block: 0."""
+    """Compiles ``getctarank`` in a cluster of one block: 0."""
     _require_single_blocks(context)
     restricted(instruction, frozenset({"shared::cluster"}))
     name = types_of(instruction)[-1]
@@ -308,7 +308,7 @@ def _combination(
 
 
 def _set_predicate(context: Context, instruction: Instruction) -> Step:
-    """Builds ``setp``: ``p|q`` are the result and its inverse, or the results of both halves."""
+    """Compiles ``setp``: ``p|q`` are the result and its inverse, or the results of both halves."""
     name = types_of(instruction)[-1]
     comparison = _comparison(context, instruction, name)
     destination = instruction.operands[0]
@@ -329,7 +329,7 @@ def _set_predicate(context: Context, instruction: Instruction) -> Step:
 
 
 def _set_number(context: Context, instruction: Instruction) -> Step:
-    """Builds ``set``: all ones or 0 for integer types, else 1.0 or 0; per half if packed."""
+    """Compiles ``set``: all ones or 0 for integer types, else 1.0 or 0; per half if packed."""
     to, source = types_of(instruction)
     comparison = _comparison(context, instruction, source)
     target = writer(context, instruction.operands[0])
@@ -367,7 +367,7 @@ def _select(context: Context, instruction: Instruction) -> Step:
 
 
 def _select_by_sign(context: Context, instruction: Instruction) -> Step:
-    """Builds ``slct``: a if c >= 0 (-0 as well), b if c is negative or NaN."""
+    """Compiles ``slct``: a if c >= 0 (-0 as well), b if c is negative or NaN."""
     words = restricted(instruction, frozenset({"ftz"}))
     name, sign = types_of(instruction)
     if sign not in ("s32", "f32") or (words and sign != "f32"):

@@ -30,7 +30,7 @@ _BY_TYPE = {
 
 
 def reduce_warp(context: Context, instruction: Instruction) -> Step:
-    """Builds ``redux.sync``; for f32 ``min`` and ``max``, with ``.abs`` and ``.NaN``."""
+    """Compiles ``redux.sync``; for f32 ``min`` and ``max``, with ``.abs`` and ``.NaN``."""
     words = restricted(instruction, frozenset(_OPERATIONS) | {"sync", "abs", "NaN"})
     name = types_of(instruction)[-1]
     kinds = [word for word in words if word in _BY_TYPE.get(name, ())]
@@ -96,7 +96,7 @@ def _two(operand: Operand) -> tuple[Operand, Operand | None]:
 
 
 def shuffle(context: Context, instruction: Instruction) -> Step:
-    """Builds ``shfl``: a lane out of its segment keeps its own value.
+    """Compiles ``shfl``: a lane out of its segment keeps its own value.
 
     Reading a lane that does not participate is undefined (finding PW437); here it reads that lane's
     register.
@@ -161,7 +161,7 @@ def _origin(
 
 
 def vote(context: Context, instruction: Instruction) -> Step:
-    """Builds ``vote``: all, any, uni, ballot over the participating lanes."""
+    """Compiles ``vote``: all, any, uni, ballot over the participating lanes."""
     modes = frozenset({"all", "any", "uni", "ballot"})
     mode = _mode(instruction, modes, frozenset({"pred", "b32"}))
     destination, source, *mask = instruction.operands
@@ -186,13 +186,13 @@ def vote(context: Context, instruction: Instruction) -> Step:
 
 
 def active_mask(context: Context, instruction: Instruction) -> Step:
-    """Builds ``activemask.b32``: the lanes of the warp that execute it together."""
+    """Compiles ``activemask.b32``: the lanes of the warp that execute it together."""
     target = writer(context, instruction.operands[0])
     return lambda frame: target(frame, ballots(frame.active()))
 
 
 def match(context: Context, instruction: Instruction) -> Step:
-    """Builds ``match``: for ``match.any`` the lanes with the same value.
+    """Compiles ``match``: for ``match.any`` the lanes with the same value.
 
     For ``match.all`` all participating lanes if they have the same value, else none; and whether.
     """
@@ -223,7 +223,7 @@ def match(context: Context, instruction: Instruction) -> Step:
 
 
 def elect(context: Context, instruction: Instruction) -> Step:
-    """Builds ``elect.sync``: the lowest participating lane; PTX leaves the choice open."""
+    """Compiles ``elect.sync``: the lowest participating lane; PTX leaves the choice open."""
     restricted(instruction, frozenset({"sync"}))
     destination, mask = instruction.operands
     if not isinstance(destination, Pair):
@@ -243,7 +243,7 @@ def elect(context: Context, instruction: Instruction) -> Step:
 
 
 def synchronise(context: Context, instruction: Instruction) -> Step:
-    """Builds ``bar.warp.sync``: lanes run in lockstep here, so only participation is checked."""
+    """Compiles ``bar.warp.sync``: lanes run in lockstep here, so only participation is checked."""
     group = together(context, instruction, instruction.operands[0])
 
     def step(frame: Frame) -> None:

@@ -279,7 +279,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class RegisterDeclaration:
-    """``.reg type name`` or, with a count, ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
+    """The directive ``.reg type name``, or ``.reg type name<count>``; ``vector`` is 0, 2 or 4."""
 
     name: str
     type: str

@@ -154,9 +154,9 @@ _COLUMNS = tuple(range(8, 257, 8))
 
 
 def _group_products() -> Rows:
-    """Yields products of 64 rows; ``b`` and a sparse factor (half as wide) are in shared memory.
+    """Yields products of 64 rows; ``b`` is in shared memory, the other factor may be in registers.
 
-    The other factor may be in registers.
+    A sparse factor has half as many columns.
     """
     yield Opcode("wgmma.mma_async", _C.MMA_ASYNC, accumulates=True)
     floats, bits = "$b32 $b32", "$b32#0:1"

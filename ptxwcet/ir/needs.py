@@ -21,7 +21,7 @@ from ptxwcet.support.records import dataclass
 Version = tuple[int, int]
 _ALL = (99, 99)
 _RENAMED = {101: 110}
-"""The number of an architecture by its first number."""
+"""The current number of an architecture by its former number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class SymbolRef:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[base + offset]``: base is a register, a symbol or an absolute immediate."""
+    """A memory operand ``[base + offset]``; base: register, symbol or absolute immediate."""
 
     base: Register | SpecialRegister | SymbolRef | Immediate
     offset: int = 0
@@ -61,7 +61,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``array[base + offset]``: memory named by a variable and an index in brackets."""
+    """A memory operand ``array[base + offset]``: a variable and an index in brackets."""
 
     array: SymbolRef
     index: Address

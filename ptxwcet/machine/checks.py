@@ -84,7 +84,7 @@ _EXPANSION: Mapping[str, tuple[int, int]] = {
     },
 }
 _TARGETS = (75, 80, 86, 90)
-"""The architectures with counts of instructions."""
+"""The architectures for which instruction counts are available."""
 _MEMORY: Mapping[str, tuple[int, int]] = {
     "line_cycles": (0, MOST_CYCLES),
     "pass_cycles": (0, MOST_CYCLES),

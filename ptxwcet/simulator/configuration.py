@@ -95,7 +95,7 @@ class SmConfiguration:
 
 
 def require_alone(instruction: TimedInstruction) -> None:
-    """Raises PtxwcetError (PW548) for one that waits for its warpgroup."""
+    """Raises PtxwcetError (PW548) for an instruction that waits for its warpgroup."""
     if instruction.joins:
         raise PtxwcetError(
             Diagnostic(

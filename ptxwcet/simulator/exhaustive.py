@@ -307,7 +307,7 @@ def _successor(block: Block, now: Now, choice: int) -> tuple[int, int]:
 
 @compiled
 def replay(block: Block, start: StateVector, choices: Integers, schedule: Integers) -> int:
-    """Records the warps that the choices issue (then the first ones); returns their count."""
+    """Records the warps that the choices issue, later ones by choice 0; returns their count."""
     now = _begin(block, start)
     count = 0
     taken = 0
@@ -356,7 +356,7 @@ def search(
 ) -> tuple[tuple[int, int, int, int, int], Integers, Integers]:
     """Explores all schedules from ``start``.
 
-    Returns the fields of :class:`Found`, and each state's last predecessor and choice to it.
+    Returns the fields of :class:`Found`, and for each state its latest predecessor and choice.
     """
     shape = block.shape
     capacity = 1024

@@ -379,7 +379,7 @@ def _next_end(slots: Integers) -> int:
 
 @compiled
 def _serve(program: GridProgram, state: GridState, cycle: int) -> bool:
-    """Processes all events after the units in ``cycle``; returns False without room."""
+    """Processes all events after the units in ``cycle``; returns False if the room is full."""
     code, behind, layout = program.code, state.behind, state.layout
     item = behind.items[len(behind.items) - 1, 0]
     while True:

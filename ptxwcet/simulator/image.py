@@ -362,7 +362,7 @@ class _GridBuilder(Rows):
         self._configuration = configuration
         self.entries: list[tuple[int, int, int, int]] = []
         self._visits: dict[int, tuple[int, int, int, int]] = {}
-        self._kept: list[TracedVisit] = []  # keeps the identities in use
+        self._kept: list[TracedVisit] = []  # so that no id() is reused
 
     def add(self, body: Sequence[TracedNode], depth: int) -> int:
         """Appends a body inside ``depth`` loops; returns the number of its executed visits."""

@@ -180,7 +180,7 @@ def expected(
 def write(
     code: Integers, operands: Integers, pc: int, warps: WarpTable, warp: int, ready: int, end: int
 ) -> None:
-    """Sets registers that the row at ``pc`` writes ready at ``end``, or not before now if guarded."""
+    """Sets the registers that a row writes ready at ``end``, or not before now if guarded."""
     for k in range(code[pc, WRITES_BEGIN], code[pc, WRITES_END]):
         column = ready + operands[k]
         if code[pc, CONDITIONAL] == 0 or end > warps[warp, column]:
@@ -253,7 +253,7 @@ def first_eligible(upcoming: Integers) -> int:
 
 @compiled
 def join(server: Integers, ring: Integers, item: Integers) -> bool:
-    """Puts an item in its place on the path to a server; returns False without room.
+    """Puts an item in its place on the path to a server; returns False if the room is full.
 
     Items that arrive in the same cycle are ordered by warp and by the warp's program.
     """
@@ -325,7 +325,7 @@ def leave(
 ) -> bool:
     """Sends an instruction from its unit at ``freed`` to its servers, to count at its end, or both.
 
-    Returns False without room. The last place holds its warp. ``queued``: how long it waited
+    Returns False if the room is full. The last place holds its warp. ``queued``: how long it waited
     for the unit.
     """
     item = behind.items[len(behind.items) - 1, 0]

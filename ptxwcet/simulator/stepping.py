@@ -336,7 +336,7 @@ def _enter_together(
 
 @compiled
 def _serve(program: Program, state: State, events: Integers, cycle: int) -> bool:
-    """Processes all events after the units in ``cycle``; returns False without room."""
+    """Processes all events after the units in ``cycle``; returns False if the room is full."""
     code, warps, layout = program.code, state.warps, program.layout
     behind, item = state.behind, state.behind.items[STAGES, 0]
     while True:

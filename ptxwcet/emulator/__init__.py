@@ -1,1 +1,1 @@
-"""The functional execution of PTX: the results of a kernel, its executed paths, and its errors."""
+"""Executes PTX functionally: results, executed paths and errors of a kernel."""

@@ -1,4 +1,4 @@
-"""The execution of ``cp.async``: copies that a thread awaits by groups, or an mbarrier for it.
+"""Executes ``cp.async``: copies that a thread awaits by groups, or an mbarrier for it.
 
 ``cp.async.bulk`` copies many bytes by one thread; it is executed at once. See
 :mod:`ptxwcet.emulator.pending` for the time from which its bytes may be used.

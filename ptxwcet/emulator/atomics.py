@@ -1,4 +1,4 @@
-"""Atomic operations: lane by lane in lane order, or at once where no two lanes share a place."""
+"""Executes atomic operations: lane by lane in order, or at once where all places differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``).
+"""Converts vectors between numbers, with PTX's rounding, saturation and NaN (``cvt``).
 
 A value to round to a binary format is (-1)^sign * significand * 2^exponent with a significand of 64
 bits, which holds every integer and every float that PTX converts; so a result is rounded once.

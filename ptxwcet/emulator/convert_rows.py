@@ -1,4 +1,4 @@
-"""The semantics of ``cvt``."""
+"""Defines the semantics of ``cvt``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functional execution of a kernel: block after block, each to its end."""
+"""Executes a kernel functionally: block after block, each to its end."""
 
 from __future__ import annotations
 

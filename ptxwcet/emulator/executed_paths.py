@@ -1,4 +1,4 @@
-"""Executed paths: compressed as they grow, and converted to paths of the analysis at the end.
+"""Records executed paths, compressed as they grow, and converts them to paths of the analysis.
 
 Repeated sequences are counted, nested ones too. Warps with equal paths so far share one recorder,
 so that recording costs little more for a block of equal warps than for one warp.

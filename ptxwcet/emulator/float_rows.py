@@ -1,4 +1,4 @@
-"""The semantics of float arithmetic: formats, packed pairs, rounding, ``.ftz``, ``.sat``."""
+"""Defines the semantics of float arithmetic: formats, pairs, rounding, ``.ftz``, ``.sat``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating-point arithmetic over vectors of doubles, singles and the narrower formats.
+"""Computes floating-point arithmetic over vectors of doubles, singles and narrower formats.
 
 An :class:`Arithmetic` has three versions of an operation: on numpy's own type rounded to nearest,
 as a double rounded to odd from which every narrower format follows, and as exact fractions for

@@ -1,4 +1,4 @@
-"""Integer, logic, shift and bit-field arithmetic over vectors.
+"""Computes integer, logic, shift and bit-field arithmetic over vectors.
 
 Each function takes the operands at the instruction's type and returns the result; numpy integers
 wrap around as PTX integers do.

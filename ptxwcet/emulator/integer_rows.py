@@ -1,4 +1,4 @@
-"""The semantics of integer, logic, shift and bit-field instructions.
+"""Defines the semantics of integer, logic, shift and bit-field instructions.
 
 In extended precision ``.cc`` writes the carry flag, addc and its kin read it. Only the forms that
 the manual has are executed: rows of ``ptxwcet.ir.instruction_set``; floating-point types have

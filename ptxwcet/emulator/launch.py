@@ -1,4 +1,4 @@
-"""The input and the result of a functional execution."""
+"""Defines the input and the result of a functional execution."""
 
 from __future__ import annotations
 

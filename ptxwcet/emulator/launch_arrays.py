@@ -1,4 +1,4 @@
-"""The arrays of a launch file: from a TOML description to data, and the comparison of results.
+"""Builds the arrays of a launch file from TOML descriptions, and compares results.
 
 A description is checked in full before an array is built, so that commands which need only the
 launch (``ptxwcet FILE --launch``) build none. Problems are PW424 (malformed description) and PW425

@@ -1,4 +1,4 @@
-"""Launch files: the kernel to run, its grid, block and arguments, and the expected results.
+"""Reads launch files: the kernel to run, its grid, block and arguments, the expected results.
 
 TOML, described in ``docs/launch-files.md``. Reading a launch file checks everything that needs no
 data; :meth:`LaunchFile.values` builds the arrays. Problems are PW420 (unreadable), PW421 (not

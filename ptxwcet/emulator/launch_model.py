@@ -1,6 +1,6 @@
-"""A checked launch as a launch file describes it, and the text of the file.
+"""Defines a checked launch as a launch file describes it, and reads the text of the file.
 
-Its arrays are built on demand.
+The arrays of the launch are built on demand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The layout of a launch's arguments, variables, shared and local memory in an arena."""
+"""Lays out a launch's arguments, variables, shared and local memory in an arena."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms of matrix instructions that are executed, and their decoding.
+"""Decides which forms of matrix instructions are executed, and decodes them.
 
 The table has forms that the PTX ISA describes; all others are refused, among them some of the ISA
 that nothing here computes (sparse matrices, block scales, formats of less than eight bits in floats

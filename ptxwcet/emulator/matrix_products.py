@@ -1,4 +1,4 @@
-"""Products of matrices: ``mma`` with dense matrices, and ``wmma``, whose tiles are in memory.
+"""Executes products of matrices: ``mma`` with dense ones, and ``wmma``, with tiles in memory.
 
 The layout of a fragment in the lanes: for ``mma`` as in the PTX ISA, in units of 32-bit registers
 (64-bit ones for f64): with ``e`` elements a register, ``g = lane / 4`` and ``t = lane % 4``,

@@ -1,4 +1,4 @@
-"""mbarrier objects: words in shared memory whose phases threads arrive at and wait for.
+"""Executes mbarrier objects: shared words whose phases threads arrive at and wait for.
 
 The state that an arrival returns is the word before it. A wait never blocks: it returns whether the
 phase is complete now.

@@ -1,4 +1,4 @@
-"""The memory of a run: one array of bytes, and a second array with the state of each byte.
+"""Holds the memory of a run: an array of bytes, and a second array with the state of each byte.
 
 Global buffers, module variables, kernel parameters, the shared memory of the running block and the
 local memory of its threads are in one arena with unallocated gaps between them, so a generic

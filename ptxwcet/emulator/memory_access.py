@@ -1,5 +1,5 @@
-"""Loads and stores of all spaces, and the checks of all accesses: bounds, alignment, uninitialised
-bytes, asynchronous copies in flight, races.
+"""Executes loads and stores of all spaces, with the checks of all accesses: bounds, alignment,
+uninitialised bytes, asynchronous copies in flight, races.
 """
 
 from __future__ import annotations

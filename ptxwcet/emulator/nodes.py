@@ -1,4 +1,4 @@
-"""Compiled kernels: basic blocks split after their barriers, each a list of steps."""
+"""Compiles kernels to nodes: basic blocks split after their barriers, each a list of steps."""
 
 from __future__ import annotations
 

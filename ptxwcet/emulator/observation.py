@@ -1,4 +1,4 @@
-"""The report of memory accesses to an observer, as the warps of a run execute them.
+"""Reports memory accesses to an observer, as the warps of a run execute them.
 
 By default an observer is absent: then an access costs one more comparison, and steps are compiled
 without observation (:mod:`ptxwcet.emulator.nodes`).

@@ -1,4 +1,4 @@
-"""Asynchronous copies in flight: from their start until a wait that covers them.
+"""Tracks asynchronous copies in flight: from their start until a wait that covers them.
 
 The data are copied at the start, and the bytes are marked in the state of the memory: target bytes
 (``INCOMING``) must be neither read nor written, source bytes (``OUTGOING``) not written, before the

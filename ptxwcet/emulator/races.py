@@ -1,4 +1,4 @@
-"""Data races on shared memory: the accesses to each byte, and their order.
+"""Detects data races on shared memory from the accesses to each byte, and their order.
 
 Two accesses of different warps to one byte race if one of them writes, neither is ordered before
 the other, and not both are strong (atomic operations, accesses that are ``.volatile`` or ordered).

@@ -1,4 +1,4 @@
-"""Registers as vectors over the lanes of a block, and typed access to them.
+"""Represents registers as vectors over the lanes of a block, with typed access.
 
 A register holds bit patterns (``uint16``, ``uint32``, ``uint64``, predicates ``bool``). An operand
 read at a type is a view of these, cut to the width of the type; a result narrower than its register

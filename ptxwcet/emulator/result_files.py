@@ -1,4 +1,4 @@
-"""Files that a run writes completely or not at all: arrays, and executed paths.
+"""Writes files of results completely or not at all: arrays, and executed paths.
 
 Paths are JSON lines: a header, the paths, the warps (docs/launch-files.md).
 """

@@ -1,4 +1,4 @@
-"""The elements of the tables of semantics: builders that compile an instruction to a step."""
+"""Defines the elements of the tables of semantics: builders of an instruction's step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table opcode -> semantics: a row compiles an instruction to a step over the frame.
+"""Maps opcodes to semantics: a row compiles an instruction to a step over the frame.
 
 A new opcode is a new row of the table of its kind (``*_rows.py``). Control flow and barriers have
 no rows: see :mod:`ptxwcet.emulator.nodes`.

@@ -1,4 +1,4 @@
-"""The SIMT stack of a warp: the nodes of its lanes, and their reconvergence points."""
+"""Models the SIMT stack of a warp: the nodes of its lanes, and their reconvergence points."""
 
 from __future__ import annotations
 

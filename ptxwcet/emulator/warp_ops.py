@@ -1,4 +1,4 @@
-"""Exchanges within a warp: shfl, vote, match, activemask, elect and redux (PTX ISA)."""
+"""Executes exchanges within a warp: shfl, vote, match, activemask, elect and redux (PTX ISA)."""
 
 from __future__ import annotations
 

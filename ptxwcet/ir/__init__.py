@@ -1,1 +1,1 @@
-"""The intermediate representation: opcode table, kernels and instructions, verifier."""
+"""Defines the intermediate representation: opcode table, kernels and instructions, verifier."""

@@ -1,4 +1,4 @@
-"""Opcodes of arithmetic on integers and floats, their forms, and the semantics on integers.
+"""Lists the opcodes of arithmetic on integers and floats, their forms, and integer semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """

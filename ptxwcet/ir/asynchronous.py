@@ -1,4 +1,4 @@
-"""Opcodes of asynchronous copies, their groups and barriers, and tensor maps, with their forms."""
+"""Lists the opcodes of asynchronous copies, their groups and barriers, and tensor maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opcodes of logic, shifts and bit fields, their forms, and the results that they compute.
+"""Lists the opcodes of logic, shifts and bit fields, their forms, and their semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """

@@ -1,4 +1,4 @@
-"""Construction of instructions from operands, for passes and for front ends other than PTX."""
+"""Constructs instructions from operands, for passes and for front ends other than PTX."""
 
 from __future__ import annotations
 

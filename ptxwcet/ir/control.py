@@ -1,4 +1,4 @@
-"""Opcodes of branches, barriers and warp-wide operations, with their forms.
+"""Lists the opcodes of branches, barriers and warp-wide operations, with their forms.
 
 Branches and calls have no forms: they are checked where their labels are.
 """

@@ -1,4 +1,4 @@
-"""The table of instructions: one row per base opcode of PTX (ISA 9.x), with all its properties.
+"""Collects the table of instructions: one row per base opcode of PTX (ISA 9.x).
 
 The longest row that a mnemonic begins with counts. A new instruction is a row in the file of its
 family; the grammar knows no opcodes. Source: the PTX ISA manual, chapter "Instruction Set"; a

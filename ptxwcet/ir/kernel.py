@@ -1,4 +1,4 @@
-"""Modules, kernels and instructions: the representation that the parser lowers PTX to.
+"""Defines modules, kernels and instructions: the representation that the parser lowers PTX to.
 
 Everything here is immutable. An :class:`Instruction` shares its :class:`InstructionForm` (opcode,
 modifiers, operand kinds, roles) with all instructions of the same shape; only the names and

@@ -1,4 +1,4 @@
-"""Opcodes of matrix moves and of products by a warp, a warp group or an SM, with their forms."""
+"""Lists the opcodes of matrix moves and of products by a warp, a warp group or an SM."""
 
 from __future__ import annotations
 

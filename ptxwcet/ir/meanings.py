@@ -1,4 +1,4 @@
-"""The elements of the rows of semantics, which map an instruction's operands to terms."""
+"""Defines the elements of semantics rows, which map an instruction's operands to terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opcodes of loads, stores, atomic operations, fences and cache hints, with their forms."""
+"""Lists the opcodes of loads, stores, atomic operations, fences and cache hints, with forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opcodes of comparisons, copies and conversions, their forms, and the semantics on integers.
+"""Lists the opcodes of comparisons, copies and conversions, their forms, and integer semantics.
 
 Source: the PTX ISA manual, chapter 9, section by section.
 """

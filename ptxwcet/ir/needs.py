@@ -1,4 +1,4 @@
-"""The requirements of instructions, special registers, directives on ``.version``, ``.target``.
+"""Checks the requirements of instructions and directives on ``.version`` and ``.target``.
 
 The table ``needs.json`` has, for each opcode (``*``: for all of them, ``%``: for special registers,
 ``.reg`` and the like: for directives), requirements and the words that have them. Words that are

@@ -1,4 +1,4 @@
-"""Op classes, which a machine file gives timings for; state spaces; control effects.
+"""Defines op classes, which machine files give timings for, state spaces, and control effects.
 
 An op class groups PTX instructions that any published machine description times alike. The map
 (opcode row, type modifiers, state space) -> op class lives in :mod:`ptxwcet.ir.opcodes`; the map

@@ -1,4 +1,4 @@
-"""The content of a row of the table of instructions, and the words that follow an opcode.
+"""Defines the content of a row of the table of instructions.
 
 A row's name is the fixed leading words of a mnemonic (``add``, ``cp.async.bulk``, ``bar.sync``);
 the words after it are modifiers, in any order, as in ptxas. Each family has a file of rows

@@ -1,4 +1,4 @@
-"""The operands of instructions: registers, literals, symbols, addresses and groups of these."""
+"""Defines the operands of instructions: registers, literals, symbols, addresses and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operation of an instruction: its types and its other modifiers, separated once.
+"""Separates the types of an instruction from its other modifiers, once.
 
 PTX writes types and modifiers in one list of words, in almost any order, and some words of either
 kind look alike: ``bf16`` is not a bit string, ``u16x2`` not an integer of 32 bits. A consumer reads

@@ -1,4 +1,4 @@
-"""The forms of each opcode, which define the instructions of PTX, and reasons for rejection.
+"""Defines the forms of each opcode, and finds the reason if an instruction has none of them.
 
 A :class:`Form` is a row of data after its opcode (``instruction_set.py``); this module reads its
 words, and ``permitted_operands.py`` compares operands with them. An opcode without a form is not

@@ -1,4 +1,4 @@
-"""The check of operands: each is compared with the word of its specification in a form.
+"""Checks operands: each is compared with the word of its specification in a form.
 
 The words are in the rows of :class:`ptxwcet.ir.permitted.Form`, which also decodes them.
 """

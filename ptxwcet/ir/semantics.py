@@ -1,4 +1,4 @@
-"""The semantics of instructions: one row per opcode, each a term over the instruction's sources.
+"""Computes the semantics of instructions: a term over the sources for each result.
 
 :func:`meaning_of` gives a term for each register that an instruction writes, over the operands that
 it reads. It gives None for an opcode without a row, a modifier that its row does not name, a type

@@ -1,4 +1,4 @@
-"""Opcodes of textures, surfaces and video instructions, with their forms."""
+"""Lists the opcodes of textures, surfaces and video instructions, with their forms."""
 
 from __future__ import annotations
 

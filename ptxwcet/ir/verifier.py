@@ -1,4 +1,4 @@
-"""The verifier of the IR: the invariants of every kernel that later stages rely on.
+"""Verifies the IR: the invariants of every kernel that later stages rely on.
 
 With PTXWCET_VERIFY in the environment it runs after lowering and after each pass that rewrites a
 kernel (calls inlined, registers for ``.param`` variables); all tests set it.

@@ -1,4 +1,4 @@
-"""The words after an opcode, and which of them are types and state spaces."""
+"""Classifies the words after an opcode: types and state spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check that a GPU can run code: the architecture of the code against a machine's.
+"""Checks that a GPU can run code: the architecture of the code against the machine's.
 
 A driver compiles PTX for its own GPU or a later one; machine code runs on GPUs of the same major
 revision and no smaller minor one (CUDA C++ Programming Guide, "Compute Capability" and "Binary

@@ -1,4 +1,4 @@
-"""The assumptions of bounds. A machine file gives each of them a state and a source."""
+"""Lists the assumptions of bounds. A machine file gives each of them a state and a source."""
 
 from __future__ import annotations
 

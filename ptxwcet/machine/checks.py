@@ -1,4 +1,4 @@
-"""The checks on the text of a machine file: keys, types, ranges, totality; all problems at once."""
+"""Checks the text of a machine file: keys, types, ranges, totality; all problems at once."""
 
 from __future__ import annotations
 

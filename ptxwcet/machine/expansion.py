@@ -1,4 +1,4 @@
-"""The cost of a PTX instruction by the machine instructions that execute it (machine-files.md).
+"""Computes the cost of a PTX instruction by its machine instructions (machine-files.md).
 
 ``machine/expansions.json`` has, for some architectures, the numbers of ordinary instructions, of
 instructions of the unit for special functions and of 64-bit ones to which ptxas compiles a form,

@@ -1,4 +1,4 @@
-"""The application of a machine's ledger of assumptions to a claim."""
+"""Applies a machine's ledger of assumptions to a claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine files: searching, reading, extending, checking and resolving them.
+"""Finds, reads, extends, checks and resolves machine files.
 
 Problems are PW301 (no such machine), PW302 (unreadable), PW303 (TOML syntax), PW304 (schema), PW305
 (unknown key), PW306 (missing or malformed value), PW307/PW308 (unknown, missing op class), PW309

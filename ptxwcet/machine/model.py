@@ -1,4 +1,4 @@
-"""The machine model of the analysis: units, a timing for every op class, issue rules, limits.
+"""Defines the machine model of the analysis: units, op class timings, issue rules, limits.
 
 A :class:`Machine` is complete: each op class either has a timing or is refused with a reason, and
 each assumption that a bound may need has a state. Machine files (``models/*.toml``) give the

@@ -1,4 +1,4 @@
-"""The text of a new GPU's machine file, from another machine's file (docs/new-machine.md).
+"""Writes a new GPU's machine file, from another machine's file (docs/new-machine.md).
 
 Nothing of the other machine is taken for proved or measured: each figure of it is ``assumed`` and
 copied from it, by its source, and each assumption is doubtful, which makes every bound an estimate.

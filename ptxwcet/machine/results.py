@@ -1,4 +1,4 @@
-"""The results of microbenchmarks: reading them, and deriving figures (docs/new-machine.md).
+"""Reads the results of microbenchmarks, and derives figures (docs/new-machine.md).
 
 Problems are PW321: a table that is not of results, or figures that contradict each other.
 """

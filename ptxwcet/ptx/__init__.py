@@ -1,1 +1,1 @@
-"""The translation of PTX text to IR: lexing, grammar (with Lark), scopes, lowering."""
+"""Translates PTX text to IR: lexing, grammar (with Lark), scopes, lowering."""

@@ -1,4 +1,4 @@
-"""The blocks of a function body: scopes, labels and declarations, in the order of the text.
+"""Collects the blocks of a function body: scopes, labels and declarations, in text order.
 
 Branch targets are resolved at the end of a function, when all of its labels are known.
 """

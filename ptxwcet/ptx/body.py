@@ -1,4 +1,4 @@
-"""The bodies of functions: the statement loop, block scopes, labels and branch targets."""
+"""Reads the bodies of functions: the statement loop, block scopes, labels, branch targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations: from syntax trees of registers, variables, parameters and heads to the IR."""
+"""Lowers syntax trees of registers, variables, parameters and heads to the IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Function heads: their extent in the text, their declarations, and the check of calls."""
+"""Reads function heads: their extent and declarations; checks calls against them."""
 
 from __future__ import annotations
 

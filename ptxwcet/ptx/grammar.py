@@ -1,4 +1,4 @@
-"""The grammar file and Lark: the only interface to the parser generator.
+"""Wraps the grammar file and Lark: the only interface to the parser generator.
 
 Building the LALR tables takes about 0.1 s, so they are kept in the cache folder, in a file named by
 a hash of the grammar and Lark's version. If that folder cannot be written the tables are built each

@@ -1,4 +1,4 @@
-"""The first directives of a file: ``.version``, ``.target``, ``.address_size``."""
+"""Reads the first directives of a file: ``.version``, ``.target``, ``.address_size``."""
 
 from __future__ import annotations
 

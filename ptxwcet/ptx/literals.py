@@ -1,4 +1,4 @@
-"""Literals and constant expressions: their exact values (PTX ISA, "Constants").
+"""Evaluates literals and constant expressions exactly (PTX ISA, "Constants").
 
 Integer constants are 64 bits wide: signed unless they carry ``U`` or do not fit a signed word, and
 an operation is unsigned when an operand is; ``~`` and ``%`` always are. Floats are IEEE double

@@ -1,4 +1,4 @@
-"""Source lines: the content of ``.loc`` directives, and the inlining that they describe."""
+"""Reads source lines: the content of ``.loc`` directives, and the inlining that they describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lowering of one instruction's syntax tree to its :class:`InstructionForm`.
+"""Lowers one instruction's syntax tree to its :class:`InstructionForm`.
 
 The form is built for one combination of operand syntax and kinds of names (register, variable ...);
 instructions of the same shape share it. Names and literals are numbered in textual order: these are

@@ -1,4 +1,4 @@
-"""The operands of one instruction: their templates, and the roles of the registers in them."""
+"""Builds the operands of one instruction: their templates, and the roles of their registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser from PTX text to IR: :func:`parse_module`.
+"""Parses PTX text to IR: :func:`parse_module`.
 
 The text is split into items and statements by regular expressions; Lark parses each distinct shape
 (see :mod:`ptxwcet.ptx.body`); names are resolved by scope while statements are read. After an error

@@ -1,4 +1,4 @@
-"""The diagnostics of the parser: their collection, and the text for each kind of syntax error."""
+"""Collects the parser's diagnostics, and words each kind of syntax error."""
 
 from __future__ import annotations
 

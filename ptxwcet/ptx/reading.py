@@ -1,4 +1,4 @@
-"""The reading of a PTX file from disk, with one clear diagnostic for anything but PTX text."""
+"""Reads a PTX file from disk, with one clear diagnostic for anything but PTX text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names and block scopes of a function.
+"""Resolves the names of a function by block scopes.
 
 PTX scopes registers, variables and labels by ``{ }``. A name declared in an inner scope gets the
 unique name ``spelling@n``, n being the scope's number within the function. A register or variable

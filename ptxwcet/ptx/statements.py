@@ -1,4 +1,4 @@
-"""The extent of statements: the regular expressions and scans that split a PTX text.
+"""Finds the extent of statements: regular expressions and scans that split a PTX text.
 
 They only split: the grammar defines the content of a statement. Comments and white space between
 statements are skipped here; inside a statement Lark ignores them.

@@ -1,4 +1,4 @@
-"""An adversary: a guided search for a long work-conserving schedule.
+"""Searches for a long work-conserving schedule: an adversary.
 
 A schedule is a list of decisions (:meth:`Simulator.run_script`), so every list is a legal schedule
 and any change of one is. The search starts from the policies, from schedules that starve one warp

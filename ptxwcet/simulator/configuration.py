@@ -1,4 +1,4 @@
-"""The configuration of the simulated SM: the number of schedulers, and of servers of each unit.
+"""Describes the simulated SM: the number of schedulers, and of servers of each unit.
 
 A unit with a multiple of the schedulers' number of servers is private: each sub-core has its share
 of the servers, with one FIFO queue. With fewer servers than schedulers that divide their number,

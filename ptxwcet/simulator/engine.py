@@ -1,4 +1,4 @@
-"""The simulator: a workload prepared once and run under many policies, seeds and jitters."""
+"""Simulates a workload, prepared once, under many policies, seeds and jitters."""
 
 from __future__ import annotations
 

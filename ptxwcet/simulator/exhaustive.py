@@ -1,4 +1,4 @@
-"""The exact worst case of a small block over all work-conserving schedules.
+"""Computes the exact worst case of a small block over all work-conserving schedules.
 
 The search is forward dynamic programming over joint states, compiled. It models only the model's
 machine and uses nothing of the bounds.

@@ -1,4 +1,4 @@
-"""A grid of blocks on several SMs: the input and the output of its simulation.
+"""Defines the input and the output of the simulation of a grid of blocks on several SMs.
 
 A warp executes visits of basic blocks instead of a plain
 :class:`~ptxwcet.warp.program.WarpProgram`: each visit names the instrumentation point that it

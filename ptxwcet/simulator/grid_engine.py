@@ -1,4 +1,4 @@
-"""The run of a grid: the arrays, the compiled loop in pieces, the events in order."""
+"""Runs a grid: builds the arrays, runs the compiled loop in pieces, orders the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inner loop of grid simulation, compiled: blocks assigned to SMs, warps stepped by cycle.
+"""Steps a grid, compiled: assigns blocks to SMs, and steps warps cycle by cycle.
 
 The machine is described in :mod:`ptxwcet.simulator.grid`; a warp is advanced as in
 :mod:`ptxwcet.simulator.stepping` (the cycle in which its next instruction is eligible is known when

@@ -1,4 +1,4 @@
-"""Workloads as flat arrays, which the compiled machines execute.
+"""Encodes workloads as flat arrays, which the compiled machines execute.
 
 For a block every node becomes a row of ``code``; loops become a LOOP_BEGIN and a LOOP_END row
 around their body, never copies of it, so an image is as large as the program tree. Classes follow

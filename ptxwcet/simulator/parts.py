@@ -1,4 +1,4 @@
-"""The common parts of the machines, compiled: rows of code, units, loops, barriers, jitter.
+"""Implements the compiled machines' common parts: code rows, units, loops, barriers, jitter.
 
 A block (:mod:`ptxwcet.simulator.stepping`), a grid (:mod:`ptxwcet.simulator.grid_stepping`) and the
 exhaustive search (:mod:`ptxwcet.simulator.exhaustive`) execute rows of code on warps, whose state

@@ -1,4 +1,4 @@
-"""The machine of the model in plain Python, cycle by cycle: the test oracle of the engine.
+"""Simulates the machine of the model in plain Python: the test oracle of the engine.
 
 Written for reading, not for speed: every cycle is stepped, queues are lists of instructions, a
 program is a generator over its tree. It shares with the engine the types of input and output, and

@@ -1,4 +1,4 @@
-"""The resolution of a workload with several paths to one concrete path.
+"""Resolves a workload with several paths to one concrete path.
 
 Counting constraints on a whole run (:class:`~ptxwcet.warp.program.Tally`) are spent along the
 program: each node takes as much as possible beyond its minimum.

@@ -1,4 +1,4 @@
-"""The result of a simulation: cycles, the stalls of each warp, and single issues if recorded."""
+"""Defines the result of a simulation: cycles, each warp's stalls, and issues if recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inner loop of the simulator, compiled: one block of warps, cycle by cycle.
+"""Steps one block of warps cycle by cycle, compiled: the inner loop of the simulator.
 
 The machine is the model's, section 1. Because a warp issues in order and only its own
 instructions write its registers, the first cycle in which its next instruction is eligible is known

@@ -1,4 +1,4 @@
-"""Timed traces of instrumentation points (ipoints), column by column.
+"""Represents timed traces of instrumentation points (ipoints), column by column.
 
 A trace records when each warp passed which instrumentation point on which multiprocessor ([B] VI-A:
 address, multiprocessor, warp and cycle of each event). It may hold several runs, one after the

@@ -1,4 +1,4 @@
-"""Timed traces in files: text (``.csv``) or columns (``.npz``), by the name of the file.
+"""Reads and writes timed traces: text (``.csv``) or columns (``.npz``), by the file's name.
 
 Columns are a compressed NumPy file, some 0.4 to 2 bytes per event. Entries: ``header`` (the header
 of the text form as JSON, in bytes), ``ipoint``, ``sm``, ``warp``, ``steps`` and ``runs``. ``steps``

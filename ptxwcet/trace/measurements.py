@@ -1,4 +1,4 @@
-"""The execution times of many runs, condition by condition, and times from pairs of clocks.
+"""Reads execution times of many runs, condition by condition, also from pairs of clocks.
 
 A condition is the set of runs with equal settings: a grid, a class of inputs ([E] 5: VOR-1 to
 VOR-32). This module is independent of the origin of the times.

@@ -1,4 +1,4 @@
-"""Defines semantics of moves, packing, addresses (PTX ISA: mov, cvta, isspacep, mapa, getctarank)."""
+"""Defines semantics of moves, packing, addresses (PTX: mov, cvta, isspacep, mapa, getctarank)."""
 
 from __future__ import annotations
 

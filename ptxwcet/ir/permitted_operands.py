@@ -207,14 +207,14 @@ class _Checker:
             )
             if message:
                 return message
-        return self._alike(elements)
+        return self._compatible(elements)
 
-    def _alike(self, elements: Sequence[Operand]) -> str:
+    def _compatible(self, elements: Sequence[Operand]) -> str:
         """Checks that registers fit in one vector: equal widths and compatible types."""
         types = [self._types.get(leaf.name, "") for leaf in elements if isinstance(leaf, Register)]
         common = types[0] if types else ""
         for given in types[1:]:
-            if not _go_together(common, given):
+            if not _are_compatible(common, given):
                 return f"a .{common} and a .{given} register do not stand in one vector"
             common = given if common[0] == "b" else common
         return ""
@@ -255,7 +255,7 @@ class _Checker:
             message = self._value(coordinate, _COORDINATE, "s32" if is_index else kind)
             if message:
                 return message
-        return self._alike(elements[1:] if wanted["index"] else elements)
+        return self._compatible(elements[1:] if wanted["index"] else elements)
 
     def _place(self, operand: Operand, coordinates: str) -> str:
         """Checks an address, followed by coordinates if a number of them is required."""
@@ -330,7 +330,7 @@ class _Checker:
         given, kind = sum(_width(self._types[name]) for name in names), self._named(wanted.type)
         if len(names) == len(elements) and given < _width(kind):
             return f"the vector has {given} bits, a .{kind} value more"
-        return self._alike(elements)
+        return self._compatible(elements)
 
     def _named(self, name: str) -> str:
         """Returns the type that a specification names."""
@@ -413,7 +413,7 @@ class _Checker:
         widths, whole = sum(_width(self._types[name]) for name in registers), _width(kind)
         if widths > whole or (len(registers) == len(elements) and widths != whole):
             return f"the vector has {widths} bits, the other operand {whole}"
-        return self._alike(elements)
+        return self._compatible(elements)
 
 
 def _widths_of(special: SpecialRegister) -> tuple[int, ...]:
@@ -432,7 +432,7 @@ def _elements_of(operand: Operand) -> tuple[Operand, ...]:
 
 
 @cache
-def _go_together(first: str, second: str) -> bool:
+def _are_compatible(first: str, second: str) -> bool:
     """Returns whether registers of two types may be elements of one vector."""
     if first == second:
         return True

@@ -78,7 +78,7 @@ class Targets:
             unique = scope.find_label(spelled)
             instruction = instructions[index]
             if unique is None:
-                _nowhere(spelled, (instruction.start, instruction.end), names, problems)
+                _undefined(spelled, (instruction.start, instruction.end), names, problems)
                 continue
             instructions[index] = instruction._replace(
                 names=(*instruction.names[:-1], unique), targets=(unique,)
@@ -87,13 +87,15 @@ class Targets:
             uniques = [scope.find_label(label) for label in labels]
             for label, unique in zip(labels, uniques, strict=True):
                 if unique is None:
-                    _nowhere(label, place, names, problems)
+                    _undefined(label, place, names, problems)
             names.tables[table] = tuple([unique for unique in uniques if unique is not None])
         for index, name in self._indirect:
             instructions[index] = instructions[index]._replace(targets=names.tables[name])
 
 
-def _nowhere(label: str, place: tuple[int, int], names: FunctionNames, problems: Problems) -> None:
+def _undefined(
+    label: str, place: tuple[int, int], names: FunctionNames, problems: Problems
+) -> None:
     inside = any(unique.split("@")[0] == label for unique in names.labels)
     help_text = "a label inside a block cannot be reached from outside it" if inside else ""
     problems.add("PW106", f"branch to '{label}', which is no label here", place, help_text)

@@ -167,7 +167,7 @@ def _linked(files: Sequence[_File]) -> Module:
     for file in files:
         for name, symbol in file.symbols.items():
             groups.setdefault(file.names[name], []).append((file, symbol))
-    meant = {name: _meant(group, problems) for name, group in groups.items()}
+    meant = {name: _definition(group, problems) for name, group in groups.items()}
     if problems:
         raise PtxwcetError(problems)
     newest = max((file.module.target for file in files), key=lambda name: Target.read(name).order)
@@ -233,7 +233,7 @@ def _different_machines(first: _File, second: _File) -> Iterator[Diagnostic]:
         yield _problem("other options of .target in one program", ".target", first, second)
 
 
-def _meant(
+def _definition(
     group: Sequence[tuple[_File, _Symbol]], problems: list[Diagnostic]
 ) -> tuple[_File, _Symbol]:
     """Returns the definition of a name in the program; conflicts are added to ``problems``.

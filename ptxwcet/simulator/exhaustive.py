@@ -501,7 +501,7 @@ def search_worst(
             )
         )
     schedule = np.zeros(instructions, np.int64)
-    count = replay(block, start, _way(outcome, before, choices), schedule)
+    count = replay(block, start, _choices_to(outcome, before, choices), schedule)
     return WorstCase(outcome.cycles, outcome.states, tuple(schedule[:count].tolist()))
 
 
@@ -519,7 +519,7 @@ def _length(body: tuple[Node, ...]) -> int:
     return total
 
 
-def _way(end: Found, before: Integers, choices: Integers) -> Integers:
+def _choices_to(end: Found, before: Integers, choices: Integers) -> Integers:
     """Returns the choices from the start to the transition that ends last."""
     reversed_path: list[int] = []
     state, choice = int(end.last_state), int(end.last_choice)

@@ -198,7 +198,7 @@ def _write(state: GridState, point: int, sm: int, warp: int, cycle: int) -> None
 
 
 @compiled
-def _go_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
+def _move_on(program: GridProgram, state: GridState, sm: int, w: int, cycle: int) -> None:
     """Moves a warp past its entry, to the next one that issues something or to its end.
 
     Passed entries that issue nothing are written with ``cycle``.
@@ -352,7 +352,7 @@ def _start(program: GridProgram, state: GridState, sm: int, cycle: int) -> None:
         warps[w, PHASE] = RUNNING
         warps[w, IDENTITY] = block * layout.warps + w - first
         warps[w, ENTRY] = program.starts[program.chosen[block, w - first]] - 1
-        _go_on(program, state, sm, w, cycle)
+        _move_on(program, state, sm, w, cycle)
         if warps[w, ROW] == OVER:
             _finish(state, sm, w)
         else:
@@ -489,7 +489,7 @@ def _advance(program: GridProgram, state: GridState, sm: int, until: int, stop: 
                     following = entries[at, ARGUMENT]
                     warps[w, ENTRY] = at
                 else:
-                    _go_on(program, state, sm, w, cycle + 1)
+                    _move_on(program, state, sm, w, cycle + 1)
                     following = warps[w, ROW]
             warps[w, ROW] = following
             if following != OVER and code[pc, KIND] == INSTRUCTION:

@@ -434,7 +434,7 @@ def next_count(code: Integers, behind: Behind, sm: int, cycle: int) -> bool:
     place = behind.memory + 1 + sm
     held, count = behind.items[place], behind.servers[place, COUNT_OF]
     for rank in range(count):
-        if held[rank, AT] > cycle or _is_behind_another(code, held, rank):
+        if held[rank, AT] > cycle or _follows_another(code, held, rank):
             continue
         copy_item(behind.items[len(behind.items) - 1, 0], held[rank])
         for following in range(rank + 1, count):
@@ -445,7 +445,7 @@ def next_count(code: Integers, behind: Behind, sm: int, cycle: int) -> bool:
 
 
 @compiled
-def _is_behind_another(code: Integers, held: Integers, rank: int) -> bool:
+def _follows_another(code: Integers, held: Integers, rank: int) -> bool:
     item = held[rank]
     if code[item[OF_ROW], IS_COPY] != 0:
         return False

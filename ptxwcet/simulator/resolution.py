@@ -82,7 +82,7 @@ class _Resolver:
         self._left = {tally.key: tally.most - needed[tally.key] for tally in _tallies(nodes)}
         body = self.body(nodes)
         if any(left < 0 for left in self._left.values()):
-            raise PtxwcetError(_no_way())
+            raise PtxwcetError(_no_path())
         return body
 
     def _affordable(self, cost: Counter[str], most: int) -> int:
@@ -187,7 +187,7 @@ def _least(body: tuple[Node, ...]) -> Counter[str]:
     return total
 
 
-def _no_way() -> Diagnostic:
+def _no_path() -> Diagnostic:
     return Diagnostic(
         "PW545",
         "no way through a warp's program was found that keeps all stated totals",

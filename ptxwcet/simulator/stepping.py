@@ -222,7 +222,7 @@ def _finish(state: State, warp: int) -> None:
 
 
 @compiled
-def _go_on(program: Program, state: State, warp: int, cycle: int) -> None:
+def _resume(program: Program, state: State, warp: int, cycle: int) -> None:
     """Ends the wait of a warp: it may issue from ``cycle`` on, or has ended."""
     warps = state.warps
     layout = program.layout
@@ -248,7 +248,7 @@ def _open(program: Program, state: State, barrier: int, cycle: int) -> None:
         if warps[warp, PHASE] == barrier:
             pc = warps[warp, AFTER]
             answer = program.code[pc, TARGET] if program.code[pc, KIND] == POLL else 0
-            _go_on(program, state, warp, cycle + answer)
+            _resume(program, state, warp, cycle + answer)
 
 
 @compiled
@@ -287,7 +287,7 @@ def _stop(program: Program, state: State, warp: int, pc: int, cycle: int) -> Non
 
 
 @compiled
-def _enter_together(
+def _queue_products(
     program: Program,
     state: State,
     options: Options,
@@ -330,7 +330,7 @@ def _enter_together(
                     events[event, 3], events[event, 4] = begin, begin + initiation
                     events[event, 5] = end
                 break
-        _go_on(program, state, member, cycle + 1)
+        _resume(program, state, member, cycle + 1)
     _open_for_all(program, state, cycle)
 
 
@@ -762,7 +762,7 @@ def run(
                     continue
             _stop(program, state, warp, pc, cycle)
             if code[pc, KIND] == JOIN:
-                _enter_together(program, state, options, events, recorded, warp, cycle)
+                _queue_products(program, state, options, events, recorded, warp, cycle)
         if issued == 0:
             cycle = min(first_eligible(next_cycle), happens)
             if cycle == NEVER:

@@ -1,7 +1,7 @@
 """Answers to some 1,300 requests, kept field by field: what a change of structure has to leave.
 
-    python benchmarks/frozen.py keep                 # answers all, and writes tests/data/frozen.json
-    python benchmarks/frozen.py check [--every N]    # tells which fields of which requests differ
+    python benchmarks/frozen.py keep               # answers all, writes tests/data/frozen.json
+    python benchmarks/frozen.py check [--every N]  # tells which fields of which requests differ
 
 Requests are ``ptxwcet bound WORDS --format json`` over samples, suite, plain and hybrid kernels,
 kernels of Triton, the corpus of compilers, inputs that once were at fault, launch files, and cubins

@@ -215,11 +215,11 @@ def candidates(name: str, form: Form, modifiers: list[str]) -> Iterator[list[str
     wanted, least = specifications(form.operands)
     mnemonic = ".".join((name, *modifiers))
     for count in range(least, len(wanted) + 1):
-        for pair in (False, True) if any(one.second for one in wanted) else (False,):
+        for pair in (False, True) if any(entry.second for entry in wanted) else (False,):
             ways = []
             for address in ("own", "b64", "b32", "sh"):
                 writer = Writer(name, modifiers, address)
-                texts = [writer.text(one, pair=pair) for one in wanted[:count]]
+                texts = [writer.text(entry, pair=pair) for entry in wanted[:count]]
                 ways.append(f"{mnemonic} {', '.join(texts)}".strip() + ";")
             yield list(dict.fromkeys(ways))
 
@@ -348,7 +348,7 @@ def judged(statements: Sequence[str], version: Version, target: str) -> set[str]
 
 
 def _taken(rest: list[str], version: Version, target: str) -> list[str]:
-    rest = sorted(rest, key=lambda one: not one.startswith(OUTSIDE))
+    rest = sorted(rest, key=lambda entry: not entry.startswith(OUTSIDE))
     while rest:
         text, lines = _text(rest, version, target)
         errors = _errors(text, version, target)
@@ -360,7 +360,7 @@ def _taken(rest: list[str], version: Version, target: str) -> list[str]:
             return _taken(rest[:middle], version, target) + _taken(rest[middle:], version, target)
         if not wrong:
             return rest
-        rest = [one for one in rest if one not in wrong]
+        rest = [entry for entry in rest if entry not in wrong]
     return []
 
 
@@ -374,16 +374,16 @@ def _text(statements: Sequence[str], version: Version, target: str) -> tuple[str
     text += ".func fn { ret; }\n"
     lines = {}
     at = text.count("\n") + 1
-    outside = [one for one in statements if one.startswith(OUTSIDE)]
-    for number, one in enumerate(outside):
-        lines[at + number] = one
-        text += one.removeprefix(OUTSIDE).replace("NAME", f"n{number}") + "\n"
+    outside = [entry for entry in statements if entry.startswith(OUTSIDE)]
+    for number, entry in enumerate(outside):
+        lines[at + number] = entry
+        text += entry.removeprefix(OUTSIDE).replace("NAME", f"n{number}") + "\n"
     text += ".entry k (.param .align 16 .b8 pa[64]) {\n" if version >= (1, 4) else ".entry k {\n"
     text += ".local .align 16 .b32 lo[64];\n"
     at = text.count("\n") + 1
-    for number, one in enumerate(statements[len(outside) :]):
-        lines[at + number] = one
-        text += f"{line_of(one)}\n"
+    for number, entry in enumerate(statements[len(outside) :]):
+        lines[at + number] = entry
+        text += f"{line_of(entry)}\n"
     return text + "ret;\n}\n", lines
 
 
@@ -422,20 +422,20 @@ def regions(statements: Sequence[str], target: str) -> dict[str, tuple[int, int]
     newest = judged(statements, VERSIONS[_TOP], target)
     oldest = judged(sorted(newest), VERSIONS[first], target)
     found = dict.fromkeys(oldest, (first, _TOP))
-    spans = {one: [first, _TOP] for one in newest - oldest}
+    spans = {entry: [first, _TOP] for entry in newest - oldest}
     _bisect(spans, target, rises=True)
-    found.update({one: (high, _TOP) for one, (_, high) in spans.items()})
-    left = [one for one in statements if one not in newest]
+    found.update({entry: (high, _TOP) for entry, (_, high) in spans.items()})
+    left = [entry for entry in statements if entry not in newest]
     for version in ((6, 3), (2, 0), VERSIONS[first]):
         at = VERSIONS.index(version)
         if at >= first and left:
             taken = judged(left, version, target)
-            ends = {one: [at, _TOP] for one in taken}
-            begins = {one: [first - 1, at] for one in taken}
+            ends = {entry: [at, _TOP] for entry in taken}
+            begins = {entry: [first - 1, at] for entry in taken}
             _bisect(ends, target, rises=False)
             _bisect(begins, target, rises=True)
-            found.update({one: (begins[one][1], ends[one][0]) for one in taken})
-            left = [one for one in left if one not in taken]
+            found.update({entry: (begins[entry][1], ends[entry][0]) for entry in taken})
+            left = [entry for entry in left if entry not in taken]
     return found
 
 
@@ -443,15 +443,15 @@ def _bisect(spans: dict[str, list[int]], target: str, *, rises: bool) -> None:
     """Narrows spans until their ends are neighbours; ``rises``: the upper end is taken."""
     while True:
         asked: dict[int, list[str]] = {}
-        for one, (low, high) in spans.items():
+        for entry, (low, high) in spans.items():
             if high - low > 1:
-                asked.setdefault((low + high) // 2, []).append(one)
+                asked.setdefault((low + high) // 2, []).append(entry)
         if not asked:
             return
         for middle, statements in asked.items():
             taken = judged(statements, VERSIONS[middle], target)
-            for one in statements:
-                spans[one][int((one in taken) == rises)] = middle
+            for entry in statements:
+                spans[entry][int((entry in taken) == rises)] = middle
 
 
 def chosen(groups: Iterable[list[str]]) -> list[str]:
@@ -497,9 +497,11 @@ def words_in(statement: str) -> tuple[str, Words]:
     mnemonic, _, rest = text.partition(" ")
     row, leading = find_opcode(mnemonic.split("."))
     assert row is not None, statement
-    operands = [one.strip() for one in _OPERAND.sub("v", rest).split(",")] if rest.strip() else []
+    operands = (
+        [entry.strip() for entry in _OPERAND.sub("v", rest).split(",")] if rest.strip() else []
+    )
     count = 0 if row.control is not ControlEffect.NONE else len(operands)
-    marks = "|" * any("|" in one for one in operands) + "_" * ("_" in operands)
+    marks = "|" * any("|" in entry for entry in operands) + "_" * ("_" in operands)
     return row.name, frozenset(words_of(mnemonic.split(".")[leading:], count, marks))
 
 
@@ -693,8 +695,8 @@ def main() -> None:
     given = parser.parse_args()
     chance = random.Random(given.seed)
     groups = [ways for each in from_forms(chance).values() for ways in each]
-    statements = chosen([*groups, *([one] for one in (*directives(), *controls()))])
-    found: dict[str, Region] = {one: {} for one in statements}
+    statements = chosen([*groups, *([entry] for entry in (*directives(), *controls()))])
+    found: dict[str, Region] = {entry: {} for entry in statements}
     for target in TARGETS:
         for statement, region in regions(statements, target).items():
             found[statement][target] = region

@@ -273,7 +273,7 @@ class FlowGraph(ControlFlow):
             for target in targets:
                 behind[target].append(source)
         entered = reachable(ahead, (loop.header,), (stop,))
-        latches = tuple(one for one in loop.latches if one in entered)
+        latches = tuple(latch for latch in loop.latches if latch in entered)
         body = frozenset(entered & reachable(behind, latches, (stop,)))
         return replace(loop, latches=latches, body=body, exits=leaving(self.cfg, body))
 
@@ -282,7 +282,7 @@ class FlowGraph(ControlFlow):
 
         Cost: linear in the loop.
         """
-        ahead = {one: self._inside(loop, one) for one in loop.body}
+        ahead = {inner: self._inside(loop, inner) for inner in loop.body}
         latches = {*loop.latches} if stop != loop.header else set()
         return not latches.isdisjoint({block} | reachable(ahead, ahead[block], (stop,)))
 

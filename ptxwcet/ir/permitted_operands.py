@@ -404,7 +404,7 @@ class _Checker:
     def _packed(self, elements: Sequence[Operand], kind: str, *, is_written: bool = False) -> str:
         """Registers fill the other operand; with literals or ``_`` they are no wider than it."""
         if any(isinstance(element, Sink) for element in elements):
-            has_value = any(isinstance(one, Register) for one in elements)
+            has_value = any(isinstance(element, Register) for element in elements)
             if not has_value and not (isinstance(elements[0], Immediate) and not is_written):
                 return "a vector of '_' alone has no type"
             if kind != "b32" and not is_written:

@@ -216,7 +216,7 @@ def guarded_arguments(
     for instruction in instructions if names else ():
         if instruction.guard is None or not names.intersection(instruction.names):
             continue
-        bases = [one.base for one in instruction.operands if isinstance(one, Address)]
+        bases = [place.base for place in instruction.operands if isinstance(place, Address)]
         if any(isinstance(base, SymbolRef) and base.name in names for base in bases):
             yield instruction
 

@@ -187,8 +187,8 @@ def _check_target(
 ) -> None:
     """Raises LoweringError where ``.version`` or ``.target`` are too old for an instruction."""
     count = len(operands) if opcode.control is ControlEffect.NONE else 0
-    marks = "|" * any(is_tree(one, "pair") for one in operands)
-    marks += "_" * any(isinstance(one, Token) and one.type == "SINK" for one in operands)
+    marks = "|" * any(is_tree(operand, "pair") for operand in operands)
+    marks += "_" * any(isinstance(node, Token) and node.type == "SINK" for node in operands)
     words = words_of(modifiers, count, marks)
     reason = unmet(opcode.name, words, target)
     if reason:

@@ -189,7 +189,7 @@ class _Compiler:
                 case Repeat() | BlockRepeat():
                     if node.count:
                         out.append(_loop(node.count, node.least, self.compile(node.body)))
-                case Unordered((), ()):
+                case Unordered(has_others=True):
                     out.append(BothOrders((), (), 0, drains=True))
                 case Unordered(first, second):
                     out.append(_both_orders(self.compile(first), self.compile(second)))

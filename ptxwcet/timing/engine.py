@@ -248,7 +248,9 @@ class Engine(Generic[State]):
 
         Every time of a run is no earlier from a later state, and a clean machine is later than what
         was there before it was; so no order ends later. The shorter side is run once more behind
-        the longer one for those who observe issues: as if it had not been run before.
+        the longer one for those who observe issues: as if it had not been run before. Where it has
+        earned more credit than it took cycles, the longer one begins later by the difference: then
+        its issues are no earlier, less their credit, than in either order.
         """
         short, long = sorted((node.first, node.second), key=effort_of)
         state.gap = None
@@ -256,12 +258,15 @@ class Engine(Generic[State]):
         start, credit = state.t, state.credit
         self.run(short, state)
         state.drain()
-        spent, earned = state.t - start, state.credit - credit
+        earned = state.credit - credit
+        spent = max(state.t - start, earned)
+        state.t = start + spent
         self.run(long, state)
         state.drain()
         other = state.copy()
         other.forget(spent, earned)
         self.run(short, other)
+        state.join(other, self._changed_in(node))
 
     # --- loops ------------------------------------------------------------------------------------
 

@@ -283,7 +283,7 @@ class LaunchCosts(InstructionCosts):
             return (OTHERS_BETWEEN,)
         waits = sorted(self._others[1].get(block, ()))
         costs = [super(LaunchCosts, self).nodes(n, self._kernel.instructions[n]) for n in waits]
-        return tuple(one for nodes in costs for one in nodes)
+        return tuple(node for nodes in costs for node in nodes)
 
     @cached_property
     def _others(self) -> tuple[set[int], dict[int, set[int]]]:
@@ -323,8 +323,8 @@ class LaunchCosts(InstructionCosts):
 
     def _ends_at(self, meeting: int) -> bool:
         """Whether a block begins with an end that is executed elsewhere than branches are."""
-        rows = [self.machine.timings.get(one) for one in (OpClass.RETURN, OpClass.BRANCH)]
-        units = {one.unit for one in rows if isinstance(one, OpTiming)}
+        rows = [self.machine.timings.get(own) for own in (OpClass.RETURN, OpClass.BRANCH)]
+        units = {row.unit for row in rows if isinstance(row, OpTiming)}
         is_block = meeting != self._graph.cfg.exit and len(units) > 1
         return is_block and self._first(meeting).control is ControlEffect.EXIT
 

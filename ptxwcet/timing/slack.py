@@ -10,17 +10,29 @@ and the slack of the body is the largest over its ways, which is not the largest
 their initiations, makes the profile engine count ``L - own`` along each way (timing.compilation);
 the issues are compared as they pass. docs/methods/grid.md says what it is for.
 
+Where other lanes of the warp may go on (``OTHERS_BETWEEN``) more orders are possible than are
+looked at: what has earned more than it took may come later. There ``s - O`` never falls.
+
 Example: ``A(1, 10) -> x; A(1, 0) reads x`` has L = 12, own = 2, the second issue at 11 with 1 cycle
 before it: slack 10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Self
 
-from ptxwcet.timing.compilation import CompiledProgram, Straight, charged, compile_body
+from ptxwcet.support.records import dataclass
+from ptxwcet.timing.compilation import (
+    BothOrders,
+    CompiledProgram,
+    Loop,
+    Straight,
+    charged,
+    compile_body,
+)
 from ptxwcet.timing.demand import Prices, find_limits, least_over_prices
-from ptxwcet.timing.engine import Engine, WarpState
+from ptxwcet.timing.engine import Engine, Snapshot, WarpState
 from ptxwcet.warp.program import Node, Scoreboard
 
 
@@ -42,7 +54,7 @@ def warp_slack(
         known = None if limited else program
         compiled = compile_body(body, scoreboard, limited) if known is None else known
         registers, units = len(compiled.registers), max(1, len(compiled.units))
-        state = WarpState([0] * registers, [0] * units, gap=None)
+        state = _Lag([0] * registers, [0] * units, gap=None)
         engine = _SlackEngine()
         engine.run(charged(compiled.body), state)
         end = max(state.completion, state.t) if through_bubble else state.completion
@@ -51,7 +63,25 @@ def warp_slack(
     return least_over_prices(find_limits(body), relaxed)[0]
 
 
-class _SlackEngine(Engine[WarpState]):
+_NEVER = -(1 << 80)
+
+
+@dataclass(slots=True)
+class _Lag(WarpState):
+    """The engine's state, and ``t`` less the credit where other lanes have last gone on."""
+
+    last: int = _NEVER
+
+    def take_latest(self, other: Self, changed: Collection[int]) -> None:
+        self.last = max(self.last, other.last)
+        WarpState.take_latest(self, other, changed)
+
+    def relative(self, loop: Loop) -> tuple[object, ...]:
+        key = WarpState.relative(self, loop)
+        return (*key, self.t - self.credit - self.last) if loop.drains else key
+
+
+class _SlackEngine(Engine[_Lag]):
     """The profile engine, which remembers the largest ``s(k) - O(k)`` of all issues.
 
     Periods of a loop that it skips lie between two that it executes: from one to the next the
@@ -62,7 +92,20 @@ class _SlackEngine(Engine[WarpState]):
         super().__init__()
         self.most = 0
 
-    def _straight(self, piece: Straight, state: WarpState) -> None:
+    def _one_after_the_other(self, node: BothOrders, state: _Lag) -> None:
+        super()._one_after_the_other(node, state)
+        if not node.first and not node.second:
+            state.t = max(state.t, state.last + state.credit)
+            state.last = state.t - state.credit
+
+    def _skip(self, loop: Loop, state: _Lag, before: Snapshot, period: int, periods: int) -> int:
+        since = state.t - state.credit - state.last
+        skipped = super()._skip(loop, state, before, period, periods)
+        if loop.drains:
+            state.last = state.t - state.credit - since
+        return skipped
+
+    def _straight(self, piece: Straight, state: _Lag) -> None:
         self._count(len(piece.steps))
         ready, free, t, completion = state.ready, state.free, state.t, state.completion
         before, most = state.credit, self.most

@@ -186,10 +186,14 @@ class BlockRepeat:
 
 @dataclass(frozen=True)
 class Unordered:
-    """Both sides of a divergent branch, each executed once, in an order chosen by the hardware."""
+    """Both sides of a divergent branch, each executed once, in an order chosen by the hardware.
+
+    ``has_others``: besides, lanes of which nothing is known may execute anything before and after.
+    """
 
     first: tuple[Node, ...]
     second: tuple[Node, ...]
+    has_others: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ class Tally:
 
 Node = Step | Repeat | BlockRepeat | Unordered | Choice | BlockChoice | Tally
 
-OTHERS_BETWEEN = Unordered((), ())
+OTHERS_BETWEEN = Unordered((), (), has_others=True)
 """Where other lanes of the warp may go on, so that nothing is known of what is under way behind it:
 the warp issues nothing before all of that is through."""
 

@@ -44,7 +44,7 @@ def with_bodies(node: Node, change: Callable[[Body], Body]) -> Node:
         case Repeat() | BlockRepeat():
             return replace(node, body=after[0])
         case Unordered():
-            return Unordered(*after)
+            return replace(node, first=after[0], second=after[1])
         case Choice() | BlockChoice():
             return replace(node, alternatives=after)
     return node
@@ -106,8 +106,10 @@ class Structures:
                 value = ("repeat", counts, inside)
             case BlockRepeat(site, count):
                 value = ("together", site, count, inside)
-            case Unordered() | Choice():
-                value = (type(node), inside)
+            case Unordered(has_others=others):
+                value = (Unordered, others, inside)
+            case Choice():
+                value = (Choice, inside)
             case BlockChoice(site):
                 value = ("block", site, inside)
         number = self._of_value.setdefault(value, len(self._of_value) + 1)

@@ -78,13 +78,13 @@ class Watch:
             self.bounds[loop] = max(self.bounds[loop], most)
         self.branched |= self.outcomes.keys()
         for block, threads in self.outcomes.items():
-            if len({tuple(one) for one in threads.values()}) > 1 or not self.gone(threads):
+            if len({tuple(each) for each in threads.values()}) > 1 or not self.gone(threads):
                 self.mixed["block"].add(block)
             warps: dict[int, set[tuple[int, ...]]] = {}
-            for thread, one in threads.items():
-                warps.setdefault(thread // 32, set()).add(tuple(one))
+            for thread, each in threads.items():
+                warps.setdefault(thread // 32, set()).add(tuple(each))
             whole = self.gone(threads, {*warps})
-            if any(len(one) > 1 for one in warps.values()) or not whole:
+            if any(len(each) > 1 for each in warps.values()) or not whole:
                 self.mixed["warp"].add(block)
 
     def gone(self, threads: Collection[int], warps: Collection[int] | None = None) -> bool:
@@ -162,9 +162,9 @@ def one_kernel(
     alike = tuple(
         BranchFact(Place(flow.cfg.name(b)), TEST, uniform=scope) for b, scope in scopes.items()
     )
-    some = tuple(one for one in alike if rng.random() < 0.6)
-    few = tuple(one for one in bounds if rng.random() < 0.6)
-    less = tuple(replace(one, uniform="warp") if rng.random() < 0.5 else one for one in alike)
+    some = tuple(each for each in alike if rng.random() < 0.6)
+    few = tuple(each for each in bounds if rng.random() < 0.6)
+    less = tuple(replace(each, uniform="warp") if rng.random() < 0.5 else each for each in alike)
     every = {
         "none": StatedFacts(),
         "bounds": StatedFacts(loops=bounds),

@@ -128,8 +128,8 @@ class Writer:
         index, word = self.register(), self.register()
         row = [f"mul.lo.u32 {index}, {WHO[kind]}, 57;"]
         if self.random.random() < 0.85:
-            for i, one in enumerate(self.loops):
-                row.append(f"mad.lo.u32 {index}, {one.counter}, {5 * i + 1}, {index};")
+            for i, each in enumerate(self.loops):
+                row.append(f"mad.lo.u32 {index}, {each.counter}, {5 * i + 1}, {index};")
         row += [
             f"mad.wide.u32 %rd3, {index}, 4, %rd1;",
             f"ld.global.u32 {word}, [%rd3+{1024 * self.random.randint(0, 40)}];",
@@ -218,7 +218,7 @@ class Writer:
             return str(rng.randint(1, 5))
         limit = self.register()
         if kind == "data":
-            who = [one for one in self.kinds if one in WHO] or ["block"]
+            who = [each for each in self.kinds if each in WHO] or ["block"]
             word = self.word(rng.choice(who))
         else:
             word = {"warp": "%t4", "lane": "%t3", "param": "%t1"}[kind]

@@ -160,7 +160,7 @@ class Warp(_Block):
                     if self.alive.any():
                         raise DeadlockError
                     return
-            place = self.order([int(self.address[one][0]) for one in groups], own)
+            place = self.order([int(self.address[each][0]) for each in groups], own)
             group = groups.pop(place)
             address = int(self.address[group][0])
             self.step(address, group)
@@ -214,7 +214,7 @@ class Warp(_Block):
         guard = i.guard
         parts = guard.register[1:].split("&") if guard is not None else []
         if lanes.any() and {"DIV", "CONV"} & {*parts}:
-            masks = [one for one in operands if not isinstance(one, SymbolRef)]
+            masks = [each for each in operands if not isinstance(each, SymbolRef)]
             mask = self.read(masks[-1]) if masks else self.zero + np.uint64(0xFFFFFFFF)
             if not self.asks_for_ended:
                 mask = mask & self.together(self.alive)
@@ -243,7 +243,7 @@ class Warp(_Block):
             raise UncoveredError("WARPSYNC.COLLECTIVE")
         mask = self.zero + _LOW if "ALL" in words else self.read(operands[-1])
         self.wait(lanes, mask)  # whoever it does not name waits for these, and parts from nobody
-        names = [f"{int(one):08x}" for one in self.needed]
+        names = [f"{int(each):08x}" for each in self.needed]
         self.waits_at = np.where(lanes, names, self.waits_at)
 
     def do_bar(self, i: Any, words: Any, operands: Any, lanes: Lanes, _: Any) -> None:
@@ -275,8 +275,8 @@ def drawn_rows(seed: int) -> dict[OpClass, Row]:
     """A row for each class."""
     draw = random.Random(seed)
     return {
-        one: (draw.choice("AB"), draw.choice((1, 2, 4)), draw.choice((0, 3, 9, 30)))
-        for one in OpClass
+        each: (draw.choice("AB"), draw.choice((1, 2, 4)), draw.choice((0, 3, 9, 30)))
+        for each in OpClass
     }
 
 
@@ -386,16 +386,16 @@ class Case:
 
     def __post_init__(self) -> None:
         self.module, self.translated = _read(self.text)
-        self.kernel: Kernel = next(one for one in self.module.kernels if one.name == self.name)
+        self.kernel: Kernel = next(each for each in self.module.kernels if each.name == self.name)
         self.program = Program(self.kernel, self.module, self.tables)
         drawn = drawn_rows(len(self.kernel.instructions))
         self.rows = drawn if self.given is None else dict(self.given)
         self.machine = machine_with(self.rows)
-        self.words = {at: timed(one, self.rows) for at, one in self.program.at.items()}
+        self.words = {at: timed(each, self.rows) for at, each in self.program.at.items()}
 
     def charged(self, facts: StatedFacts | Callable[[Kernel], StatedFacts] = NO_FACTS) -> Charged:
         """The product's answer. Raises PtxwcetError."""
-        kernel = next(one for one in self.translated.kernels if one.name == self.name)
+        kernel = next(each for each in self.translated.kernels if each.name == self.name)
         launch = Launch((self.threads, 1, 1), (1, 1, 1), numbers_of(kernel, self.numbers))
         stated = facts if isinstance(facts, StatedFacts) else facts(kernel)
         analysis = analyse_kernel(kernel, launch, self.machine, stated)
@@ -404,7 +404,7 @@ class Case:
         assert isinstance(bound, BlockBound)
         (warp,) = piece.analysis.workload.classes
         assert kernel.code is not None
-        addresses = tuple(one.address for one in kernel.code.encoded)
+        addresses = tuple(each.address for each in kernel.code.encoded)
         return Charged(bound.cycles, warp.program.body, addresses)
 
     def run(
@@ -425,7 +425,7 @@ class Case:
 
 def numbers_of(kernel: Kernel, numbers: Sequence[int]) -> dict[str, int | float]:
     """The first parameters of a kernel."""
-    return {one.name: value for one, value in zip(kernel.parameters, numbers, strict=False)}
+    return {each.name: value for each, value in zip(kernel.parameters, numbers, strict=False)}
 
 
 def exceeded(

@@ -31,7 +31,9 @@ COMPILED = ("a4_86", "n3_80", "meet_86")
 
 REFUSED = (
     *("left", "set behind", "set behind by many", "guarded", "set before gathering"),
-    *("copy lost", "tiles", "tiles of a vote before"),
+    *("copy lost", "tiles", "tiles of a vote before", "lanes that are active", "set by some"),
+    *("other lanes than those", "from a table", "set behind it", "of some"),
+    *("waited for by some", "tiles of two kinds"),
 )
 """Lanes that come to a BSYNC together part there: not registered together, or not at all; or to a
 WARPSYNC of masks that may differ."""
@@ -117,7 +119,7 @@ def test_groups_that_end_let_others_wait_for_the_unit_of_the_end(name: str) -> N
 @pytest.mark.parametrize("name", REFUSED)
 def test_lanes_that_may_part_where_they_wait_are_refused(name: str) -> None:
     with pytest.raises(ptxwcet.PtxwcetError, match="may part there"):
-        by_hand(name)[0].charged(stated)
+        Case(LISTINGS[name], "k", 8, ()).charged(stated)
 
 
 @pytest.mark.parametrize("statement", REFUTED_BY)

@@ -23,7 +23,7 @@ from ptxwcet.ptx.parser import parse_module
 
 pytestmark = pytest.mark.fast
 
-HEAD = """.version 8.0
+HEAD = """.version 8.2
 .target sm_90
 .address_size 64
 .shared .align 4 .b32 word[64];

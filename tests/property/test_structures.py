@@ -10,6 +10,7 @@ from thoroughness import drawn
 
 from ptxwcet.support.affine import variable
 from ptxwcet.warp.program import (
+    OTHERS_BETWEEN,
     Barrier,
     BlockChoice,
     Choice,
@@ -31,7 +32,7 @@ def around(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     sides = st.lists(bodies, max_size=2).map(tuple)
     return st.one_of(
         st.builds(Repeat, st.integers(1, 2), bodies, st.integers(0, 1)),
-        st.builds(Unordered, bodies, bodies),
+        st.builds(Unordered, bodies, bodies, st.booleans()),
         st.builds(Choice, sides),
         st.builds(BlockChoice, st.integers(0, 1), sides),
     )
@@ -51,6 +52,11 @@ def test_numbers_are_equal_for_equal_bodies_only(bodies: list[tuple[Node, ...]])
     for one, number in zip(bodies, numbers, strict=True):
         for other, other_number in zip(bodies, numbers, strict=True):
             assert (one == other) == (number == other_number)
+
+
+def test_the_mark_of_others_tells_programs_apart() -> None:
+    structures = Structures()
+    assert structures.body((Unordered((), ()),)) != structures.body((OTHERS_BETWEEN,))
 
 
 def test_counts_that_stand_for_several_numbers_are_not_compared() -> None:

@@ -41,7 +41,7 @@ def followed(request: Request, help_text: str, folder: Path, value: int, bound: 
     facts = _facts_in(said, request.kernels, value)
     names = {name.partition("=")[0] for name in values}
     machine = re.search(r"machines with a timing for it: ([\w-]+)", said)
-    kept = tuple(one for one in request.parameters if one.partition("=")[0] not in names)
+    kept = tuple(each for each in request.parameters if each.partition("=")[0] not in names)
     request = replace(
         request,
         machine=machine[1] if machine else request.machine,

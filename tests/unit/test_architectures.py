@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disassembler import needs_nvdisasm
 from places import PACKAGE, ROOT, SAMPLES
 from programs import Ended, run_program
 from refusals import refusal_of
@@ -132,10 +133,9 @@ def test_launch_files_refuse(tmp_path: Path) -> None:
         refused(run_program(*words, *more), "kernel saxpy is PTX for sm_90")
 
 
+@needs_nvdisasm
 def test_a_cubin_of_another_major_revision_is_refused() -> None:
     named = refusal_of(ptxwcet.cfg(CUBIN, kernel="parted", machine="h200").dot)
-    if named.code == "PW124":
-        pytest.skip("no nvdisasm")
     assert named.code == "PW329"
     assert "parted is machine code for sm_86, which a GPU of compute capability 9.0" in (
         named.message

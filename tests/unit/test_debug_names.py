@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from disassembler import needs_nvdisasm
 from places import DATA
 from programs import run_program
 
@@ -40,7 +41,7 @@ def iterations(path: Path, kernel: str, *options: str) -> str:
     given = [
         word for name, value in ANSWERS[kernel].items() for word in ("--param", f"{name}={value}")
     ]
-    words = ("-k", kernel, "--block", "32", *given, *options, "--machine", "jetson-agx-orin")
+    words = ("-k", kernel, "--block", "32", *given, *options, "--machine", "rtx-4070")
     ended = run_program("bound", path, *words)
     assert ended.code == 0, ended.err
     (bound,) = re.findall(r"BOUND +([\d,]+) cycles", ended.out)
@@ -80,7 +81,7 @@ def test_nvcc_is_asked_where_the_source_does_not_tell(kernel: str, tmp_path: Pat
 
 
 @needs_nvcc
-@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="no nvdisasm on the PATH")
+@needs_nvdisasm
 @pytest.mark.parametrize("kernel", ANSWERS)
 def test_machine_code_has_these_names_too(kernel: str, tmp_path: Path) -> None:
     path = tmp_path / "k.cu"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from disassembler import needs_nvdisasm
 from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
@@ -30,9 +31,6 @@ from ptxwcet.support.source import SourceFile
 pytestmark = pytest.mark.fast
 
 NAMES = ("control_86", "sgemm_naive_75", "sgemm_naive_86", "sgemm_naive_90")
-needs_nvdisasm = pytest.mark.skipif(
-    shutil.which("nvdisasm") is None, reason="no nvdisasm on the PATH"
-)
 
 
 def module(text: str) -> Module:

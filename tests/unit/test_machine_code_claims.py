@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
+from disassembler import needs_nvdisasm
 from places import DATA, SAMPLES
 from programs import run_program
 from refusals import refusal_of
@@ -24,9 +24,6 @@ from ptxwcet.support.source import SourceFile
 pytestmark = pytest.mark.fast
 
 FAULTS = DATA / "faults"
-needs_nvdisasm = pytest.mark.skipif(
-    shutil.which("nvdisasm") is None, reason="no nvdisasm on the PATH"
-)
 
 
 @pytest.mark.parametrize(("name", "architecture"), [("older_61", 61), ("older_35_32_bits", 35)])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from disassembler import needs_nvdisasm
 from places import ROOT, SAMPLES
 from refusals import refusal_of
 
@@ -143,6 +144,7 @@ def test_a_kernel_of_triton_has_its_own_target() -> None:
     assert refused.code == "PW329"
 
 
+@needs_nvdisasm
 def test_machine_code_of_triton_is_its_own() -> None:
     cubin = (ROOT / "tests" / "data" / "sass" / "control_86.cubin").read_bytes()
     kernel = SimpleNamespace(asm={"ptx": (SAMPLES / "triton_add.ptx").read_text(), "cubin": cubin})

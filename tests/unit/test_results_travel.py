@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from disassembler import needs_nvdisasm
 from loopback import PATIENCE
 from places import ROOT, SAMPLES
 
@@ -100,6 +101,7 @@ def test_what_results_give_travels() -> None:
         require_same(given)
 
 
+@needs_nvdisasm
 def test_results_of_machine_code_travel() -> None:
     require_same(ptxwcet.cfg(CUBIN))
     params = dict.fromkeys(range(3), 64)

@@ -72,8 +72,8 @@ def test_exact_counts_cost_little(name: str, most: float) -> None:
     assert plain <= charged <= most * plain
 
 
-KERNEL = """.version 8.0
-.target sm_80
+KERNEL = """.version 8.1
+.target sm_90
 .address_size 64
 .visible .entry k(.param .u64 p)
 {{

@@ -21,7 +21,7 @@ from ptxwcet.flow.facts.placing import loop_control, place_facts, unrolled_by
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.control_flow import ControlFlow, OnFlow
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.paths.advice import with_grid
+from ptxwcet.flow.paths.advice import of_grid
 from ptxwcet.flow.paths.questions import (
     OpenAgreement,
     OpenLoop,
@@ -104,7 +104,8 @@ def _questions_of(kernel: Kernel, opened: Opened) -> _Page:
         if not questions.count or all(one.code in _WHATEVER for one in behind):
             questions = replace(questions, refusals=behind)
     names, source = opened.names_of(kernel), cuda_source(opened.request)
-    return _Page(flow, names, source, questions, with_grid(questions, launch))
+    grid = of_grid(questions, launch)
+    return _Page(flow, names, source, questions, grid.said() if grid else "")
 
 
 @dataclass(frozen=True, slots=True)

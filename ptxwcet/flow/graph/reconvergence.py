@@ -46,6 +46,7 @@ from ptxwcet.ir.kernel import (
     Negated,
     Operand,
     Register,
+    SymbolRef,
 )
 from ptxwcet.ir.op_classes import AT_MEETINGS, ControlEffect, Convergence
 from ptxwcet.support.graph import reachable
@@ -53,6 +54,8 @@ from ptxwcet.support.records import dataclass
 
 _BARRIER = re.compile(r"(?:.*:)?(B\d+)(?:@\d+)?")
 _ALL_LANES = 0xFFFFFFFF
+_MOVES = {"MOV", "UMOV", "IMAD", "HFMA2"}
+"""What makes a register a literal of nothing but literals, whichever lanes execute it."""
 
 Literal = tuple[str, bool]
 """A predicate and whether it holds."""
@@ -168,27 +171,37 @@ class _Meetings:
             if first.convergence is Convergence.WAITS:
                 name = _barrier(first)
                 is_together = any(name in barrier.names for barrier in state)
+                is_together &= len(first.operands) == 1  # a predicate says who waits
             else:
                 is_together = self._has_one_mask(block, first)
             if first.convergence in AT_MEETINGS and (first.guard is not None or not is_together):
                 yield start
 
     def _has_one_mask(self, block: BlockId, instruction: Instruction) -> bool:
-        """Whether lanes that come to a WARPSYNC together name the same lanes: by one literal, or by
-        the result of a vote for which they were together, in the only block before.
+        """Whether lanes that come to a WARPSYNC together name the same lanes: by one literal, moved
+        on all ways, or by the result of a vote for which they were together, in the only block
+        before.
         """
-        mask = instruction.operands[0] if instruction.operands else None
-        if not isinstance(mask, Register):
-            return True
+        match instruction.operands:
+            case () | (Immediate(),) | (Immediate(), SymbolRef()):
+                return True
+            case (Register(mask),) | (Register(mask), SymbolRef()):
+                pass
+            case _:
+                return False
         instructions, before = self._kernel.instructions, self._cfg.predecessors[block]
-        writing = [n for n, one in enumerate(instructions) if mask.name in one.writes]
-        values = {tuple(instructions[n].operands[1:]) for n in writing}
+        writing = [n for n, writer in enumerate(instructions) if mask in writer.writes]
+        values = {(instructions[n].mnemonic, *instructions[n].operands[1:]) for n in writing}
         if any(instructions[n].guard is not None for n in writing) or len(values) != 1:
             return False
-        if all(isinstance(one, Immediate) for one in values.pop()):
-            return True
-        is_vote = all(instructions[n].mnemonic.startswith("VOTE.") for n in writing)
-        return is_vote and len(before) == 1 and self._any_in(writing[-1:], before)
+        mnemonic, *sources = values.pop()
+        opcode = str(mnemonic).partition(".")[0]
+        if opcode in _MOVES and all(isinstance(source, Immediate) for source in sources):
+            moved = {own.id for own in self._cfg.blocks if self._any_in(writing, (own.id,))}
+            unset = reachable(self._cfg.successors, (self._cfg.entry,), moved - {block})
+            return block not in unset
+        is_before = len(writing) == 1 and len(before) == 1 and self._any_in(writing, before)
+        return is_before and opcode == "VOTE"
 
     def _first_meeting(self, branch: BlockId) -> BlockId | None:
         """The nearest post-dominator of a branch at which its lanes are proved to be joined."""

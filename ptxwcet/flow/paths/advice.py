@@ -44,10 +44,8 @@ from ptxwcet.flow.values.value import CauseKind
 from ptxwcet.support.diagnostics import PtxwcetError
 from ptxwcet.support.records import dataclass
 
-_GRID = "--grid SIZE"
 _GIVE = ("give ", "bound ")
 """How a help begins that names facts, and not what would have to change in the source."""
-_FIRST = "ptxwcet facts tells what is open then"
 _BOUNDS = (20, 10**6)
 _VALUES = (64, 1000)
 _TRIES = len(_BOUNDS)
@@ -93,8 +91,8 @@ def advised(
     if len(error.diagnostics) != 1 or not is_for_want_of_knowledge(error.diagnostics):
         return error
     (diagnostic,) = error.diagnostics
-    if diagnostic.code == ENDLESS:
-        return error
+    if diagnostic.code == ENDLESS or "=box:" in (diagnostic.help or ""):
+        return error  # nothing helps; only the box that the map was made with
     tries = _Tries(flow, error, launch, facts, Work.part(1, of_graph))
     for remedies in tries.remedies():
         helping = [remedy for remedy in remedies if tries.leads_further(remedy)]
@@ -182,13 +180,7 @@ class _Tries(OnFlow):
             yield self._of_values(names)
 
     def _of_values(self, names: Iterable[str]) -> Remedy:
-        return Remedy(tuple(self._value(name) for name in names))
-
-    def _value(self, name: str) -> Option:
-        def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
-            return with_values(launch, (name,), _VALUES[number]), facts
-
-        return Option(value_option(name, self.launch), given)
+        return Remedy(tuple(_value(name, self.launch) for name in names))
 
     def _bound(self, loop: int) -> Option:
         def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
@@ -224,7 +216,7 @@ class _Tries(OnFlow):
         span = self.error.diagnostics[0].span
         instructions = self.kernel.instructions
         for block in self.cfg.blocks:
-            if any(one.span == span for one in instructions[block.start : block.end]):
+            if any(near.span == span for near in instructions[block.start : block.end]):
                 return tuple(self.forest.around(block.id))
         return ()
 
@@ -232,7 +224,7 @@ class _Tries(OnFlow):
         """That the threads of a warp, or of the block, take the branch alike that is open."""
         if isinstance(self.error, OpenDecision):
             index = self.error.instruction
-            blocks = [one.id for one in self.cfg.blocks if one.start <= index < one.end]
+            blocks = [own.id for own in self.cfg.blocks if own.start <= index < own.end]
         else:
             blocks = [source for loop in self.around()[:1] for source, _ in loop.exits]
         blocks = list(dict.fromkeys(blocks))
@@ -263,29 +255,25 @@ class _Tries(OnFlow):
         """What the questions of ``ptxwcet facts`` ask for: the grid and values of parameters, then
         ranges of arrays for the loop that is refused, then branches that are taken alike.
         """
-        grid = questions.with_grid
-        if grid is not None and not grid.refusals:
-            if grid.loops or grid.agreements:
-                yield [Remedy((_grid_option(),), f"give {{}} first: {_FIRST}")]
-            else:
-                values = [self._value(one.name) for one in grid.parameters]
-                yield [Remedy((_grid_option(), *values), "give {}: with that nothing is open")]
+        grid = of_grid(questions, self.launch)
+        if grid is not None:
+            yield [grid]
         if questions.refusals:
             return
-        values = [self._value(one.name) for one in questions.parameters]
+        values = [_value(row.name, self.launch) for row in questions.parameters]
         if questions.agreements:
-            branches = [(one.block, one.scope) for one in questions.agreements]
+            branches = [(row.block, row.scope) for row in questions.agreements]
             rest = ", and bounds of loops (ptxwcet facts asks for all)" if questions.loops else ""
             yield [self._alike(branches, rest)]
         elif values and not questions.loops:
             yield [Remedy(tuple(values)), *bounds]
         elif isinstance(self.error, OpenDecision):
             branch, loop = self.error.instruction, self.error.loop
-            asked = [one for one in questions.loops if one.loop == loop]
-            arrays = [row for one in asked for row in one.arrays]
-            names = [one.name for one in questions.parameters if branch in one.branches]
-            names += [name for one in asked for name in one.parameters]
-            options = [self._value(name) for name in names]
+            asked = [row for row in questions.loops if row.loop == loop]
+            arrays = [array for row in asked for array in row.arrays]
+            names = [row.name for row in questions.parameters if branch in row.branches]
+            names += [name for row in asked for name in row.parameters]
+            options = [_value(name, self.launch) for name in names]
             options += [self._arrays(arrays)] if arrays else []
             if options:
                 yield [Remedy(tuple(options)), *bounds]
@@ -299,19 +287,23 @@ class _Tries(OnFlow):
         return Option(f"[arrays] {', '.join(ranges)} (the integers in it) in a facts file", given)
 
 
-def _grid_option() -> Option:
+def _value(name: str, launch: Launch) -> Option:
+    def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
+        return with_values(launch, (name,), _VALUES[number]), facts
+
+    return Option(value_option(name, launch), given)
+
+
+def of_grid(questions: Questions, launch: Launch) -> Remedy | None:
+    """Returns what to give if the size of the grid is cheapest; None if something else is."""
+
     def given(launch: Launch, facts: PlacedFacts, number: int) -> _Given:
         return replace(launch, grid=(ASSUMED_GRID, (7, 1, 1))[number]), facts
 
-    return Option(_GRID, given)
-
-
-def with_grid(questions: Questions, launch: Launch) -> str:
-    """What to give if the size of the grid is cheapest; empty if something else is."""
-    grid = questions.with_grid
+    grid, size = questions.with_grid, Option("--grid SIZE", given)
     if grid is None or grid.refusals:
-        return ""
+        return None
     if grid.loops or grid.agreements:
-        return f"give {_GRID} first: {_FIRST}"
-    options = [_GRID, *(value_option(one.name, launch) for one in grid.parameters)]
-    return f"give {' and '.join(options)}: with that nothing is open"
+        return Remedy((size,), "give {} first: ptxwcet facts tells what is open then")
+    values = [_value(row.name, launch) for row in grid.parameters]
+    return Remedy((size, *values), "give {}: with that nothing is open")

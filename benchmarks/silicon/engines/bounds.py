@@ -1,7 +1,7 @@
 """Bounds beside the whole kernels that were measured: ``python bounds.py [MACHINE]``.
 
-Prints the table of docs/experiments/silicon-h200-engines.md: blocks alone, and launches; of h200 if
-nothing else is said. Takes a minute.
+Prints the table docs/experiments/silicon-h200-engines-bounds.csv as Markdown: of blocks and of
+launches, on h200 if no machine is given. Takes a minute.
 """
 
 from __future__ import annotations

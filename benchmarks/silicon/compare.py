@@ -306,12 +306,12 @@ def summary_of(rows: Sequence[Row]) -> dict[str, dict[str, int | float]]:
 def table_of(rows: Sequence[Row]) -> list[str]:
     """Returns the summary as a table in Markdown."""
     summary = summary_of(rows)
-    names = [*next(iter(summary.values()))]
+    names = ("least", "median", "largest", "rank correlation")
     of = f"of {len(rows)} launches"
     lines = [f"| {of} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
     for title, figures in summary.items():
         what = "roofline (an estimate)" if title == ROOFLINE else title
-        cells = (f"{one:.2f}" if isinstance(one, float) else str(one) for one in figures.values())
+        cells = (f"{figures[name]:.2f}" for name in names)
         lines.append(f"| {what} / measured | {' | '.join(cells)} |")
     return lines
 

@@ -67,7 +67,7 @@ def write_report(
 def _add_rows(results: Results, name: str, head: list[str], rows: list[list[str]]) -> None:
     """Adds a table to the report, and as CSV without marks of layout."""
     results.add_table(head, rows)
-    plain = [[cell.strip("*").replace(",", "") for cell in row] for row in rows]
+    plain = [[cell.strip("*-").replace(",", "") for cell in row] for row in rows]
     results.add_csv(name, ["condition", *head[1:]], plain)
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).parents[2]
 FAULT = ROOT / "tests" / "data" / "faults" / "unprinted"
-PAGES = sorted([*(ROOT / "docs" / "methods").glob("*.md"), ROOT / "docs" / "sequences.md"])
+PAGES = sorted([*(ROOT / "docs" / "methods").glob("*.md"), ROOT / "docs" / "guide" / "deadline.md"])
 ALWAYS = re.compile(r"^\*\*Uses\*\* (.+)\.$", re.MULTILINE)
 KEY = re.compile(r"[a-z]+(-[a-z]+)+")
 SOMETIMES = re.compile(r"^\*\*Uses where they are stated or found\*\* (.+)\.$", re.MULTILINE)

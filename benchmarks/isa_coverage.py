@@ -195,7 +195,7 @@ def page(
         "opcode table, the machine files, the emulator's tables, and the instructions of a corpus.",
         "",
         "*Parsed*: the opcode has a row. *Timed*: the machine file has a time for it. *Executed*:",
-        "the emulator accepts it; that results are right is for the oracles (docs/emulator.md).",
+        "the emulator accepts it; that results are right is for the oracles (docs/guide/run.md).",
         "",
         "## Shares",
         "",

@@ -361,7 +361,7 @@ def test_names_are_apart() -> None:
 
 
 def test_the_attack_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/guide/attack.md shows a file of attacks; here with an oracle that sees the bound exceeded."""
+    """Runs the file of attacks on docs/guide/attack.md, with an oracle that exceeds the bound."""
     (shown,) = (
         block.text
         for block in code_blocks((DOCS / "guide" / "attack.md").read_text(encoding="utf-8"))

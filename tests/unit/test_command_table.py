@@ -1,4 +1,4 @@
-"""``docs/command-line.md``: all commands are in its tables, with options that exist, and they run."""
+"""``docs/command-line.md`` has all commands in its tables, with existing options; they run."""
 
 from __future__ import annotations
 

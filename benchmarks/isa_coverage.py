@@ -197,7 +197,7 @@ def page(
         "# Instructions",
         "",
         "An opcode is *parsed* if the opcode table has a row for it, *timed* on a machine if the",
-        "machine file has a time for it, and *executed* if the emulator accepts it. The features",
+        "machine file has a time for it, and *executed* if the emulator accepts it. Features",
         "of all machines are on a page of their own (docs/machines.md). This page is written by",
         "`python benchmarks/isa_coverage.py --out docs/isa-coverage.md`, and a test checks it.",
         "",

@@ -1,7 +1,7 @@
 """Determines the effects of instructions on mbarriers, and on the bulk copies that arrive there.
 
 An mbarrier counts arrivals and bytes: its phase completes when as many threads have arrived as it
-was initialised for and no bytes are pending (PTX ISA, mbarrier); see docs/methods/joins.md.
+was initialised for and no bytes are pending (PTX ISA, mbarrier); see docs/methods/mbarriers.md.
 """
 
 from __future__ import annotations

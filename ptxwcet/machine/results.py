@@ -1,4 +1,4 @@
-"""Reads the results of microbenchmarks, and derives figures (docs/new-machine.md).
+"""Reads the results of microbenchmarks, and derives figures (docs/tutorials/machine.md).
 
 Problems are PW321: a table that is not of results, or figures that contradict each other.
 """

@@ -1,4 +1,4 @@
-"""Links several PTX files to one program, as nvlink does (docs/linking.md).
+"""Links several PTX files to one program, as nvlink does (docs/guide/machine-code.md).
 
 A name without linkage is local to its file: if another file has the name too, the local name of the
 linked file becomes ``b.ptx::name``. All other names are the program's: one definition each, to

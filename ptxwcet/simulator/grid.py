@@ -4,7 +4,7 @@ A warp executes visits of basic blocks instead of a plain
 :class:`~ptxwcet.warp.program.WarpProgram`: each visit names the instrumentation point that it
 passes, so that the nodes of the shared IR need not.
 
-The machine (docs/tracing.md). Each SM is the machine of the model (section 1) with room for
+The machine (docs/guide/run.md). Each SM is the machine of the model (section 1) with room for
 ``resident_blocks`` blocks. Blocks start in the order of their indices, each as soon as an SM has a
 free slot; among several such SMs the next one, by number, after the SM that was given a block last.
 A block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs

@@ -1,4 +1,4 @@
-"""Generates microbenchmarks in PTX, from which machine figures follow (docs/new-machine.md).
+"""Generates microbenchmarks in PTX, from which machine figures follow (docs/tutorials/machine.md).
 
 Each is a kernel of one warp that reads ``%clock64`` around a short section of ``SHORT`` statements
 and a long section of twice as many: both contain the cost of the reading, so it cancels in their

@@ -311,7 +311,7 @@ class Checker:
             self.report("PW310", message, ("l2_cache", key))
 
     def _rates(self, data: Table) -> None:
-        """Checks that the worst rate of a memory does not exceed the rate of streams."""
+        """Checks that a memory's worst cycles per 1024 sectors are at least those for streams."""
         names = "server_cycles_per_1024_sectors", "server_worst_cycles_per_1024_sectors"
         rows = dict(_entries(data, "memory"))
         figures = [rows[name] for name in names if isinstance(rows.get(name), dict)]

@@ -172,6 +172,11 @@ def row_or_refusal(kernel: Kernel | str, make: Callable[[], Row]) -> Row | Refus
         return Refused(*names, (diagnostic_row(found),))
 
 
+def answered(rows: Iterable[Row | Refused]) -> list[Row]:
+    """Returns the rows of kernels that are not refused."""
+    return [row for row in rows if not isinstance(row, Refused)]
+
+
 def internal_errors(answer: Answer[Any], rows: Iterable[object]) -> list[Diagnostic]:
     """The internal errors that cost kernels which an answer has, their rows."""
     pairs = zip(answer.kernels, rows, strict=True)

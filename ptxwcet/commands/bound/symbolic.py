@@ -8,6 +8,7 @@ remainder. What is divided and rounded up keeps its whole part outside: ``1,234 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from functools import partial
 from math import gcd
 from typing import Annotated, Literal
@@ -21,6 +22,7 @@ from ptxwcet.commands.bound.formula import (
     SymbolicBound,
 )
 from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.report.columns import NOTEBOOK, shown
 from ptxwcet.report.head import (
     BlockHead,
     MachineHead,
@@ -28,6 +30,7 @@ from ptxwcet.report.head import (
     kernel_head,
     kernel_rows,
     machine_head,
+    row_like,
 )
 from ptxwcet.support.records import dataclass
 from ptxwcet.support.rounding import microseconds_of
@@ -143,13 +146,15 @@ class FormulaRowData:
     up (1 where nothing is rounded). ``text`` says the same for people.
     """
 
-    first: int
-    last: int
+    first: int = field(metadata=shown("from", only=NOTEBOOK))
+    last: int = field(metadata=shown("to", only=NOTEBOOK))
     period: int
     values: tuple[int, ...]
     increments: tuple[int, ...]
     divisor: int
-    text: tuple[str, ...]
+    text: tuple[str, ...] = field(
+        metadata=shown("cycles", lambda row: "\n".join(row.text), only=NOTEBOOK)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +253,5 @@ def _launch(launched: LaunchFormula, parameter: OpenParameter, clock_mhz: int) -
 
 def _rows(formula: Formula, parameter: OpenParameter) -> tuple[FormulaRowData, ...]:
     return tuple(
-        FormulaRowData(
-            one.first,
-            one.last,
-            one.period,
-            one.values,
-            one.increments,
-            one.divisor,
-            row_text(one, parameter.shown),
-        )
-        for one in formula.rows
+        row_like(FormulaRowData, row, text=row_text(row, parameter.shown)) for row in formula.rows
     )

@@ -29,8 +29,7 @@ from ptxwcet.report.head import (
     Refused,
     head_text,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
     refusals,
 )
 from ptxwcet.report.source_lines import place
@@ -132,8 +131,7 @@ def ports_of_file(request: Request) -> tuple[FileAnswer, PortsReport]:
     """
     answer = bound_file(request)
     answer = replace(answer, kernels=tuple(map(_without_sizes, answer.kernels)))
-    rows = kernel_rows(answer, lambda row: row.kernel, _kernel)
-    return answer, PortsReport(*machine_head(answer), rows)
+    return answer, kernel_report(PortsReport, answer, _kernel)
 
 
 def _without_sizes(row: KernelAnalysis | RefusedKernel) -> KernelAnalysis | RefusedKernel:

@@ -21,7 +21,7 @@ from ptxwcet.commands.bound.build import bounded_row
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.columns import NOTEBOOK, TEXT, shown
-from ptxwcet.report.head import MachineHead, Refused, kernel_rows, machine_head
+from ptxwcet.report.head import MachineHead, Refused, kernel_report
 from ptxwcet.report.listing import CodeFile, build_listing
 from ptxwcet.report.source_lines import SourceLines, place
 from ptxwcet.support.records import dataclass
@@ -156,15 +156,13 @@ def build_annotation(
     wants_ptx: bool = False,
     only: bool = False,
 ) -> AnnotationReport:
-    """The annotated code of each kernel; deterministic for equal input.
+    """Returns the annotated code of each kernel.
 
     ``source`` is the path of the CUDA source if it does not lie beside the PTX file. ``only``: no
-    other lines than those of regions. An internal
-    error in a kernel's row makes a refusal of it. Cost: linear in the lines.
+    other lines than those of regions. Cost: linear in the lines.
     """
     row_of = partial(_annotated, SourceLines(answer.path, source), wants_ptx, only)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
-    return AnnotationReport(*machine_head(answer), rows)
+    return kernel_report(AnnotationReport, answer, row_of)
 
 
 def _annotated(

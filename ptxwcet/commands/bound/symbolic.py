@@ -21,15 +21,14 @@ from ptxwcet.commands.bound.formula import (
     SymbolicAnswer,
     SymbolicBound,
 )
-from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows, citation_texts
 from ptxwcet.report.columns import NOTEBOOK, shown
 from ptxwcet.report.head import (
     BlockHead,
     MachineHead,
     Refused,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
     row_like,
 )
 from ptxwcet.support.records import dataclass
@@ -204,13 +203,8 @@ class SymbolicReport(MachineHead):
 
 
 def build_symbolic_report(answer: SymbolicAnswer) -> SymbolicReport:
-    """The report of a run; deterministic for equal input.
-
-    An internal error in a kernel's row makes a refusal of the row.
-    """
-    row_of = partial(_bounded, answer.machine.clock_mhz)
-    rows = kernel_rows(answer, lambda row: row.kernel, row_of)
-    return SymbolicReport(*machine_head(answer), rows)
+    """Returns the report of a run."""
+    return kernel_report(SymbolicReport, answer, partial(_bounded, answer.machine.clock_mhz))
 
 
 def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
@@ -225,7 +219,7 @@ def _bounded(clock_mhz: int, bound: SymbolicBound) -> SymbolicKernel:
         method=claim.method,
         guarantee=claim.guarantee.value,
         assumptions=assumption_rows(claim),
-        citations=tuple(f"{citation.paper}, {citation.place}" for citation in claim.citations),
+        citations=citation_texts(claim),
         rows=_rows(bound.formula, parameter),
         largest_cycles=claim.cycles,
         largest_at=bound.largest_at,

@@ -16,8 +16,7 @@ from ptxwcet.report.head import (
     Refused,
     head_text,
     kernel_head,
-    kernel_rows,
-    machine_head,
+    kernel_report,
     row_like,
 )
 from ptxwcet.report.source_lines import SourceLines
@@ -88,10 +87,9 @@ class MemoryReport(MachineHead):
 
 
 def build_memory_report(answer: Answer[StudiedAccesses], source: str | None) -> MemoryReport:
-    """The report of an answer; ``source`` is the path of the CUDA source if it is known."""
+    """Returns the report of an answer; ``source`` is the path of the CUDA source if it is known."""
     lines = SourceLines(answer.path, source)
-    rows = kernel_rows(answer, lambda one: one.kernel, lambda one: _row(one, lines))
-    return MemoryReport(*machine_head(answer), rows)
+    return kernel_report(MemoryReport, answer, lambda studied: _row(studied, lines))
 
 
 def _row(studied: StudiedAccesses, lines: SourceLines) -> KernelAccessesRow:

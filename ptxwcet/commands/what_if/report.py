@@ -8,7 +8,7 @@ from typing import Literal
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.columns import NOTEBOOK, TEXT, shown, text_table
-from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_rows, machine_head, row_like
+from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_report, row_like
 from ptxwcet.support.records import dataclass
 
 
@@ -61,9 +61,8 @@ class WhatIfReport(MachineHead):
 
 
 def build_what_if_report(answer: Answer[BoundVariants]) -> WhatIfReport:
-    """The report of bounds on machines that differ in one figure."""
-    rows = kernel_rows(answer, lambda one: one.kernel, _row)
-    return WhatIfReport(*machine_head(answer), rows)
+    """Returns the report of bounds on machines that differ in one figure."""
+    return kernel_report(WhatIfReport, answer, _row)
 
 
 def _row(bound: BoundVariants) -> VariantsRow:

@@ -11,8 +11,7 @@ from ptxwcet.commands.annotate.report import (
     AnnotatedLine,
     AnnotationReport,
 )
-from ptxwcet.commands.bound.launch_text import launch_lines
-from ptxwcet.commands.bound.text import bound_line
+from ptxwcet.commands.bound.text import bound_line, launch_lines
 from ptxwcet.report.columns import text_table
 from ptxwcet.report.head import Refused, as_people_know, head_text, launch_text
 

@@ -47,6 +47,22 @@ def assumption_rows(claim: TimingClaim) -> tuple[AssumptionRow, ...]:
     return tuple(AssumptionRow(a.key, a.text, a.state.value, a.source) for a in claim.assumptions)
 
 
+def rests_on(own: Sequence[AssumptionRow], launch: Sequence[AssumptionRow] | None) -> list[str]:
+    """Returns assumptions, a line each: those of both bounds, then of the block's, the launch's."""
+    if launch is None:
+        return [_assumed(each) for each in own]
+    both = [each for each in own if each in launch]
+    return [
+        *(_assumed(each) for each in both),
+        *(_assumed(each, "of the block: ") for each in own if each not in both),
+        *(_assumed(each, "of the kernel: ") for each in launch if each not in both),
+    ]
+
+
+def _assumed(assumption: AssumptionRow, whose: str = "") -> str:
+    return f"  - {whose}{assumption.text} [{assumption.state}]"
+
+
 @dataclass(frozen=True, slots=True)
 class BoundRow:
     """A method's total for a block, in cycles, with its claim; or why there is none."""

@@ -15,7 +15,6 @@ from typing import Annotated
 from ptxwcet.claims import Guarantee
 from ptxwcet.commands.bound.answers import KeptAnswer, answer_kernel, died
 from ptxwcet.commands.bound.build import failed_of, with_verdict
-from ptxwcet.commands.bound.launch_text import time_text
 from ptxwcet.commands.bound.report import BoundedKernel
 from ptxwcet.commands.check.study import CheckJob, Plan, cached_answers, run_each
 from ptxwcet.opened.budgets import BLOCK, KERNEL
@@ -30,6 +29,7 @@ from ptxwcet.report.head import (
 from ptxwcet.support.diagnostics import Diagnostic
 from ptxwcet.support.printable import printable_line
 from ptxwcet.support.records import dataclass
+from ptxwcet.support.rounding import time_text
 
 
 class Outcome(Enum):

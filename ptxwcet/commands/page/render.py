@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any
 
 from ptxwcet.commands.bound import loop_text
-from ptxwcet.commands.bound.launch_text import roofline_terms
 from ptxwcet.commands.bound.report import CertificateRow, merged_assumptions
+from ptxwcet.commands.bound.text import roofline_terms
 from ptxwcet.commands.page.charts import METHODS, curve_svg, gantt_svg, phases_svg
 from ptxwcet.commands.page.report import PARTS, KernelPage, Page, plain_name
 from ptxwcet.report.access_rows import grouped_accesses

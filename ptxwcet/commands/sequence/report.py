@@ -6,15 +6,14 @@ from dataclasses import field
 from typing import Annotated
 
 from ptxwcet.claims import Guarantee
-from ptxwcet.commands.bound.launch_text import rests_on, time_text
-from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows
+from ptxwcet.commands.bound.report import AssumptionRow, assumption_rows, rests_on
 from ptxwcet.commands.sequence.study import BoundedLaunch, SequenceBound
 from ptxwcet.opened.opening import Answer, file_digest
 from ptxwcet.report.columns import shown, text_table
 from ptxwcet.report.head import MachineHead, head_text, machine_head
 from ptxwcet.support.printable import plural
 from ptxwcet.support.records import dataclass
-from ptxwcet.support.rounding import microseconds_of
+from ptxwcet.support.rounding import microseconds_of, time_text
 
 _MOST_ROWS = 40
 

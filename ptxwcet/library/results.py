@@ -290,8 +290,7 @@ class Bound(Compared):
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report."""
-        found: dict[str, Any] = asdict(build_report(self.alone).kernels[0])
-        return found
+        return asdict(build_report(self.alone).kernels[0])
 
     def text(self, *, details: bool = False) -> str:
         """The report for people; with ``details`` all that is known."""
@@ -421,8 +420,7 @@ class Simulated(Compared):
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel's row of the JSON report (``ptxwcet simulate FILE --format json``)."""
-        found: dict[str, Any] = asdict(build_run_report(self.answer).kernels[0])
-        return found
+        return asdict(build_run_report(self.answer).kernels[0])
 
     def text(self) -> str:
         """The report for people."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptxwcet.library.hints import said_in_python
 from ptxwcet.library.results import Shown
 from ptxwcet.library.tables import facts_table, preformatted, rows_table, table
-from ptxwcet.report.head import Refused, answered, said_in
+from ptxwcet.opened.opening import Answer
+from ptxwcet.report.head import Refused, answered, refusals, said_in
 from ptxwcet.support.diagnostics import Diagnostic, render_all
 from ptxwcet.support.explanations import Explanation
 from ptxwcet.support.printable import plural
@@ -31,9 +32,14 @@ def shown(
     title: str,
     render: Callable[[_Data], str],
     tables: Callable[[_Data], Iterable[str]],
-    refused: Iterable[Diagnostic] = (),
+    refused: Iterable[Diagnostic] | Answer[Any] = (),
 ) -> Shown[_Data]:
-    """A report that shows itself, and why kernels are refused in the words of Python."""
+    """Returns a report that shows itself, and why kernels are refused in the words of Python.
+
+    ``refused`` may be the answer that the report is made of.
+    """
+    if isinstance(refused, Answer):
+        refused = refusals(refused, report.kernels)  # type: ignore[attr-defined]
     return Shown(report, title, render, tables, said_in_python(refused))
 
 

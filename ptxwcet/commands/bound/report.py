@@ -13,7 +13,7 @@ from ptxwcet.claims import AssumptionState, Guarantee, TimingClaim
 from ptxwcet.commands.bound.loop_text import PER_ENTRY, iterations_text
 from ptxwcet.opened.budgets import BLOCK, KERNEL, Verdict
 from ptxwcet.report.access_rows import AccessRow
-from ptxwcet.report.columns import shown
+from ptxwcet.report.columns import TEXT, filled, shown
 from ptxwcet.report.head import BlockHead, MachineHead, Refused
 from ptxwcet.report.source_lines import cut_text, number_ranges
 from ptxwcet.support.records import dataclass
@@ -367,31 +367,25 @@ class LaunchRow:
     open: tuple[str, ...]
     least_cycles: int
     form: str
-    work_cycles: int
-    slack_cycles: int
-    tail_cycles: int
-    launcher_cycles: int
-    memory_cycles: int
-    overhead_cycles: int
+    work_cycles: int = field(metadata=shown("work"))
+    slack_cycles: int = field(metadata=shown("latency"))
+    tail_cycles: int = field(metadata=shown("tail"))
+    launcher_cycles: int = field(metadata=shown("launcher"))
+    memory_cycles: int = field(metadata=shown("memory"))
+    overhead_cycles: int = field(metadata=shown("overhead"))
     assumptions: tuple[AssumptionRow, ...]
     lines: tuple[PaidByLaunchRow, ...] | None
     citations: tuple[str, ...] = ()
     occupancy: OccupancyRow | None = None
-    polling_cycles: int = 0
+    polling_cycles: int = field(
+        default=0, metadata=shown("polls", lambda row: row.polling_cycles or None)
+    )
 
     @property
     def parts(self) -> dict[str, int]:
         """The seven parts by the names that people see; polls only where there are any."""
-        polls = {"polls": self.polling_cycles} if self.polling_cycles else {}
-        return {
-            "work": self.work_cycles,
-            "latency": self.slack_cycles,
-            "tail": self.tail_cycles,
-            "launcher": self.launcher_cycles,
-            "memory": self.memory_cycles,
-            "overhead": self.overhead_cycles,
-            **polls,
-        }
+        columns = filled((self,), TEXT, {})
+        return {column.title: cycles for column, (cycles,) in columns if cycles is not None}
 
 
 @dataclass(frozen=True, slots=True)

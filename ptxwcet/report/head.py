@@ -142,6 +142,23 @@ def head_text(head: MachineHead) -> str:
     )
 
 
+def kernels_text(
+    report: Any, lines_of: Callable[[Any], Iterable[str]], *, names_refused: bool = False
+) -> str:
+    """Returns the text of a report: its head, then the lines of each kernel behind an empty one.
+
+    Kernels that are refused, whose diagnostics are printed apart, are left out or named.
+    """
+    parts = [head_text(report)]
+    for row in report.kernels:
+        if not isinstance(row, Refused):
+            parts += ["", *lines_of(row)]
+        elif names_refused:
+            reason = row.diagnostics[0].message
+            parts += ["", f"kernel     {row.readable}", f"REFUSED    {reason}"]
+    return "\n".join(parts) + "\n"
+
+
 def kernel_report(
     kind: Callable[..., Report], answer: Answer[Study], row_of: Callable[[Study], Row]
 ) -> Report:

@@ -27,9 +27,9 @@ from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
     Refused,
-    head_text,
     kernel_head,
     kernel_report,
+    kernels_text,
     refusals,
 )
 from ptxwcet.report.source_lines import place
@@ -284,21 +284,19 @@ def _rounded(cycles: Fraction | int) -> float:
 
 
 def render_ports_text(report: PortsReport) -> str:
-    """The report for people."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        parts.append("")
-        if isinstance(row, Refused):
-            parts.append(f"kernel     {row.readable}\nREFUSED    {row.diagnostics[0].message}")
-            continue
-        parts.append(f"kernel     {row.readable}")
-        parts.append("cycles of one warp and iteration, and no bound; chain: * is on the longest")
-        parts.append("circle of results that wait for one another")
-        for loop in row.loops:
-            parts += ["", *_loop_lines(loop)]
-        if not row.loops:
-            parts.append("no loop has iterations that are alike")
-    return "\n".join(parts) + "\n"
+    """Returns the report for people."""
+    return kernels_text(report, _kernel_lines, names_refused=True)
+
+
+def _kernel_lines(kernel: PortsKernel) -> Iterator[str]:
+    yield f"kernel     {kernel.readable}"
+    yield "cycles of one warp and iteration, and no bound; chain: * is on the longest"
+    yield "circle of results that wait for one another"
+    for loop in kernel.loops:
+        yield ""
+        yield from _loop_lines(loop)
+    if not kernel.loops:
+        yield "no loop has iterations that are alike"
 
 
 def _loop_lines(loop: LoopPortsRow) -> Iterator[str]:

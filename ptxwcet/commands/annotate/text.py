@@ -13,19 +13,12 @@ from ptxwcet.commands.annotate.report import (
 )
 from ptxwcet.commands.bound.text import bound_line, launch_lines
 from ptxwcet.report.columns import text_table
-from ptxwcet.report.head import Refused, as_people_know, head_text, launch_text
+from ptxwcet.report.head import as_people_know, kernels_text, launch_text
 
 
 def render_annotation_text(report: AnnotationReport) -> str:
-    """The code of each kernel; one that is refused has a line, its diagnostics are apart."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        parts.append("")
-        if isinstance(row, Refused):
-            parts.append(f"kernel     {row.readable}\nREFUSED    {row.diagnostics[0].message}")
-        else:
-            parts += _kernel(row)
-    return "\n".join(parts) + "\n"
+    """Returns the code of each kernel."""
+    return kernels_text(report, _kernel, names_refused=True)
 
 
 def _kernel(kernel: AnnotatedKernel) -> Iterator[str]:

@@ -14,9 +14,9 @@ from ptxwcet.report.head import (
     KernelHead,
     MachineHead,
     Refused,
-    head_text,
     kernel_head,
     kernel_report,
+    kernels_text,
     row_like,
 )
 from ptxwcet.report.source_lines import SourceLines
@@ -122,16 +122,11 @@ def _stated(one: StudiedAccesses) -> Iterator[str]:
 
 
 def render_memory_text(report: MemoryReport) -> str:
-    """A table of accesses for each kernel, by source line; the costliest first."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        if isinstance(row, KernelAccessesRow):
-            parts += _kernel_lines(row)
-    return "\n".join(parts) + "\n"
+    """Returns a table of accesses for each kernel, by source line; the costliest first."""
+    return kernels_text(report, _kernel_lines)
 
 
 def _kernel_lines(row: KernelAccessesRow) -> Iterator[str]:
-    yield ""
     size = "x".join(map(str, row.block))
     yield f"kernel     {row.readable}, block {size}{row.bound_text}"
     if not row.accesses:

@@ -8,7 +8,7 @@ from typing import Literal
 from ptxwcet.commands.what_if.study import BoundVariants
 from ptxwcet.opened.opening import Answer
 from ptxwcet.report.columns import NOTEBOOK, TEXT, shown, text_table
-from ptxwcet.report.head import MachineHead, Refused, head_text, kernel_report, row_like
+from ptxwcet.report.head import MachineHead, Refused, kernel_report, kernels_text, row_like
 from ptxwcet.support.records import dataclass
 
 
@@ -84,9 +84,7 @@ def _growth(old: int | None, new: int | None) -> float | None:
 
 
 def render_what_if_text(report: WhatIfReport) -> str:
-    """The report as text: a table for each kernel."""
-    parts = [head_text(report)]
-    for row in report.kernels:
-        if isinstance(row, VariantsRow):
-            parts += ["", f"kernel     {row.readable}", *text_table(row.rows)]
-    return "\n".join(parts) + "\n"
+    """Returns the report as text: a table for each kernel."""
+    return kernels_text(
+        report, lambda kernel: [f"kernel     {kernel.readable}", *text_table(kernel.rows)]
+    )

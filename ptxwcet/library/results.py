@@ -172,7 +172,7 @@ class Cfg(Compared, OnFlow):
             "loops around": [block["loops"] or None for block in blocks],
             "then": [", ".join(graph.successors(name)) for name in graph.nodes],
         }
-        return table(repr(self).strip("<>"), columns)
+        return table(repr(self).strip("<>"), columns.items())
 
     def _repr_svg_(self) -> str | None:
         if shutil.which("dot") is None:
@@ -396,7 +396,9 @@ class Analysis(Compared, Mapping[str, "Bound | Refused"]):
             "its guarantee": "launch_guarantee",
             "refused": "reason",
         }
-        cells = {head: [getattr(row, name, None) for row in rows] for head, name in columns.items()}
+        cells = (
+            (head, [getattr(row, name, None) for row in rows]) for head, name in columns.items()
+        )
         reasons = (row._repr_html_() for row in rows if isinstance(row, Refused))
         return table(self.answer.path, cells) + "".join(reasons)
 
@@ -484,7 +486,7 @@ class Executed(Compared):
             "type": [str(array.dtype) for array in self.outputs.values()],
             "values": [array_beginning(array) for array in self.outputs.values()],
         }
-        arrays = table(repr(self).strip("<>"), columns)
+        arrays = table(repr(self).strip("<>"), columns.items())
         found = render_all(self.diagnostics)
         return arrays + (preformatted(found) if found else "")
 

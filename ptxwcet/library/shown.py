@@ -120,7 +120,7 @@ def explanation_tables(pages: Mapping[str, Explanation]) -> Iterator[str]:
     """Yields what a code means, and what to do; of several their titles."""
     if len(pages) > 1:
         titles = [page.title for page in pages.values()]
-        yield table("diagnostics", {"code": [*pages], "what": titles})
+        yield table("diagnostics", [("code", [*pages]), ("what", titles)])
         return
     ((code, page),) = pages.items()
     yield facts_table(code, {"what": page.title, "why": page.cause, "what to do": page.remedy})

@@ -1,13 +1,13 @@
 """Results as tables of HTML, for notebooks.
 
 >>> from ptxwcet.library.tables import table
->>> table("bounds", {"kernel": ["a<b"], "cycles": [1234], "note": [None]}).count("<tr>")
+>>> table("bounds", [("kernel", ["a<b"]), ("cycles", [1234]), ("note", [None])]).count("<tr>")
 2
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 from typing import Any
@@ -23,14 +23,15 @@ _WRAPPED = "text-align:left;max-width:60em"
 
 def rows_table(title: str, rows: Sequence[Any], titles: Titles = MappingProxyType({})) -> str:
     """Returns a table of rows of a report, in the columns that their fields state."""
-    return table(title, {col.title: values for col, values in filled(rows, NOTEBOOK, titles)})
+    columns = ((column.title, values) for column, values in filled(rows, NOTEBOOK, titles))
+    return table(title, columns)
 
 
-def table(title: str, columns: Mapping[str, Sequence[object]]) -> str:
-    """Returns a table of columns by their titles, without those that are empty everywhere."""
-    kept = {head: values for head, values in columns.items() if not is_empty(values)}
-    lines = ["".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head in kept)]
-    cells = list(zip(*kept.values(), strict=True))
+def table(title: str, columns: Iterable[tuple[str, Sequence[object]]]) -> str:
+    """Returns a table of columns behind their titles, without those that are empty everywhere."""
+    kept = [column for column in columns if not is_empty(column[1])]
+    lines = ["".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head, _ in kept)]
+    cells = list(zip(*(values for _, values in kept), strict=True))
     lines += ["".join(map(_cell, row)) for row in cells[:_MOST_ROWS]]
     more = len(cells) - _MOST_ROWS
     left_out = f"<p>and {more:,} more rows</p>" if more > 0 else ""

@@ -335,7 +335,8 @@ def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
     if is_sure and walk.graph.work.open_branches.isdisjoint(sources):
         return never_ends(walk.cfg.blocks[loop.header].start)
     why = "nothing that is known ends it, but it is not shown that every launch comes to it"
-    return Undecided(walk.graph.last(sources[-1]), frozenset(), why)
+    last = sources[-1] if sources else loop.latches[-1]
+    return Undecided(walk.graph.last(last), frozenset(), why)
 
 
 def _reason(walk: WalkState, loop: Loop, start: dict[str, Value], counter: Symbol) -> str:

@@ -14,7 +14,6 @@ from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, finish, json_text
 from ptxwcet.cli.paths import LAUNCH_FILE, InputFile, OutputFileOrFolder
-from ptxwcet.cli.requests import request_from
 from ptxwcet.opened.budgets import Budget, Checks, required_guarantee
 from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
@@ -41,8 +40,7 @@ _NONE = "none"
 )
 @options.analysis_options
 @options.gpu_options
-@options.BUDGET
-@options.REQUIRE
+@options.of("budget", "require")
 @options.written_to(
     "Write to this file, or into this folder: dossier.html and dossier.json.",
     required=True,
@@ -93,7 +91,7 @@ def report_dossier(
     saved = None if selftest in (None, _NONE) else _saved_self_test(selftest)
     checks = Checks(budget, required_guarantee(budget, require))
     report, diagnostics = _dossier(
-        request_from(**given),
+        options.request_from(**given),
         checks,
         lambda: saved or _self_test(0 if selftest == _NONE else cases),
     )

@@ -21,12 +21,6 @@ from ptxwcet.commands.simulate.study import SimulationOptions, simulate_file
 from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.library.arguments import (
-    BoundArguments,
-    File,
-    Files,
-    GridArguments,
-    MachineArguments,
-    PlaceArguments,
     checked,
     path_of,
     paths_of,
@@ -41,6 +35,14 @@ from ptxwcet.opened.request import MOST_INSTRUCTIONS
 from ptxwcet.report.head import refusals
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.diagnostics import PtxwcetError
+from ptxwcet.support.options import (
+    BoundArguments,
+    File,
+    Files,
+    GridArguments,
+    MachineArguments,
+    PlaceArguments,
+)
 
 if TYPE_CHECKING:
     from ptxwcet.commands.bound.symbolic import SymbolicReport

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ptxwcet.bounds.wishes import ANY_GRID, GridWishes
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.front_ends import is_no_ptx
 from ptxwcet.support.input_files import MOST_DATA_BYTES, open_input
+from ptxwcet.support.options import ASK_PTXAS, OPTIONS, is_count
 from ptxwcet.support.records import dataclass
 
 SOURCE = ".cu"
 _MARKS = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>")  # ELF, fat binary, static library
 KernelNames = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of parameters, the first ones of a kernel, by the kernel's name in the PTX."""
-MOST_INSTRUCTIONS = 10**9
+MOST_INSTRUCTIONS: int = OPTIONS["max_instructions"].default
 """Warp-instructions after which an execution is given up unless told otherwise."""
 
 
@@ -56,6 +59,32 @@ class Request:
     parameter_names: KernelNames = ()
     is_code: bool = False
     how: str = ""
+
+
+def request_of(
+    path: str,
+    given: Mapping[str, Any],
+    folder: str = "",
+    registers_source: str = "--registers",
+    **fields: Any,
+) -> Request:
+    """Returns the request of options by name; options without a field and None are passed over.
+
+    Paths of files begin with ``folder``. ``fields`` are those of the request that no option has.
+    Raises PtxwcetError (PW213). Cost: linear in the options.
+    """
+    gpu: dict[str, Any] = {"registers_source": registers_source}
+    for name, value in given.items():
+        option = OPTIONS.get(name)
+        if option is None or value is None or not option.field:
+            continue
+        if name == "registers" and isinstance(value, str) and not is_count(value):
+            # who knows them, in the place of their number
+            fields |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
+            continue
+        part = option.field.removeprefix("gpu.")
+        (fields if part is option.field else gpu)[part] = option.kind.read(value, folder)
+    return Request(path, gpu=GridWishes(**gpu), **fields)
 
 
 def needs_tool(path: str) -> bool:

@@ -9,7 +9,7 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo
-from ptxwcet.cli.paths import KEPT_ANSWERS, OutputFolder, PlanInput
+from ptxwcet.cli.paths import OutputFolder, PlanInput
 from ptxwcet.cli.progress import ProgressLine
 
 
@@ -30,16 +30,12 @@ from ptxwcet.cli.progress import ProgressLine
     help="Folder of the results; made if it is not there.",
 )
 @options.workers("Units at once, which the results do not depend on", cluster=True)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on in a folder of this plan; analyse what is missing, changed or failed.",
+@options.option(
+    "resume", "Go on in a folder of this plan; analyse what is missing, changed or failed."
 )
-@click.option(
-    "--cache",
-    type=KEPT_ANSWERS,
-    metavar="FOLDER",
-    help="Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
+@options.option(
+    "cache",
+    "Folder of kept answers, as of ptxwcet check --cache.  [default: the output folder]",
 )
 def sweep(
     plan: str,

@@ -377,8 +377,8 @@ def _request(
 ) -> Request:
     code, launch, kernel = subject
     table = dict(keys) if launch is None else {**keys, "launch": launch}
-    of = (sources.folder, machine, latency, keys.get("sms"))
-    return launch_request(sources.made[code], kernel, table, *of)
+    given = {"kernel": kernel, "machine": machine, "memory_latency": latency}
+    return launch_request(sources.made[code], table, sources.folder, **given)
 
 
 def for_values(values: Values, names: Collection[str]) -> str:

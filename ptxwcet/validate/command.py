@@ -12,7 +12,6 @@ from ptxwcet.bounds.analysed import KernelAnalysis
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.study import bound_file
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import read_module, refuse
@@ -26,7 +25,6 @@ from ptxwcet.validate.block import BlockValidation, Effort, validate_block
 if TYPE_CHECKING:
     from ptxwcet.validate.grid_study import GridValidation
 
-_GPU = ("sms", "resident_blocks", "co_runner", "registers", "dynamic_shared")
 _OF_THE_GRID = "counts in the bound of a launch, which --inputs runs: give that, too"
 _LOGGER = logging.getLogger(__name__)
 
@@ -45,11 +43,12 @@ _LOGGER = logging.getLogger(__name__)
     click.IntRange(min=0),
     20,
 )
-@options.jitter(25)
-@options.timeout(
-    4.0,
+@options.option("jitter", default=25)
+@options.option(
+    "seconds",
     "Seconds for each kind of block; runs that do not fit are left out and counted.",
-    click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
 )
 @click.option(
     "--inputs",
@@ -90,8 +89,8 @@ def validate(
     """
     effort = Effort(runs, Jitter(jitter).percent, seconds)
     if not inputs:
-        options.refuse_idle(_OF_THE_GRID, *_GPU)
-    request = request_from(**given)
+        options.refuse_idle(_OF_THE_GRID, *options.names_of(options.gpu_options))
+    request = options.request_from(**given)
     answer = bound_file(request)
     shown = _Shown(is_json=form == "json")
     diagnostics: list[Diagnostic] = []

@@ -14,7 +14,7 @@ from programs import run_program
 from sass_listings import SASS, listing, raw, stand_in
 
 import ptxwcet
-from ptxwcet.library.arguments import Parameter
+from ptxwcet.support.options import Parameter
 from ptxwcet.opened.machine_code import machine_code
 from ptxwcet.opened.nvcc import Compilation
 from ptxwcet.sass.containers import held_code

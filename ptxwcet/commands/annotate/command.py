@@ -9,7 +9,6 @@ import click
 from ptxwcet.cli import options
 from ptxwcet.cli.command import CommandGroup
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.annotate.report import build_annotation
 from ptxwcet.commands.annotate.study import explain_file
 from ptxwcet.commands.annotate.text import render_annotation_text
@@ -41,7 +40,7 @@ def annotate(wants_ptx: bool, places: tuple[str, ...], form: str, **given: Any) 
 
     Exit code: 0 shown; 1 a kernel is refused; 2 usage.
     """
-    request = request_from(**given)
+    request = options.request_from(**given)
     named = tuple(place for row in places for place in row.split(",") if place)
     if places and not named:
         raise click.UsageError("--at without a place")

@@ -24,9 +24,9 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 )
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
-@options.LINKS
+@options.of("link")
 @options.report_options
-def validate_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
+def validate_certificates(report: str, file: str, link: tuple[str, ...], form: str) -> int:
     """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
 
     Each is confirmed by the solver alone, without the search that found it; what the report says is
@@ -39,7 +39,7 @@ def validate_certificates(report: str, file: str, links: tuple[str, ...], form: 
         raise click.BadParameter(f"'{report}' is no JSON: {error}") from None
     verdicts: list[dict[str, str]] = []
     try:
-        for checked in recheck(data, read_module(Request(file, links=links))):
+        for checked in recheck(data, read_module(Request(file, links=link))):
             row = {one: getattr(checked, one) for one in ("kernel", "readable", "block")}
             verdicts.append({**row, "verdict": checked.verdict.value})
             if form == "text":

@@ -30,18 +30,18 @@ from ptxwcet.support.whole_files import write_text
 
 @click.command(cls=CommandGroup, example="ptxwcet machine orin-ecrts2025")
 @click.argument("name", type=MACHINE, required=False)
-@options.MEMORY_LATENCY
+@options.of("memory_latency")
 @options.report_options
-def machine(name: str | None, mem_latency: int | None, form: str) -> None:
+def machine(name: str | None, memory_latency: int | None, form: str) -> None:
     """List the machines that come with the tool, or show machine NAME (or a file).
 
     Shown are units, timings with evidence and source, and assumptions.
     """
     if name is None:
-        options.refuse_idle("is of one machine: name it", "mem_latency")
+        options.refuse_idle("is of one machine: name it", "memory_latency")
         _list_machines(form)
         return
-    shown = load_machine(name, mem_latency)
+    shown = load_machine(name, memory_latency)
     if form == "json":
         echo_json(shown)
         return

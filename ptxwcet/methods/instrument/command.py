@@ -35,7 +35,7 @@ _EVERY = "every-block"
     required=True,
     kind=OutputFile(beside=".json"),
 )
-@options.KERNELS
+@options.of("kernel")
 @click.option(
     "--at",
     "places",
@@ -48,7 +48,7 @@ _EVERY = "every-block"
 def instrument(
     file: str,
     output: Path,
-    kernels: tuple[str, ...],
+    kernel: tuple[str, ...],
     places: tuple[str, ...],
     form: str,
 ) -> int:
@@ -65,7 +65,7 @@ def instrument(
     if _EVERY in named and len(named) > 1:
         raise click.BadParameter(f"'{_EVERY}' leaves nothing to choose", param_hint="'--at'")
     chosen = () if named == (_EVERY,) else named
-    answer = instrument_file(InstrumentRequest(file, kernels, chosen))
+    answer = instrument_file(InstrumentRequest(file, kernel, chosen))
     write_instrumented(answer, output, described)
     if form == "json":
         echo_json(sidecar_data(answer.sidecar))

@@ -91,6 +91,7 @@ def _budget(_: click.Context, option: click.Parameter, text: str | None) -> Budg
 _OF_KINDS: dict[table.Kind, dict[str, Any]] = {
     table.SIZE: {"callback": _checked_size},
     table.NAMES: {"multiple": True, "shell_complete": _complete_kernels},
+    table.PLACES: {"multiple": True},
     table.TRUTH: {"is_flag": True},
     table.FILE: {"type": INPUT_FILE},
     table.FILES: {"type": INPUT_FILE_BESIDE_CUDA, "multiple": True},
@@ -218,26 +219,6 @@ def policy(help_text: str = _POLICIES, **changes: Any) -> Option:
     return option("policy", help_text, shell_complete=complete, **changes)
 
 
-def number(
-    name: str,
-    help_text: str,
-    kind: click.ParamType[Any],
-    default: float | None = None,
-    metavar: str = "N",
-    parameter: str = "",
-) -> Option:
-    """A number, with its default if there is one; ``parameter`` is its name in the code."""
-    return click.option(
-        name,
-        *([parameter] if parameter else []),
-        type=kind,
-        default=default,
-        show_default=default is not None,
-        metavar=metavar,
-        help=help_text,
-    )
-
-
 class _Workers(click.IntRange):
     """How many work at once here; for a ``cluster`` also the address of a Dask scheduler."""
 
@@ -258,39 +239,17 @@ def workers(help_text: str, *, cluster: bool = False) -> Option:
     return option("workers", shown, type=_Workers(cluster=cluster), metavar=metavar)
 
 
-def written_to(help_text: str, *, required: bool = False, kind: click.Path = OUTPUT_FILE) -> Option:
-    """Where a command writes the file that it is for."""
-    return click.option(
-        "-o", "--output", "output", type=kind, required=required, metavar="PATH", help=help_text
-    )
-
-
 PICTURES_HELP = "Draw pictures; their names begin with PATH, which ends in .png or .svg."
 
 
 def report_options_of(*kinds: str) -> Option:
     """Adds how a report of these kinds is printed and where."""
-    output = click.option(
-        "-o",
-        "--output",
-        "report_file",
-        type=OUTPUT_FILE,
-        metavar="PATH",
-        help="Write the report to a file.  [default: standard output]",
-    )
-    return all_of(format_option(*kinds), output)
+    return all_of(format_option(*kinds), option("report_file"))
 
 
 def format_option(*kinds: str, help_text: str = "") -> Option:
     """In which form a command prints; the first kind is the default."""
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(kinds),
-        default=kinds[0],
-        show_default=True,
-        help=help_text or None,
-    )
+    return option("form", help_text, type=click.Choice(kinds), default=kinds[0])
 
 
 report_options = report_options_of("text", "json")

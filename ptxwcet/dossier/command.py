@@ -41,16 +41,16 @@ _NONE = "none"
 @options.analysis_options
 @options.gpu_options
 @options.of("budget", "require")
-@options.written_to(
+@options.option(
+    "output",
     "Write to this file, or into this folder: dossier.html and dossier.json.",
     required=True,
-    kind=OutputFileOrFolder(*_NAMES.values()),
+    type=OutputFileOrFolder(*_NAMES.values()),
 )
-@click.option(
-    "--format",
+@options.option(
     "form",
+    "Only this form.  [default: json for a file .json, html for others, both in a folder]",
     type=click.Choice(["html", "json"]),
-    help="Only this form.  [default: json for a file .json, html for others, both in a folder]",
 )
 @click.option(
     "--selftest",
@@ -59,8 +59,11 @@ _NONE = "none"
     help="Put in this result of ptxwcet validate tool --format json, or none, and say so.  "
     "[default: run the self-test]",
 )
-@options.number(
-    "--cases", "Random cases of the self-test that is run.", click.IntRange(min=1), _CASES
+@options.option(
+    "cases",
+    "Random cases of the self-test that is run.",
+    type=click.IntRange(min=1),
+    default=_CASES,
 )
 def report_dossier(
     output: Path,

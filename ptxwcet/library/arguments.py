@@ -28,7 +28,6 @@ from ptxwcet.support.options import (
     FILE,
     OPTIONS,
     TEXT,
-    TEXTS,
     TRUTH,
     BoundArguments,
     File,
@@ -146,7 +145,6 @@ def _are_changes(values: object) -> bool:
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("code", "old", "new"), ANYTHING),
     "scheduler": TEXT,
-    "at": TEXTS,
     **dict.fromkeys(("source", "plan", "output"), FILE),
     "changes": Kind(
         _are_changes,

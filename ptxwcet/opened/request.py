@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -61,30 +62,34 @@ class Request:
     how: str = ""
 
 
+_FIELDS, _OF_THE_GPU = ({one.name for one in fields(of)} for of in (Request, GridWishes))
+
+
 def request_of(
     path: str,
     given: Mapping[str, Any],
     folder: str = "",
     registers_source: str = "--registers",
-    **fields: Any,
+    **others: Any,
 ) -> Request:
     """Returns the request of options by name; options without a field and None are passed over.
 
-    Paths of files begin with ``folder``. ``fields`` are those of the request that no option has.
+    Paths of files begin with ``folder``. ``others`` are fields of the request that are no options.
     Raises PtxwcetError (PW213). Cost: linear in the options.
     """
     gpu: dict[str, Any] = {"registers_source": registers_source}
     for name, value in given.items():
         option = OPTIONS.get(name)
-        if option is None or value is None or not option.field:
+        if option is None or value is None:
             continue
         if name == "registers" and isinstance(value, str) and not is_count(value):
             # who knows them, in the place of their number
-            fields |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
-            continue
-        part = option.field.removeprefix("gpu.")
-        (fields if part is option.field else gpu)[part] = option.kind.read(value, folder)
-    return Request(path, gpu=GridWishes(**gpu), **fields)
+            others |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
+        elif option.field in _OF_THE_GPU:
+            gpu[option.field] = option.kind.read(value, folder)
+        elif option.field in _FIELDS:
+            others[option.field] = option.kind.read(value, folder)
+    return Request(path, gpu=GridWishes(**gpu), **others)
 
 
 def needs_tool(path: str) -> bool:

@@ -68,6 +68,12 @@ class Kind:
     least: int | None = None
     most: int | None = None
 
+    def __call__(
+        self, words: str = "", help: str = "", plans: tuple[str, ...] = (), **others: Any
+    ) -> "Option":
+        """Returns an option whose values are of this kind."""
+        return Option(self, words, help, plans, **others)
+
 
 def is_whole(value: object, least: int | None = None, most: int | None = None) -> bool:
     """Returns whether a value is a whole number between two limits; those that are None are no
@@ -189,7 +195,7 @@ FLOAT, FLOATS = replace(ANYTHING), replace(ANYTHING)
 TEXT = Kind(is_text, "a text is wanted", is_text, "a text", _LISTED)
 TEXTS = replace(TEXT, is_argument=several(is_text), wanted="a text, or a list of them, is wanted")
 NAMES = replace(TEXTS, read=names_of)
-BUDGET = replace(TEXT)
+BUDGET, PLACES = replace(TEXT), replace(TEXTS)
 TRUTH = Kind(
     lambda value: isinstance(value, bool),
     "True or False is wanted",
@@ -262,19 +268,18 @@ EVERY_PLAN = ("check", "sweep", "launch")
 class Option:
     """A row of the table. ``name`` is that of the field.
 
-    ``words`` are its names on the command line, then how ``--help`` calls its value if not by the
-    type, ``help`` what is said of it there.
-    ``field`` is the field of a request that has its value, ``gpu.sms`` that of its GPU. It is a key
-    of the tables of ``plans``, called ``key`` (its name), and with ``at_top`` also above them, for
-    all tables. ``launch_key`` is the key of a launch file, with unit and remedy for a wrong value.
-    ``default`` is the value of an option that is left out.
+    ``words`` are its names on the command line, then what ``--help`` calls its value where the type
+    does not. ``plans`` are those whose tables have it as a key, called ``key``, and with ``at_top``
+    also above them, for all tables. ``field`` is the field of a request, or of its GPU, that has
+    its value; field and key are called as the option unless they are stated. ``launch_key`` is the
+    key of a launch file, with unit and remedy for a wrong value.
     """
 
     kind: Kind
     words: str = ""
     help: str = ""
-    field: str = ""
     plans: tuple[str, ...] = ()
+    field: str = ""
     key: str = ""
     at_top: bool = False
     launch_key: str = ""
@@ -294,120 +299,102 @@ class LaunchArguments(TypedDict, total=False):
 
     block: Annotated[
         Dimensions | None,
-        Option(
-            SIZE,
-            "--block",
-            "Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]",
-            "block",
-            EVERY_PLAN,
-        ),
+        SIZE("--block", "Threads of a block: 256, 32x8, 8x8x4.  [default: .reqntid]", EVERY_PLAN),
     ]
     grid: Annotated[
-        Dimensions | None,
-        Option(SIZE, "--grid", "Blocks of the grid.  [default: any grid]", "grid", EVERY_PLAN),
+        Dimensions | None, SIZE("--grid", "Blocks of the grid.  [default: any grid]", EVERY_PLAN)
     ]
     params: Annotated[
         Params | None,
-        Option(
-            PARAMETERS,
+        PARAMETERS(
             "--param NAME=VALUE",
             "Value of a scalar parameter, by index, PTX name or CUDA name; a range as 1..4096; "
             "of a pointer of what it is a multiple, as align:16, or how large its array is, which "
             "is set aside in the L2 cache, as bytes:65536; of a tensor map its box and the bytes "
             "of an element, as box:64x128:2.",
-            "parameters",
             EVERY_PLAN,
+            field="parameters",
         ),
     ]
     kernel: Annotated[
-        Names | None,
-        Option(NAMES, "-k --kernel", "Only this kernel.  [default: all]", field="kernels"),
+        Names | None, NAMES("-k --kernel", "Only this kernel.  [default: all]", field="kernels")
     ]
-    signature: Annotated[object, Option(ANYTHING)]
+    signature: Annotated[object, ANYTHING()]
     arch: Annotated[
         str | None,
-        Option(
-            TEXT,
+        TEXT(
             "--arch sm_N",
             "FILE is CUDA source: compile it for sm_N; a binary: take its PTX for sm_N.",
-            plans=EVERY_PLAN,
+            EVERY_PLAN,
             at_top=True,
         ),
     ]
     machine_code: Annotated[
         bool,
-        Option(
-            TRUTH,
+        TRUTH(
             "--machine-code",
             "Take the machine code: compile CUDA source or PTX to it, for --arch; of a binary "
             "take that which it holds.",
-            plans=EVERY_PLAN,
+            EVERY_PLAN,
             at_top=True,
             default=False,
         ),
     ]
     nvcc_options: Annotated[
         Names,
-        Option(
-            TEXTS,
+        TEXTS(
             "--nvcc-options TEXT",
             "FILE is CUDA source: more options of nvcc, for example '-Iinclude -DN=4'.",
-            plans=EVERY_PLAN,
+            EVERY_PLAN,
             at_top=True,
             default=(),
         ),
     ]
     launch: Annotated[
         File | None,
-        Option(
-            LAUNCH_FILE,
+        LAUNCH_FILE(
             "--launch",
             "Launch file: says kernel, block, grid, parameters and constants.",
-            "launch_file",
             EVERY_PLAN,
+            field="launch_file",
         ),
     ]
     link: Annotated[
         Files,
-        Option(
-            FILES,
+        FILES(
             "--link",
             "PTX file that FILE is linked with (nvcc -rdc=true): has functions and variables that "
             "FILE declares .extern.",
-            "links",
             EVERY_PLAN,
+            field="links",
             default=(),
         ),
     ]
     facts: Annotated[
         File | None,
-        Option(
-            FILE,
+        FILE(
             "--facts",
             "Facts file: loop bounds, branches and parameters (ptxwcet facts writes a template).",
-            "facts_file",
             EVERY_PLAN,
+            field="facts_file",
         ),
     ]
     loop_bounds: Annotated[
         LoopBounds | None,
-        Option(
-            LOOP_BOUNDS,
+        LOOP_BOUNDS(
             "--loop-bound PLACE=N",
             "Most body executions of a loop for each entry; PLACE is a label, or a line of the "
             "CUDA source (27, or kernel.cu:27 where several files have code in the kernel).",
-            "loop_bounds",
             EVERY_PLAN,
         ),
     ]
     cuda_source: Annotated[
         File | None,
-        Option(
-            FILE,
+        FILE(
             "--source",
             "CUDA source that names the parameters.  [default: the .cu beside FILE]",
-            "source",
             EVERY_PLAN,
+            field="source",
             key="source",
         ),
     ]
@@ -418,22 +405,19 @@ class PlaceArguments(LaunchArguments, total=False):
 
     machine: Annotated[
         File,
-        Option(
-            MACHINE,
+        MACHINE(
             "--machine",
             "Machine file: a name (ptxwcet machine) or a path.",
-            "machine",
             default="orin-ecrts2025-memory",
         ),
     ]
     memory_latency: Annotated[
         int | None,
-        Option(
-            CYCLES,
+        CYCLES(
             "--mem-latency",
             "Global-memory latency in cycles.  [default: the machine's]",
-            "memory_latency_cycles",
             ("sweep",),
+            field="memory_latency_cycles",
             at_top=True,
         ),
     ]
@@ -444,11 +428,10 @@ class MachineArguments(PlaceArguments, total=False):
 
     on_unknown: Annotated[
         str,
-        Option(
-            words(REFUSE, WORST, read=lambda value, folder: value == WORST),
+        words(REFUSE, WORST, read=lambda value, folder: value == WORST)(
             "--on-unknown",
             "An opcode without a row: refuse, or charge the machine's slowest row.",
-            "unknown_at_worst",
+            field="unknown_at_worst",
             default=REFUSE,
         ),
     ]
@@ -459,22 +442,14 @@ class GridArguments(MachineArguments, total=False):
 
     sms: Annotated[
         int | None,
-        Option(
-            whole(1, 1024),
-            "--sms",
-            "SMs of the GPU.  [default: the machine's]",
-            "gpu.sms",
-            ("check", "sweep"),
-        ),
+        whole(1, 1024)("--sms", "SMs of the GPU.  [default: the machine's]", ("check", "sweep")),
     ]
     registers: Annotated[
         int | str | None,
-        Option(
-            REGISTERS,
+        REGISTERS(
             "--registers N|FILE|ptxas",
             "Registers of a thread: a number, what ptxas -v printed or a cubin, or ask the ptxas "
             "on the PATH.  [default: those of the launch file]",
-            "gpu.registers",
             EVERY_PLAN,
             launch_key="registers_per_thread",
             launch_remedy="ptxas -v reports it",
@@ -482,35 +457,29 @@ class GridArguments(MachineArguments, total=False):
     ]
     resident_blocks: Annotated[
         int | None,
-        Option(
-            whole(1, 1024),
+        whole(1, 1024)(
             "--resident-blocks",
             "Blocks that an SM holds.  [default: computed from the machine's limits]",
-            "gpu.resident_blocks",
             EVERY_PLAN,
         ),
     ]
     dynamic_shared: Annotated[
         int | None,
-        Option(
-            whole(0, 1 << 20),  # above any device
+        whole(0, 1 << 20)(  # above any device
             "--dynamic-shared BYTES",
             "Shared memory that the launch gives a block beside the kernel's variables.  "
             "[default: that of the launch file]",
-            "gpu.dynamic_shared",
             EVERY_PLAN,
             launch_key="dynamic_shared_bytes",
             launch_unit=" of bytes",
         ),
     ]
-    ptxas_info: Annotated[File | None, Option(FILE, field="ptxas_info", plans=EVERY_PLAN)]
+    ptxas_info: Annotated[File | None, FILE(plans=EVERY_PLAN)]
     co_runner: Annotated[
         str | None,
-        Option(
-            TEXT,
+        TEXT(
             "--co-runner BYTES,GB/S",
             "Others use the memory of the GPU beside the launch: at once and on average at most.",
-            "gpu.co_runner",
         ),
     ]
 
@@ -518,50 +487,39 @@ class GridArguments(MachineArguments, total=False):
 class BoundArguments(GridArguments, total=False):
     """What a bound may be asked for with: see ``bound``."""
 
-    policy: Annotated[
-        str | None, Option(TEXT, "--policy", field="policy", plans=("sweep",), at_top=True)
-    ]
-    method: Annotated[
-        str,
-        Option(
-            TEXT, "--method NAME", field="method", plans=("sweep",), at_top=True, default="safe"
-        ),
-    ]
-    executed: Annotated[bool, Option(TRUTH, "--executed", default=False)]
+    policy: Annotated[str | None, TEXT("--policy", plans=("sweep",), at_top=True)]
+    method: Annotated[str, TEXT("--method NAME", plans=("sweep",), at_top=True, default="safe")]
+    executed: Annotated[bool, TRUTH("--executed", default=False)]
 
 
 class OtherArguments(TypedDict, total=False):
     """Options that say nothing of a launch, which some functions and commands have."""
 
     seed: Annotated[
-        int,
-        Option(whole(0, MOST_SEED, wanted="a whole number from 0 to 2**62 is wanted"), "--seed N"),
+        int, whole(0, MOST_SEED, wanted="a whole number from 0 to 2**62 is wanted")("--seed N")
     ]
     jitter: Annotated[
         int,
-        Option(
-            ANY_NUMBER,
-            "--jitter PERCENT",
-            "Shorten each initiation and latency at random by up to so much.",
+        ANY_NUMBER(
+            "--jitter PERCENT", "Shorten each initiation and latency at random by up to so much."
         ),
     ]
     max_instructions: Annotated[
         int,
-        Option(
-            whole(1, MOST_SEED, wanted="a whole number from 1 is wanted"),
+        whole(1, MOST_SEED, wanted="a whole number from 1 is wanted")(
             "--max-instructions N",
             "Give up an execution after so many warp-instructions.",
             default=10**9,
         ),
     ]
     workers: Annotated[
-        int | None,
-        Option(whole(1, 1024, wanted="a whole number from 1 to 1,024 is wanted"), "--workers"),
+        int | None, whole(1, 1024, wanted="a whole number from 1 to 1,024 is wanted")("--workers")
     ]
-    cache: Annotated[File | None, Option(KEPT_ANSWERS, "--cache FOLDER")]
-    resume: Annotated[bool, Option(TRUTH, "--resume")]
-    symbolic: Annotated[str | None, Option(TEXT, "--symbolic NAME=LEAST..MOST")]
-    divergent: Annotated[str, Option(TEXT, "--divergent")]
+    cache: Annotated[File | None, KEPT_ANSWERS("--cache FOLDER")]
+    resume: Annotated[bool, TRUTH("--resume")]
+    at: Annotated[Names, PLACES("--at PLACE,...")]
+    symbolic: Annotated[str | None, TEXT("--symbolic NAME=LEAST..MOST")]
+    divergent: Annotated[str, TEXT("--divergent")]
 
 
 class CommandOptions(TypedDict, total=False):
@@ -569,36 +527,45 @@ class CommandOptions(TypedDict, total=False):
 
     budget: Annotated[
         int | str | None,
-        Option(
-            BUDGET,
+        BUDGET(
             "--budget [OF:]TIME",
             "Fail if a bound exceeds so many cycles, or a time: 2000us, block:2ms, kernel:9000.  "
             "[default: of the kernel with a grid, else of a block]",
-            plans=("check",),
+            ("check",),
         ),
     ]
     require: Annotated[
         str | None,
-        Option(
-            words("safe-bound", "estimate"),
+        words("safe-bound", "estimate")(
             "--require",
             "Fail if a bound has a weaker guarantee.  [default: safe-bound with --budget, else "
             "estimate]",
-            plans=("check",),
+            ("check",),
             at_top=True,
         ),
     ]
-    launch_gap: Annotated[int, Option(whole(0, 10**9), "--launch-gap CYCLES")]
-    picture: Annotated[File, Option(OUTPUT, "--picture PATH")]
-    probabilities: Annotated[Sequence[float], Option(FLOATS, "--probability P")]
-    save: Annotated[File, Option(OUTPUT, "--save PATH")]
-    seconds: Annotated[float, Option(FLOAT, "--timeout SECONDS")]
+    form: Annotated[str, ANYTHING("--format")]
+    report_file: Annotated[
+        File, OUTPUT("-o --output PATH", "Write the report to a file.  [default: standard output]")
+    ]
+    output: Annotated[File, OUTPUT("-o --output PATH")]
+    folder: Annotated[File, OUTPUT("-o --output PATH")]
+    runs: Annotated[int, whole(1, 100_000)("--runs N")]
+    cases: Annotated[int, whole(1, 10**9)("--cases N")]
+    inputs: Annotated[int, whole(1)("--inputs")]
+    events: Annotated[int, whole(1, 2**31)("--events N")]
+    launch_gap: Annotated[int, whole(0, 10**9)("--launch-gap CYCLES")]
+    picture: Annotated[File, OUTPUT("--picture PATH")]
+    probabilities: Annotated[Sequence[float], FLOATS("--probability P")]
+    save: Annotated[File, OUTPUT("--save PATH")]
+    seconds: Annotated[float, FLOAT("--timeout SECONDS")]
 
 
 OPTIONS: dict[str, Option] = {
-    name: replace(hint.__metadata__[0], name=name, key=hint.__metadata__[0].key or name)
+    name: replace(row, name=name, key=row.key or name, field=row.field or name)
     for arguments in (BoundArguments, OtherArguments, CommandOptions)
     for name, hint in arguments.__annotations__.items()
+    for row in hint.__metadata__
 }
 """The options by name, in the order of the fields."""
 

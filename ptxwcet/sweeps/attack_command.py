@@ -47,22 +47,14 @@ def _is_name(word: str) -> bool:
     f"Start units for so long.  [default: {_SECONDS:g}]",
     type=click.FloatRange(min=0),
 )
-@options.number(
-    "--cases",
-    "Exactly so many units of each attack: the summary can be reproduced.",
-    click.IntRange(1, 10**9),
-)
+@options.option("cases", "Exactly so many units of each attack: the summary can be reproduced.")
 @options.option("seed", "Of the first unit; the others have those that follow.", default=1)
 @options.workers("Units at once, which the summary of --cases does not depend on", cluster=True)
-@click.option(
-    "-o",
-    "--output",
+@options.option(
     "folder",
+    "Folder of summary and witnesses; made if it is not there.",
     type=OutputFolder(".json", ".ptx", ".txt", ".sqlite"),
     default="attack",
-    show_default=True,
-    metavar="PATH",
-    help="Folder of summary and witnesses; made if it is not there.",
 )
 @options.option(
     "resume",

@@ -19,15 +19,11 @@ from ptxwcet.cli.progress import ProgressLine
     example="ptxwcet sweep sweep.toml -o sweep --workers 2",
 )
 @click.argument("plan", type=PlanInput(), default="sweep.toml")
-@click.option(
-    "-o",
-    "--output",
+@options.option(
     "folder",
+    "Folder of the results; made if it is not there.",
     type=OutputFolder(".parquet", ".csv", ".json", ".sqlite"),
     default="sweep",
-    show_default=True,
-    metavar="PATH",
-    help="Folder of the results; made if it is not there.",
 )
 @options.workers("Units at once, which the results do not depend on", cluster=True)
 @options.option(

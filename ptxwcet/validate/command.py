@@ -37,11 +37,11 @@ _LOGGER = logging.getLogger(__name__)
 @options.analysis_options
 @options.gpu_options
 @options.report_options
-@options.number(
-    "--runs",
+@options.option(
+    "runs",
     "Runs with other seeds each, of random policies, jitter and undecided paths.",
-    click.IntRange(min=0),
-    20,
+    type=click.IntRange(min=0),
+    default=20,
 )
 @options.option("jitter", default=25)
 @options.option(
@@ -50,12 +50,11 @@ _LOGGER = logging.getLogger(__name__)
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
 )
-@click.option(
-    "--inputs",
+@options.option(
+    "inputs",
+    "Execute the launch file's input and others with other seeds, so many in all.",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
-    help="Execute the launch file's input and others with other seeds, so many in all.",
 )
 @click.option(
     "--attack",

@@ -26,10 +26,10 @@ _MOST_SHOWN = 3
     type=click.FloatRange(min=0),
     default=45.0,
 )
-@options.number(
-    "--cases",
+@options.option(
+    "cases",
     "Exactly so many random cases, whatever the time: the summary can be reproduced.",
-    click.IntRange(min=0),
+    type=click.IntRange(min=0),
 )
 @options.option("seed", "Of the random cases.", default=1)
 @options.report_options

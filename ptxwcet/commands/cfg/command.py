@@ -32,9 +32,10 @@ _OF_THE_FILE = ("file", "kernel", "link", "arch", "nvcc_options", "machine_code"
 
 @click.command("cfg", cls=Command, example="ptxwcet cfg kernel.ptx -k saxpy -o saxpy.svg")
 @options.launch_options
-@options.written_to(
+@options.option(
+    "output",
     "Write to a .dot file, or to a .svg, .png or .pdf with Graphviz.  [default: DOT on stdout]",
-    kind=GRAPH_FILE,
+    type=GRAPH_FILE,
 )
 @options.option(
     "divergent",

@@ -17,7 +17,7 @@ from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 @click.command(cls=Command, example="ptxwcet facts kernel.ptx --block 256 -o facts.toml")
 @options.launch_options
 @options.of("machine", "on_unknown")
-@options.written_to("Write to a file that does not exist yet.  [default: standard output]")
+@options.option("output", "Write to a file that does not exist yet.  [default: standard output]")
 def facts(output: Path | None, **given: Any) -> int:
     """Write a template of a facts file: what the launch leaves open in the kernels of FILE.
 

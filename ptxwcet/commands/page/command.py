@@ -22,7 +22,7 @@ from ptxwcet.support.whole_files import write_text
 )
 @options.analysis_options
 @options.gpu_options
-@options.written_to("Write the page to this .html file.", required=True)
+@options.option("output", "Write the page to this .html file.", required=True)
 @click.option(
     "--simulate/--no-simulate",
     "draws_runs",

@@ -20,7 +20,7 @@ from ptxwcet.commands.run.text import run_lines
 @options.FILE_ON_DISK
 @options.of("link")
 @options.option("launch", required=True)
-@options.written_to("Write the arrays after the run: a .npz.", kind=OutputFile(".npz"))
+@options.option("output", "Write the arrays after the run: a .npz.", type=OutputFile(".npz"))
 @click.option("--paths", type=OUTPUT_FILE, help="Write what each warp executed: JSON lines.")
 @options.of("max_instructions")
 @options.of("cuda_source")

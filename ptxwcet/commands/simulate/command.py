@@ -44,10 +44,8 @@ _DRAWN_EVENTS = 200
     help="Write the run in Chrome's trace event format (ui.perfetto.dev opens it).",
 )
 @options.option("picture", "Draw the run's beginning: a .png or .svg.", type=OutputFile(*PICTURES))
-@options.number(
-    "--events",
-    f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]",
-    click.IntRange(1, 2**31),
+@options.option(
+    "events", f"Issues to record.  [default: {_TIMELINE_EVENTS:,}; to draw {_DRAWN_EVENTS}]"
 )
 @options.option(
     "max_instructions",

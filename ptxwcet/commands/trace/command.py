@@ -32,17 +32,15 @@ _OF_THE_TRACE = (
 )
 @options.FILE_ON_DISK
 @options.of("kernel", "link", "launch", "block", "grid", "params")
-@options.written_to(
+@options.option(
+    "output",
     "Write the trace: .csv (text) or .npz (columns, much smaller and faster).",
     required=True,
-    kind=OutputFile(".csv", ".npz"),
+    type=OutputFile(".csv", ".npz"),
 )
 @options.policy(required=True)
-@options.number(
-    "--runs",
-    "Trace so many inputs: the launch file's, then others with other seeds.",
-    click.IntRange(1, 100_000),
-    1,
+@options.option(
+    "runs", "Trace so many inputs: the launch file's, then others with other seeds.", default=1
 )
 @options.option(
     "seed", "Of the random policy and of jitter, in the first run; the others count on.", default=0
@@ -50,11 +48,11 @@ _OF_THE_TRACE = (
 @options.option("jitter", default=0)
 @options.of("sms", "registers", "resident_blocks")
 @options.option("launch_gap", "Cycles between the starts of two blocks.", default=0)
-@options.number(
-    "--events",
+@options.option(
+    "events",
     "Events to record; longer traces are refused (about 60 bytes of memory an event).",
-    click.IntRange(min=1),
-    MOST_EVENTS,
+    type=click.IntRange(min=1),
+    default=MOST_EVENTS,
 )
 @options.option("executed", "Execute the launch even if its paths are known without.")
 @options.of("max_instructions")

@@ -31,7 +31,7 @@ from ptxwcet.methods.instrument.recording import (
 @click.pass_context
 @click.argument("file", type=InputFile(".cu", ".json"))
 @options.option("launch", required=True)
-@options.written_to("Write the dump here.", required=True)
+@options.option("output", "Write the dump here.", required=True)
 @click.option(
     "--device",
     type=click.Choice(["emulator", "gpu"]),

@@ -55,15 +55,13 @@ def _chosen_method(
     "--load-store", required=True, metavar="N", help="Warps a slot on load/store units: 1, 2, 1/2."
 )
 @click.option("--cores", required=True, metavar="N", help="Warps a slot on cores: 1, 2, 1/2.")
-@click.option(
-    "--method",
-    metavar="NAME",
+@options.option(
+    "method",
+    f"How to answer: {', '.join(METHODS)}; ilp:{'|'.join(_KINDS)} says how work conservation "
+    "is written, extrapolate:8 from how many warps to start at most (x).",
     default=next(iter(METHODS)),
     callback=_chosen_method,
     shell_complete=options.completed(lambda: METHODS),
-    show_default=True,
-    help=f"How to answer: {', '.join(METHODS)}; ilp:{'|'.join(_KINDS)} says how work conservation "
-    "is written, extrapolate:8 from how many warps to start at most (x).",
 )
 @options.option("seconds", "Seconds for each string; then the best bound so far.")
 @options.option("picture", "Draw the schedule: an .svg.", type=OutputFile(".svg"))

@@ -13,7 +13,7 @@ from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.made import command_line, page_time
 from ptxwcet.cli.output import echo, echo_json, finish
-from ptxwcet.cli.paths import LAUNCH_FILE, PICTURE_FILES, InputFile
+from ptxwcet.cli.paths import PICTURE_FILES, InputFile
 from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.machine.loader import DEFAULT_MACHINE
 from ptxwcet.opened.front_ends import is_no_ptx
@@ -62,11 +62,9 @@ _READING = (
 )
 _DRAWING = (
     options.of("link"),
-    click.option("--launch", "launches", multiple=True, type=LAUNCH_FILE, help="A launch file."),
-    options.number("--runs", "Runs of each launch.", click.IntRange(1, 10_000_000)),
-    click.option(
-        "--inputs", type=click.IntRange(1), help="Different inputs to execute.  [default: RUNS]"
-    ),
+    options.option("launch", "A launch file.", multiple=True),
+    options.option("runs", "Runs of each launch.", type=click.IntRange(1, 10_000_000)),
+    options.option("inputs", "Different inputs to execute.  [default: RUNS]"),
     options.policy(),
     options.option("jitter"),
     options.option("launch_gap", "Start blocks so far apart at most, at random in each run."),
@@ -179,7 +177,7 @@ def pwcet(
     if picture is not None or form == "html":
         read = [("PTX or machine code" if is_kernel else "measurements", one) for one in files]
         read += [("linked PTX", one) for one in given["link"]]
-        read += [("launch file", one) for one in given["launches"]]
+        read += [("launch file", one) for one in given["launch"]]
         _draw(answer, report, picture, read, is_page=form == "html")
     if form == "json":
         echo_json(report)
@@ -255,9 +253,9 @@ def _drawn(files: tuple[str, ...], settings: Settings, given: dict[str, Any]) ->
     if len(files) > 1:
         raise click.UsageError("runs are drawn of one .ptx or .cubin at a time")
     options.refuse_idle("is about measurement files", *options.names_of(*_READING))
-    missing = [name for name in ("launches", "runs", "policy") if not given[name]]
+    missing = [name for name in ("launch", "runs", "policy") if not given[name]]
     if missing:
-        names = ", ".join("--" + name.replace("launches", "launch") for name in missing)
+        names = ", ".join(f"--{name}" for name in missing)
         raise click.UsageError(f"to draw runs of a kernel, give {names}")
     drawing = DrawOptions(
         given["runs"],
@@ -273,7 +271,7 @@ def _drawn(files: tuple[str, ...], settings: Settings, given: dict[str, Any]) ->
     machine = given["machine"] or DEFAULT_MACHINE
     requests = [
         Request(files[0], launch_file=launch, machine=machine, links=given["link"])
-        for launch in given["launches"]
+        for launch in given["launch"]
     ]
     with ProgressLine("runs") as line:
         return study_launches(requests, drawing, settings, line.show)

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli.paths import (
     INPUT_FILE,
     INPUT_FILE_BESIDE_CUDA,
@@ -292,13 +293,17 @@ def request_from(file: str, **given: Any) -> Request:
     return request_of(file, given, text=text, is_code=is_code)
 
 
-def require_number(registers: str | None) -> int | None:
-    """Returns the registers of a thread; click.UsageError if ptxas is to say them, where one launch
-    is run.
+def grid_of(given: dict[str, Any]) -> GridWishes:
+    """Takes the options of the GPU out of others, for a command that runs one launch.
+
+    Raises click.UsageError if ptxas is to state the registers.
     """
+    registers = given.pop("registers")
     if registers is not None and not table.is_count(registers):
         raise click.UsageError("--registers is a number here: ptxas says them to bounds alone")
-    return None if registers is None else int(registers)
+    number = None if registers is None else int(registers)
+    gap = given.pop("launch_gap", None) or 0
+    return GridWishes(given.pop("sms"), given.pop("resident_blocks"), number, gap)
 
 
 def _split(text: str) -> list[str]:

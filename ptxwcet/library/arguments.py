@@ -30,8 +30,6 @@ from ptxwcet.support.options import (
     TEXT,
     TRUTH,
     BoundArguments,
-    File,
-    Files,
     Kind,
     is_number,
     is_text,
@@ -170,7 +168,7 @@ def request_of(source: object, **given: Unpack[BoundArguments]) -> Request:
 
     Raises PtxwcetError; TypeError for what says nothing of this source.
     """
-    signature, arch, links = given.get("signature"), given.get("arch"), paths_of(given.get("link"))
+    signature, arch, links = given.get("signature"), given.get("arch"), given.get("link")
     if signature is not None and not hasattr(source, "inspect_asm"):
         raise TypeError("signature= is of a dispatcher of Numba: this source has none")
     options = given.get("nvcc_options", ())
@@ -196,18 +194,6 @@ def said(path: str, **given: object) -> str:
     words = [repr(path)]
     words += [f"{key}={value!r:.200}" for key, value in given.items() if value is not None]
     return ", ".join(words)
-
-
-def paths_of(files: Files | None) -> tuple[str, ...]:
-    """The paths of one file or several."""
-    if files is None or isinstance(files, str | os.PathLike):
-        return () if files is None else (os.fspath(files),)
-    return tuple(os.fspath(file) for file in files)
-
-
-def path_of(file: File | None) -> str | None:
-    """The path of a file, if one is given."""
-    return None if file is None else os.fspath(file)
 
 
 def require_one(path: str, kernels: Sequence[str]) -> None:

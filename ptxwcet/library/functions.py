@@ -22,8 +22,6 @@ from ptxwcet.flow.graph.control_flow import ControlFlow
 from ptxwcet.flow.graph.inlining import inline_calls
 from ptxwcet.library.arguments import (
     checked,
-    path_of,
-    paths_of,
     request_of,
     require_one,
 )
@@ -42,6 +40,7 @@ from ptxwcet.support.options import (
     GridArguments,
     MachineArguments,
     PlaceArguments,
+    paths_of,
 )
 
 if TYPE_CHECKING:
@@ -184,8 +183,9 @@ def run(
 
     ``outputs`` has the arrays afterwards, by name. Raises PtxwcetError. Cost: that of the run.
     """
-    links, names = paths_of(link), path_of(cuda_source)
-    asked = RunRequest(os.fspath(source), os.fspath(launch), names, max_instructions, links=links)
+    names = None if cuda_source is None else os.fspath(cuda_source)
+    files = os.fspath(source), os.fspath(launch), names
+    asked = RunRequest(*files, max_instructions, links=paths_of(link))
     return Executed(run_file(asked))
 
 

@@ -21,6 +21,7 @@ from ptxwcet.support.options import (
 
 KEYS = {option.key: option for option in OPTIONS.values() if option.plans}
 """The options of plans, by their keys there."""
+_NAMES = {key: option.name for key, option in KEYS.items()}
 
 
 def keys_of(plan: str, rank: int | None = None, *, at_top: bool = False) -> tuple[str, ...]:
@@ -54,5 +55,7 @@ def launch_request(made: Request, table: Mapping[str, Any], folder: str, **given
     """Returns the request of a table without problems, and of the options ``given`` otherwise, for
     a file, ``made`` with what was made of it.
     """
-    said = {KEYS[key].name: value for key, value in table.items() if key in KEYS}
-    return request_of(made.path, said | given, folder, text=made.text, is_code=made.is_code)
+    for key in table:
+        if key in _NAMES:
+            given.setdefault(_NAMES[key], table[key])
+    return request_of(made.path, given, folder, text=made.text, is_code=made.is_code)

@@ -63,6 +63,12 @@ class Request:
 
 
 _FIELDS, _OF_THE_GPU = ({one.name for one in fields(of)} for of in (Request, GridWishes))
+_READ = {
+    name: (option.field, option.field in _OF_THE_GPU, option.kind.read)
+    for name, option in OPTIONS.items()
+    if option.field in _FIELDS | _OF_THE_GPU
+}
+"""Which field has the value of an option, whether it is one of the GPU, and how it is read."""
 
 
 def request_of(
@@ -79,16 +85,14 @@ def request_of(
     """
     gpu: dict[str, Any] = {"registers_source": registers_source}
     for name, value in given.items():
-        option = OPTIONS.get(name)
-        if option is None or value is None:
+        if value is None or name not in _READ:
             continue
-        if name == "registers" and isinstance(value, str) and not is_count(value):
+        field, is_of_gpu, read = _READ[name]
+        if field == "registers" and isinstance(value, str) and not is_count(value):
             # who knows them, in the place of their number
             others |= {"asks_ptxas": True} if value == ASK_PTXAS else {"ptxas_info": value}
-        elif option.field in _OF_THE_GPU:
-            gpu[option.field] = option.kind.read(value, folder)
-        elif option.field in _FIELDS:
-            others[option.field] = option.kind.read(value, folder)
+        else:
+            (gpu if is_of_gpu else others)[field] = read(value, folder)
     return Request(path, gpu=GridWishes(**gpu), **others)
 
 

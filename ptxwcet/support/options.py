@@ -128,23 +128,23 @@ def _is_table(value: object, is_entry: Callable[[object], bool]) -> bool:
 
 
 def _size(value: Any, folder: str) -> str:
-    is_listed = isinstance(value, Sequence) and not isinstance(value, str)
-    return "x".join(map(str, value)) if is_listed else str(value)
+    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 def _path(value: File, folder: str) -> str:
     return os.path.join(folder, os.fspath(value))
 
 
-def _paths(values: Files, folder: str) -> tuple[str, ...]:
+def paths_of(values: Files, folder: str = "") -> tuple[str, ...]:
+    """Returns the paths of a file or several."""
     listed = (values,) if isinstance(values, str | os.PathLike) else values
     return tuple(_path(one, folder) for one in listed)
 
 
-def _entries(table: Mapping[Any, Any] | Sequence[str], folder: str) -> tuple[str, ...]:
+def _entries(table: Mapping[Any, Any] | tuple[str, ...], folder: str) -> tuple[str, ...]:
     """Returns a table as the command line writes it, an entry ``NAME=VALUE`` each."""
-    if not isinstance(table, Mapping):
-        return tuple(table)
+    if isinstance(table, tuple):
+        return table
     return tuple(f"{name}={_entry(value)}" for name, value in table.items())
 
 
@@ -221,7 +221,7 @@ FILES = Kind(
     "the path of a file, or a list of them, is wanted",
     several(is_text),
     _LISTED,
-    read=_paths,
+    read=paths_of,
     rank=4,
 )
 CYCLES, ANY_NUMBER = whole(1, 10**6), whole()

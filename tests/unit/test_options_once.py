@@ -161,7 +161,7 @@ def test_no_option_of_the_table_is_declared_a_second_time() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.option", "Option"):
-                words = {one.value for one in node.args if isinstance(one, ast.Constant)}
+                words = {str(one.value) for one in node.args if isinstance(one, ast.Constant)}
                 again += [f"{path.name}: {word}" for word in words & declared]
     assert again == []
 

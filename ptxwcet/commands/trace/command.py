@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import echo, echo_json
@@ -17,11 +16,6 @@ from ptxwcet.cli.progress import ProgressLine
 from ptxwcet.commands.trace.study import MOST_EVENTS, TracedLaunch, TraceOptions, trace_launch
 from ptxwcet.opened.request import request_of
 from ptxwcet.support.printable import plural
-
-_OF_THE_TRACE = (
-    *("policy", "runs", "seed", "jitter", "sms", "registers", "resident_blocks", "launch_gap"),
-    *("events", "executed", "max_instructions"),
-)
 
 
 @click.command(
@@ -81,7 +75,13 @@ def simulate_launch(
     if launch is None:
         options.refuse_idle("executes the inputs of a launch file: give --launch", "executed")
         options.refuse_idle("is of an execution: give --launch", "max_instructions")
-    tracing = _options(**{name: given.pop(name) for name in _OF_THE_TRACE})
+    tracing = TraceOptions(
+        grid=options.grid_of(given),
+        jitter_percent=given.pop("jitter"),
+        most_events=given.pop("events"),
+        execute=given.pop("executed"),
+        **{name: given.pop(name) for name in ("policy", "runs", "seed", "max_instructions")},
+    )
     request = request_of(file, {**given, "launch": launch})
     with ProgressLine() as line:
         traced = trace_launch(request, tracing, line.show)
@@ -91,22 +91,6 @@ def simulate_launch(
     else:
         echo("\n".join(_lines(traced, output)))
     return 0
-
-
-def _options(
-    sms: int | None,
-    resident_blocks: int | None,
-    registers: str | None,
-    launch_gap: int,
-    jitter: int,
-    events: int,
-    executed: bool,
-    **others: Any,
-) -> TraceOptions:
-    wishes = GridWishes(sms, resident_blocks, options.require_number(registers), launch_gap)
-    return TraceOptions(
-        grid=wishes, jitter_percent=jitter, most_events=events, execute=executed, **others
-    )
 
 
 def _lines(traced: TracedLaunch, out: Path) -> Iterator[str]:

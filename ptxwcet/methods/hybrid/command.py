@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ptxwcet.bounds.wishes import GridWishes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.graphviz import GRAPH_FILE, write_graph
@@ -70,8 +69,7 @@ def hybrid(
     if trace is None:
         options.refuse_idle_seed(given["policy"], given["jitter"])
     save = given.pop("save")
-    registers = options.require_number(given.pop("registers"))
-    grid = GridWishes(given.pop("sms"), given.pop("resident_blocks"), registers)
+    grid = options.grid_of(given)
     tracing = None
     if trace is None:
         runs, seed, jitter = given["runs"] or 1, given["seed"] or 0, given["jitter"] or 0

@@ -257,15 +257,16 @@ def _drawn(files: tuple[str, ...], settings: Settings, given: dict[str, Any]) ->
     if missing:
         names = ", ".join(f"--{name}" for name in missing)
         raise click.UsageError(f"to draw runs of a kernel, give {names}")
+    grid = options.grid_of(given)
     drawing = DrawOptions(
         given["runs"],
         given["inputs"] or given["runs"],
         given["policy"],
         given["jitter"] or 0,
-        given["launch_gap"] or 0,
-        given["sms"],
-        given["resident_blocks"],
-        options.require_number(given["registers"]),
+        grid.launch_gap_cycles,
+        grid.sms,
+        grid.resident_blocks,
+        grid.registers,
         given["seed"],
     )
     machine = given["machine"] or DEFAULT_MACHINE

@@ -1,6 +1,6 @@
 """The registry of bound methods. A new method is a file here, a row below and a page in docs.
 
-Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (docs/python.md).
+Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (ARCHITECTURE.md).
 Who only asks for names, as the command line does at its start, loads no method.
 """
 
@@ -60,7 +60,7 @@ SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", _safe)
 
 METHODS: tuple[BoundMethod, ...] = (
     SAFE,
-    BoundMethod("gub", "GUB as published", "docs/methods/gub.md", _gub, is_for_report=False),
+    BoundMethod("gub", "GUB as published", "docs/refutations/gub.md", _gub, is_for_report=False),
     BoundMethod("lower", "lower bound", "docs/methods/lower-bound.md", _lower, is_for_report=False),
 )
 """The methods that come with the tool."""

@@ -379,7 +379,7 @@ def sweep(
 ) -> pandas.DataFrame:
     """The bound of every unit of a plan, as ``ptxwcet sweep`` finds it: a row a unit.
 
-    The columns are those of ``results.parquet`` (docs/sweeps.md). ``output`` is the folder that
+    The columns are those of ``results.parquet`` (docs/results.md). ``output`` is the folder that
     keeps the answers and the tables, which ``resume`` goes on with; without one nothing is kept.
     ``workers`` units are analysed at once (one a core), or as many as the workers of a Dask
     ``scheduler`` can; the rows do not depend on it. ``cache`` is a folder of answers that several

@@ -1,4 +1,5 @@
-"""Writing a machine file for a GPU that has none, from that of another (docs/new-machine.md).
+"""Writing a machine file for a GPU that has none, from the file of another
+(docs/tutorials/machine.md).
 
 Nothing of the other machine is taken for proved or measured: each figure of it is ``assumed`` and
 copied from it, by its source, and each assumption is doubtful, which makes every bound an estimate.
@@ -109,8 +110,8 @@ class _Writer:
         base, tables = self._base, self._tables
         yield f"# Written by ptxwcet machine new from {self._from}. What its source calls copied is"
         yield f"# a figure of that machine and not known of {self._name}: measure it or find it"
-        yield "# published (docs/new-machine.md). Every bound is an estimate until somebody argues"
-        yield "# for the assumptions below."
+        yield "# published (docs/tutorials/machine.md). Every bound is an estimate until somebody"
+        yield "# argues for the assumptions below."
         yield ""
         yield f"schema = {SCHEMA}"
         yield f"name = {_quoted(self._name)}"

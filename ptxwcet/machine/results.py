@@ -1,4 +1,5 @@
-"""Results of microbenchmarks: reading them, and the figures that they give (docs/new-machine.md).
+"""Results of microbenchmarks: reading them, and the figures that they give
+(docs/tutorials/machine.md).
 
 Problems are PW321: a table that is not one of results, or figures that contradict each other.
 """

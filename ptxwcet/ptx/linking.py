@@ -1,4 +1,4 @@
-"""Several PTX files as one program, as nvlink joins them (docs/linking.md).
+"""Several PTX files as one program, as nvlink joins them (docs/guide/machine-code.md).
 
 A name without linkage is its file's own: where another file has the name, too, that of the linked
 file is called ``b.ptx::name``. All other names are the program's: one definition each, for which

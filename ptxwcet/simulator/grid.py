@@ -4,7 +4,7 @@ What a warp executes is given by visits of basic blocks, not by a plain
 :class:`~ptxwcet.warp.program.WarpProgram`: each visit says which instrumentation point it passes,
 so that the waist's nodes need not.
 
-The machine (docs/tracing.md). Each SM is the machine of the model (section 1) with room for
+The machine (docs/guide/run.md). Each SM is the machine of the model (section 1) with room for
 ``resident_blocks`` blocks. Blocks start in the order of their indices, each as soon as an SM has a
 free slot; of several such SMs the next one, by number, after the SM that was given a block last. A
 block leaves its slot when its last warp has ended, and another may start there in that cycle. SMs

@@ -175,7 +175,7 @@ def _cycles(steps: IntColumn, runs: IntColumn) -> IntColumn:
 
 def _malformed(path: Path, what: str) -> PtxwcetError:
     message = f"'{path}': {what}"
-    return PtxwcetError.of("PW601", message, help="docs/tracing.md describes the format")
+    return PtxwcetError.of("PW601", message, help="docs/trace-format.md describes the format")
 
 
 _ZIP_MARK = b"PK\x03\x04"
@@ -234,7 +234,7 @@ def write_trace(trace: TimedTrace, path: str | os.PathLike[str]) -> None:
 #     2,0,0,60
 #     # events 3
 #
-# docs/tracing.md says what each line means. A file without its last line was cut.
+# docs/trace-format.md says what each line means. A file without its last line was cut.
 
 
 MAGIC = "ptxwcet-trace 1"
@@ -247,7 +247,7 @@ _MOST_DIGITS = 18  # fits 64 bits
 _ROW = re.compile(rb"\d{1,18}(,\d{1,18}){3}")
 _ORIGIN_KEYS = ("kernel", "sha256", "recorder", "clock")
 _REQUIRED = ("kernel", "recorder", "clock")
-_HELP = "docs/tracing.md describes the format"
+_HELP = "docs/trace-format.md describes the format"
 
 
 @dataclass(slots=True)

@@ -56,10 +56,10 @@ class Cause:
 class AnnotatedLine:
     """A line of code; ``line`` is None for what is no line, which ``text`` names.
 
-    ``cycles`` of the bound of a block are the sum of four parts (docs/explain.md), None for a line
-    without instructions. ``launch_cycles`` are of the bound of the launch, None without one.
-    ``cause`` is the largest of the four parts and the opcode that has most of it, None if nothing
-    is paid.
+    ``cycles`` of the bound of a block are the sum of four parts (docs/reading-a-bound.md), None
+    for a line without instructions. ``launch_cycles`` are of the bound of the launch, None without
+    one. ``cause`` is the largest of the four parts and the opcode that has most of it,
+    None if nothing is paid.
     """
 
     line: int | None

@@ -51,9 +51,9 @@ class LineChange:
 class Payment:
     """What pays the difference of two bounds of a block that are both explained, in cycles.
 
-    ``parts`` say whether warps issue, wait or stand back (docs/explain.md), ``op_classes`` for
-    which instructions, ``lines`` for which line; the differences of each add up to ``difference``.
-    Only what differs is there, the largest differences first.
+    ``parts`` say whether warps issue, wait or stand back (docs/reading-a-bound.md),
+    ``op_classes`` for which instructions, ``lines`` for which line; the differences of
+    each add up to ``difference``. Only what differs is there, the largest differences first.
     """
 
     difference: int

@@ -1,4 +1,4 @@
-"""Microbenchmarks in PTX, and what of a machine their results say (docs/new-machine.md).
+"""Microbenchmarks in PTX, and what of a machine their results say (docs/tutorials/machine.md).
 
 Each is a kernel of one warp that reads ``%clock64`` around a short section of ``SHORT`` statements
 and a long one of twice as many: what reading the clock costs is in both, and gone in their

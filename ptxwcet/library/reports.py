@@ -63,7 +63,6 @@ from ptxwcet.library.shown import (
     what_if_tables,
 )
 from ptxwcet.opened.request import Request
-from ptxwcet.report.head import refusals
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.explanations import Explanation
 from ptxwcet.support.extras import require_extra
@@ -122,9 +121,8 @@ def memory(source: object, **given: Unpack[MachineArguments]) -> Shown[MemoryRep
     request = request_of(source, **given)
     answer = study_accesses(request)
     report = build_memory_report(answer, request.source)
-    refused = refusals(answer, report.kernels)
     title = f"memory accesses of {request.path}"
-    return shown(report, title, render_memory_text, memory_tables, refused)
+    return shown(report, title, render_memory_text, memory_tables, answer)
 
 
 @checked
@@ -151,9 +149,8 @@ def annotate(
     request = request_of(source, **given)
     answer = explain_file(request, (at,) if isinstance(at, str) else tuple(at))
     report = build_annotation(answer, source=request.source, wants_ptx=ptx, only=bool(at))
-    refused = refusals(answer, report.kernels)
     title = f"code of {request.path} with its cycles"
-    return shown(report, title, render_annotation_text, annotation_tables, refused)
+    return shown(report, title, render_annotation_text, annotation_tables, answer)
 
 
 @checked
@@ -177,9 +174,8 @@ def ports(source: object, **given: Unpack[GridArguments]) -> Shown[PortsReport]:
 
     request = request_of(source, **given)
     answer, report = ports_of_file(request)
-    refused = refusals(answer, report.kernels)
     title = f"what iterations of {request.path} take of the units"
-    return shown(report, title, render_ports_text, ports_tables, refused)
+    return shown(report, title, render_ports_text, ports_tables, answer)
 
 
 @checked
@@ -203,9 +199,8 @@ def what_if(
     words = [f"{what}={_figures(what, value)}" for what, value in changes.items()]
     answer = bound_variants(request, words)
     report = build_what_if_report(answer)
-    refused = refusals(answer, report.kernels)
     title = f"what-if of {request.path}"
-    return shown(report, title, render_what_if_text, what_if_tables, refused)
+    return shown(report, title, render_what_if_text, what_if_tables, answer)
 
 
 def _figures(what: str, value: int | range | str) -> str:

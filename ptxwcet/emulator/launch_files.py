@@ -30,27 +30,26 @@ from ptxwcet.emulator.launch_model import (
     read_toml,
 )
 from ptxwcet.flow.facts.parameters import parameter_named
-from ptxwcet.flow.launch import MOST_DYNAMIC_SHARED, Dim3
+from ptxwcet.flow.launch import Dim3
 from ptxwcet.ir.kernel import Kernel, Module, Parameter
 from ptxwcet.support.demangling import names_meant
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
+from ptxwcet.support.options import OPTIONS, Option
 from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
 
 CudaNames = Callable[[Kernel], Sequence[str] | None]
 """The parameter names of a kernel's CUDA source, or None if it is not available."""
 
-_KEYS = (
-    "kernel",
-    "grid",
-    "block",
-    "dynamic_shared_bytes",
-    "registers_per_thread",
-    "arguments",
-    "variables",
-    "expected",
+_NUMBERS = sorted(
+    (one for one in OPTIONS.values() if one.launch_key), key=lambda one: one.launch_key
 )
-_MOST_REGISTERS = 1024  # above any device
+"""The options that are numbers in a launch file."""
+_KEYS = (
+    *("kernel", "grid", "block"),
+    *(one.launch_key for one in _NUMBERS),
+    *("arguments", "variables", "expected"),
+)
 _POINTERS = ("u64", "s64", "b64")  # types of parameters that may be pointers
 _TOLERANCES = ("relative", "absolute")
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -110,16 +109,13 @@ class _Reader:
             return None
         block = self._size("block", data.get("block", kernel.required_threads))
         grid = self._size("grid", data.get("grid"))
-        shared = self._shared(data.get("dynamic_shared_bytes", 0))
-        registers = self._registers(data.get("registers_per_thread"))
+        numbers = {one.launch_key: self._number(one, data.get(one.launch_key)) for one in _NUMBERS}
         arguments = self._arguments(kernel, data, cuda_names(kernel))
         variables = self._variables(data)
         expected = self._expected(data, arguments)
         if self.problems or block is None or grid is None:
             return None
-        return LaunchFile(
-            self.file, kernel, block, grid, shared, arguments, variables, expected, registers
-        )
+        return LaunchFile(self.file, kernel, block, grid, numbers, arguments, variables, expected)
 
     def _kernel(self, name: object) -> Kernel | None:
         kernels = self.module.kernels
@@ -169,21 +165,13 @@ class _Reader:
         x, y, z = (*numbers, 1, 1)[:3]
         return x, y, z
 
-    def _shared(self, value: object) -> int:
-        """Reads the size of ``extern __shared__`` memory."""
-        if type(value) is int and 0 <= value <= MOST_DYNAMIC_SHARED:
-            return value
-        most = MOST_DYNAMIC_SHARED
-        message = f"dynamic_shared_bytes {value!r} is no number of bytes from 0 to {most}"
-        self.report("PW424", message, ("", "dynamic_shared_bytes"), None)
-        return 0
-
-    def _registers(self, value: object) -> int | None:
-        """Reads the registers of a thread, as the compiler reported them; None if not given."""
-        if value is None or (type(value) is int and 1 <= value <= _MOST_REGISTERS):
-            return value
-        message = f"registers_per_thread {value!r} is no number from 1 to {_MOST_REGISTERS}"
-        self.report("PW424", message, ("", "registers_per_thread"), "ptxas -v reports it")
+    def _number(self, option: Option, value: object) -> int | None:
+        """Returns the value of an option that is a number; None if nothing is stated."""
+        if value is None or option.kind.is_value(value):
+            return value  # type: ignore[return-value]  # it is of the kind
+        key, kind, unit = option.launch_key, option.kind, option.launch_unit
+        message = f"{key} {value!r} is no number{unit} from {kind.least} to {kind.most}"
+        self.report("PW424", message, ("", key), option.launch_remedy)
         return None
 
     def _table(self, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

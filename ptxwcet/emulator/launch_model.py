@@ -118,18 +118,27 @@ class OutputCheck:
 class LaunchFile:
     """A checked launch file. ``arguments`` are in parameter order, and complete if it is to be run.
 
-    ``registers_per_thread`` is the compiler's figure, None if the file does not state it.
+    ``numbers`` are the options that are numbers, by key, None where the file does not state them.
     """
 
     file: SourceFile
     kernel: Kernel
     block: Dim3
     grid: Dim3
-    dynamic_shared_bytes: int
+    numbers: Mapping[str, int | None]
     arguments: tuple[LaunchArgument, ...]
     variables: tuple[LaunchVariable, ...]
     expected: tuple[ExpectedOutput, ...]
-    registers_per_thread: int | None = None
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """The size of ``extern __shared__`` memory."""
+        return self.numbers.get("dynamic_shared_bytes") or 0
+
+    @property
+    def registers_per_thread(self) -> int | None:
+        """The registers of a thread, as the compiler reported them."""
+        return self.numbers.get("registers_per_thread")
 
     @property
     def scalars(self) -> dict[str, int | float]:

@@ -45,9 +45,6 @@ from ptxwcet.commands.what_if.report import (
 )
 from ptxwcet.commands.what_if.study import bound_variants
 from ptxwcet.library.arguments import (
-    File,
-    GridArguments,
-    MachineArguments,
     checked,
     request_of,
     said,
@@ -69,6 +66,7 @@ from ptxwcet.opened.request import Request
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.explanations import Explanation
 from ptxwcet.support.extras import require_extra
+from ptxwcet.support.options import File, GridArguments, MachineArguments
 from ptxwcet.support.printable import plural
 from ptxwcet.support.whole_files import write_text
 

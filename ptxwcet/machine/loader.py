@@ -19,7 +19,6 @@ from ptxwcet.machine.assumptions import ASSUMPTIONS, CLAIMS
 from ptxwcet.machine.checks import (
     FIGURES,
     LIMITS,
-    MOST_CYCLES,
     Checker,
     Table,
     locate,
@@ -44,12 +43,13 @@ from ptxwcet.machine.model import (
 )
 from ptxwcet.support.diagnostics import Diagnostic, PtxwcetError
 from ptxwcet.support.input_files import MOST_TOML_BYTES, is_input, read_text, supplied_inputs
+from ptxwcet.support.options import CYCLES, OPTIONS, is_whole
 from ptxwcet.support.plugins import MACHINES, plugins
 from ptxwcet.support.source import SourceFile
 from ptxwcet.support.toml_places import NotToml, nearest, parse_toml
 from ptxwcet.warp.program import Scoreboard
 
-DEFAULT_MACHINE = "orin-ecrts2025-memory"
+DEFAULT_MACHINE: str = OPTIONS["machine"].default
 """The machine file used when none is named; every report prints it.
 
 It is the machine of the ECRTS 2025 paper, with no doubtful assumption, with transactions: only
@@ -91,8 +91,8 @@ def load_tables(name_or_path: str, memory_latency: int | None = None) -> Table:
     whole = _extended(file, data, checker)
     if not checker.problems:
         checker.check_whole(whole)
-    if memory_latency is not None and not 1 <= memory_latency <= MOST_CYCLES:
-        message = f"memory latency {memory_latency}: it must lie between 1 and {MOST_CYCLES} cycles"
+    if memory_latency is not None and not is_whole(memory_latency, CYCLES.least, CYCLES.most):
+        message = f"memory latency {memory_latency}: it must lie between 1 and {CYCLES.most} cycles"
         checker.problems.append(Diagnostic("PW314", message))
     if checker.problems:
         raise PtxwcetError(checker.problems)

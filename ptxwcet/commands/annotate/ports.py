@@ -15,7 +15,6 @@ from ptxwcet.bounds.carve_out import require_no_sizes
 from ptxwcet.cli import options
 from ptxwcet.cli.command import Command
 from ptxwcet.cli.output import finish, show
-from ptxwcet.cli.requests import request_from
 from ptxwcet.commands.bound.loop_text import loop_place
 from ptxwcet.commands.bound.study import FileAnswer, bound_file
 from ptxwcet.ir.op_classes import OpClass
@@ -119,7 +118,7 @@ def annotate_ports(form: str, **given: Any) -> int:
     Of one warp: cycles at the issue port, at each unit and behind it, by instruction, and the
     longest circle of results through the iterations. None of them is a bound of the launch.
     """
-    answer, report = ports_of_file(request_from(**given))
+    answer, report = ports_of_file(options.request_from(**given))
     show(form, report, render_ports_text)
     return finish(refusals(answer, report.kernels), is_partial=bool(answer.answered))
 

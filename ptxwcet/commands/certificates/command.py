@@ -26,9 +26,9 @@ from ptxwcet.support.input_files import MOST_TEXT_BYTES, read_text
 )
 @click.argument("report", type=InputFile())
 @click.argument("file", type=InputFile())
-@options.LINKS
+@options.of("link")
 @options.report_options
-def validate_certificates(report: str, file: str, links: tuple[str, ...], form: str) -> int:
+def validate_certificates(report: str, file: str, link: tuple[str, ...], form: str) -> int:
     """Check the certificates of loop bounds in REPORT, a JSON report, against the PTX of FILE.
 
     Each is confirmed by the solver alone, without the search that found it; what the report says is
@@ -42,7 +42,7 @@ def validate_certificates(report: str, file: str, links: tuple[str, ...], form: 
     verdicts: list[dict[str, str]] = []
     try:
         rows = read_as(Report, data)  # what is of another shape is not looked at
-        for checked in recheck(rows, read_module(Request(file, links=links))):
+        for checked in recheck(rows, read_module(Request(file, links=link))):
             row = {one: getattr(checked, one) for one in ("kernel", "readable", "block")}
             verdicts.append({**row, "verdict": checked.verdict.value})
             if form == "text":

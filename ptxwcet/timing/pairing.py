@@ -34,12 +34,9 @@ from ptxwcet.flow.walk.path import (
     PathEnd,
     PathFork,
     PathGone,
-    PathGrowing,
-    PathLate,
     PathLoop,
-    PathPart,
+    PathParts,
     PathRepeat,
-    PathScatter,
     PathUnordered,
     Visit,
     may_end,
@@ -102,14 +99,11 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
                     yield "end", leave.block
             case PathGone():
                 pass
-            case PathRepeat(count, least, body, together):
+            case PathRepeat(count, least, body, together, step):
                 inside = _skeleton(body, places)
-                if inside or (together is not None and together.site in places):
-                    yield str(count), str(least), together, inside
-            case PathGrowing(first, step, body):
-                inside = _skeleton(body, places)
-                if inside or next(visited_blocks(body)) in places:
-                    yield first, step, inside
+                is_named = together is not None and together.site in places
+                if inside or is_named or (step and next(visited_blocks(body)) in places):
+                    yield str(count), str(least), together, step, inside
             case PathLoop(loop, body):
                 inside = _skeleton(body, places)
                 if inside or next(visited_blocks(body)) in places:
@@ -122,18 +116,14 @@ def _bones(nodes: Path, places: frozenset[int]) -> Iterator[object]:
                 sides = _skeleton(one, places), _skeleton(two, places)
                 if any(sides):
                     yield "both", sides
-            case PathFork(block, one, two) | PathPart(block, one, two):
+            case PathFork(block, one, two):
                 sides = _skeleton(one, places), _skeleton(two, places)
                 if block in places or any(sides):
                     yield "sides", block, sides
-            case PathLate(_, late):
-                sides_late = tuple(_skeleton(side, places) for side in late)
-                if any(sides_late):
-                    yield "late", sides_late
-            case PathScatter(_, body):
-                inside = _skeleton(body, places)
-                if inside:
-                    yield "scatter", inside
+            case PathParts(_, parts, least):
+                sides_of_parts = tuple(_skeleton(side, places) for side in parts)
+                if any(sides_of_parts):
+                    yield "parts", least, sides_of_parts
 
 
 def _ends(alternatives: tuple[Path, ...], site: int | None) -> tuple[int, ...]:
@@ -204,7 +194,8 @@ def _may_have_ended(nodes: Path, places: frozenset[int]) -> bool:
     ended = False
     for node in nodes:
         ends, comes = may_end((node,)), not places.isdisjoint(visited_blocks((node,)))
-        again = ends and isinstance(node, PathRepeat | PathGrowing | PathLoop | PathScatter)
+        goes_round = isinstance(node, PathRepeat | PathLoop)
+        again = ends and (goes_round or (isinstance(node, PathParts) and node.least > 0))
         if comes and (ended or again):
             return True
         if any(_may_have_ended(part, places) for part in parts_of(node)):

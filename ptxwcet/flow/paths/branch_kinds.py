@@ -17,9 +17,9 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,
+    PathChoice,
     PathEnd,
     PathFork,
-    PathPart,
     Visit,
     loop_entries,
     nodes_in,
@@ -117,7 +117,9 @@ def _collect(nodes: Path, visits: set[Outcome], opened: set[int]) -> None:
         match node:
             case Visit(block, taken):
                 visits.add((block, taken))
-            case PathFork(block) | PathPart(block):
+            case PathChoice(alternatives, by_parts=True):
+                opened.update(way[0].block for way in alternatives if isinstance(way[0], Visit))
+            case PathFork(block):
                 opened.add(block)
                 visits.update(((block, True), (block, False)))
             case PathEnd(leave, rest, stay):

@@ -22,7 +22,6 @@ from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
     PathChoice,
-    PathGrowing,
     PathLoop,
     PathNode,
     PathRepeat,
@@ -211,10 +210,8 @@ def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
             sides = [_back_edges(part, loop, rotated=rotated) for part in parts_of(node)]
             known = [side for side in sides if side is not None]
             again = max(known, default=0) if len(known) == len(sides) else None
-            if again and isinstance(node, PathGrowing):
-                return None
             if again and isinstance(node, PathRepeat):
-                times = node.count.over_symbols(largest=True)
+                times = None if node.step else node.count.over_symbols(largest=True)
                 again = None if times is None else again * times
         if again is None:
             return None

@@ -14,7 +14,7 @@ from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
 from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import PathChoice, PathLate, PathLoop, PathScatter, visited_blocks
+from ptxwcet.flow.walk.path import PathChoice, PathLoop, PathParts, visited_blocks
 from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
 from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
 from ptxwcet.flow.walk.standing import Reach
@@ -68,7 +68,7 @@ def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int,
             executed = tuple(walk.trail.nodes)
     finally:
         walk.scattered.pop()
-    parts = PathScatter(most_lanes(mask), executed)
+    parts = PathParts(most_lanes(mask), (executed,), least=1)
     written = loop.body | frozenset(visited_blocks(executed))
     walk.trail.add(parts)
     walk.forget(loop, written)  # what one part has written another one need not have
@@ -280,7 +280,7 @@ def _after_leaving(
             walk.forget(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
-            walk.trail.add(PathLate(most_late, late))
+            walk.trail.add(PathParts(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

@@ -15,8 +15,8 @@ from ptxwcet.flow.walk.path import (
     Departure,
     Path,
     PathNode,
-    PathPart,
     Visit,
+    chosen_by_parts,
     close_symbol,
     visited_blocks,
 )
@@ -53,7 +53,7 @@ class Way:
         """How the block of the branch is visited."""
         block = self.sides.block
         if self.sides.is_part:
-            return PathPart(block, (), (), jumps=True)
+            return chosen_by_parts(block)
         return Visit(block, self.taken)
 
 

@@ -20,8 +20,8 @@ from ptxwcet.flow.walk.path import (
     PathFork,
     PathGone,
     PathNode,
-    PathPart,
     Visit,
+    chosen_by_parts,
 )
 from ptxwcet.flow.walk.sides import (
     both_sides,
@@ -211,7 +211,7 @@ def _record_choice(walk: WalkState, sides: OpenBranch, walked_sides: Mapping[boo
         for side in (walked_sides[True], walked_sides[False])
     )
     if sides.is_part:
-        walk.trail.add(PathPart(block, taken_path, fallthrough_path, jumps))
+        walk.trail.add(chosen_by_parts(block, taken_path, fallthrough_path, jumps=jumps))
         return
     ways = (Visit(block, taken=jumps), *taken_path), (Visit(block, taken=False), *fallthrough_path)
     site = block if sides.agreement is Agreement.BLOCK else None
@@ -352,7 +352,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
         if walk.steps.have_barrier(behind):
             raise Undecided(*undecided)
     leaving = Visit(block, taken=jumps and leaves_when_taken)
-    last = PathPart(block, (), (), jumps=True) if sides.is_part else leaving
+    last = chosen_by_parts(block) if sides.is_part else leaving
     way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, last, *behind)
     if sides.agreement is not Agreement.BLOCK:
         opened.agree = False
@@ -364,7 +364,7 @@ def may_leave(walk: WalkState, sides: OpenBranch, meeting: int) -> tuple[int, Ma
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     if sides.is_part:
         walk.scattered[-1].meetings.add(meeting)
-        walk.trail.add(PathPart(block, (), (), jumps=True))
+        walk.trail.add(chosen_by_parts(block))
     else:
         _stay(walk, sides, meeting, behind)
     return on

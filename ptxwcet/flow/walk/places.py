@@ -1,7 +1,7 @@
 """Loops that are left for several places, some perhaps outside of the loop around.
 
 Lanes that leave such a loop for different places do not meet right behind it. So all lanes of a
-warp, or of a part of one (:class:`~ptxwcet.flow.walk.path.PathScatter`), must leave it together: at
+warp, or of a part of one (:class:`~ptxwcet.flow.walk.path.PathParts`), must leave it together: at
 one exit, in one iteration. Then exactly one of the ways out is executed, and what follows is that
 of its place. Places outside of the loop around are ways out of that loop; the others are the
 alternatives of a choice up to where they meet in it.

@@ -21,7 +21,7 @@ from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
 from ptxwcet.flow.walk.open_branch import OpenLoop
-from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, PathPart, Visit
+from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit, chosen_by_parts
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
@@ -67,7 +67,7 @@ class ExitRecorder:
         leave: PathNode = Visit(block, taken=jumps and leaves_when_taken)
         stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
         if self._parts:
-            leave = stay = PathPart(block, (), (), jumps=True)
+            leave = stay = chosen_by_parts(block)
         self.exits.append(Exit((*out, leave), block, leaves_when_taken, outside))
         out.append(stay)
         return inside

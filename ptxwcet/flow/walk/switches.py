@@ -14,7 +14,7 @@ from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.guards import require_agreement
 from ptxwcet.flow.walk.open_branch import Side
-from ptxwcet.flow.walk.path import PathChoice, PathLate, Visit
+from ptxwcet.flow.walk.path import PathChoice, PathParts, Visit
 from ptxwcet.flow.walk.sides import join_sides, reach_behind, walk_side, walked
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
@@ -58,7 +58,7 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
         site = block if agreement is Agreement.BLOCK else None
         walk.trail.add(PathChoice(paths, site, if_race_free))
     else:
-        walk.trail.add(PathLate(len(paths), paths))
+        walk.trail.add(PathParts(len(paths), paths))
     return meeting, reduce(np.logical_or, [side.arrived for side in sides])
 
 

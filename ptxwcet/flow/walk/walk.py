@@ -31,7 +31,7 @@ from ptxwcet.flow.values.value import CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import walk_branch
 from ptxwcet.flow.walk.guards import evaluate, guard_lanes, outcomes
 from ptxwcet.flow.walk.loops import walk_loop
-from ptxwcet.flow.walk.path import Path, PathLate, Visit, close_symbol, early_ends
+from ptxwcet.flow.walk.path import Path, PathParts, Visit, close_symbol, early_ends
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.steps import Step
 from ptxwcet.flow.walk.stops import Refused, SplitWarps, Undecided, aborted, not_counted
@@ -167,7 +167,7 @@ class Walk(WalkState):
         path: Path = tuple(self.trail.nodes)
         early = early_ends(path)
         if early:  # or late, if it is not where the others end
-            path += (PathLate(sum(early.values()), tuple(early)),)
+            path += (PathParts(sum(early.values()), tuple(early)),)
         for symbol in self.parameters:
             if symbol.name != symbolic:
                 path = close_symbol(path, symbol)

@@ -14,6 +14,7 @@ from ptxwcet.flow.values.regions import Wavers, require_nonnegative
 from ptxwcet.flow.values.value import Mask, Value
 from ptxwcet.flow.walk.bounded import bodies_of_whole, runs_once
 from ptxwcet.flow.walk.closed_forms import Rounds, periods_at, summarise
+from ptxwcet.flow.walk.guards import after_assuming
 from ptxwcet.flow.walk.iterations import (
     Claim,
     Entry,
@@ -23,7 +24,6 @@ from ptxwcet.flow.walk.iterations import (
     most_lanes,
 )
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, is_exact
-from ptxwcet.flow.walk.sides import after_narrowing
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided
@@ -172,9 +172,7 @@ class _Search:
         to_come = opened.few_left * (work.spent - self._spent)
         if not to_come or work.spent + to_come <= work.most or self._walk.is_proving:
             return self.history
-        return [
-            after_narrowing(self._walk, registers, opened.narrowed) for registers in self.history
-        ]
+        return [after_assuming(self._walk, registers, opened.assumed) for registers in self.history]
 
     def skip(self, summary: Summary | None) -> None:
         """Takes the iterations of which a closed form was found."""

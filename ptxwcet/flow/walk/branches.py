@@ -1,4 +1,4 @@
-"""Branches: decided for all lanes, divergent, or open; and which way an open one is walked."""
+"""Branches: decided for all lanes, divergent, or unresolved, and how such a one is walked."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
-from ptxwcet.flow.walk.guards import outcomes
-from ptxwcet.flow.walk.open_branch import OpenBranch
-from ptxwcet.flow.walk.open_branches import (
-    choose,
-    end_early,
-    ending,
-    fork,
-    may_end,
-    may_leave,
-    may_work_and_end,
-    way_to_the_end,
-    work_before_end,
-)
+from ptxwcet.flow.walk.alternatives import walk_both_sides
+from ptxwcet.flow.walk.exits import ending, may_leave, walk_end, working_end
+from ptxwcet.flow.walk.guards import assume, condition_of, outcomes
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
-from ptxwcet.flow.walk.sides import condition_of, narrow, walk_side
+from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, aborted, no_meeting
+from ptxwcet.flow.walk.unresolved import Branch, Way
 from ptxwcet.ir.kernel import Guard
 
 
@@ -61,36 +52,35 @@ def walk_branch(
         walk.note_open(block, causes)
         walk.trail.add(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
-    if not is_open and not walk.is_proving:  # lanes part, if they are here
+    if not is_open and not walk.is_proving:  # lanes diverge, if they are here
         walk.graph.work.parting.add(block)
+    ways = (
+        Way(taken, going, (Visit(block, taken=jumps),)),
+        Way(fallthrough, staying, (Visit(block, taken=False),), taken=False),
+    )
+    branch = Branch(block, ways, causes)
     if is_decided:
-        if block in walk.facts.uniform:
-            walk.contradict(_parts(walk, block))
-        # Lanes that branch straight to the join only wait there: the warp falls through.
-        straight = taken == walk.graph.meeting(block)
-        way_out = walk.graph.way_out(taken, fallthrough)
-        if way_out is not None:
-            ends = way_out == taken
-            stay, leave = Visit(block, taken=jumps and not ends), Visit(block, taken=jumps and ends)
-            end_early(walk, stay, leave, ending(walk, way_out))
-            walk.state.alive &= ~(going if ends else staying)
-            return (fallthrough, staying) if ends else (taken, going)
-        working = way_to_the_end(walk, taken, fallthrough)
-        if working is not None:
-            way, on = (taken, going), (fallthrough, staying)
-            if working != taken:
-                way, on = on, way
-            last = work_before_end(walk, way)
-            stay, leave = (Visit(block, taken=jumps and one == taken) for one in (on[0], working))
-            end_early(walk, stay, leave, last)
-            walk.state.alive &= ~way[1]
-            return on
-        walk.trail.add(Visit(block, taken=jumps and not straight))
-        return _diverge(walk, block, (taken, going), (fallthrough, staying))
-    sides = OpenBranch(block, (taken, going), (fallthrough, staying), causes)
+        return _decided(walk, branch)
     if is_open:
-        sides = _opened(walk, sides, guard, mask)
-    return _open_branch(walk, sides)
+        branch = _opened(walk, branch, guard, mask)
+    return _unresolved(walk, branch)
+
+
+def _decided(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
+    """Goes on behind a branch whose lanes are known to diverge: to the end, or to both sides."""
+    block, (first, second) = branch.block, branch.ways
+    if block in walk.facts.uniform:
+        walk.contradict(_parts(walk, block))
+    final = walk.graph.way_out(first.target, second.target)
+    if final is not None:
+        return walk_end(walk, branch, final, works=False, decided=True)
+    working = working_end(walk, first.target, second.target)
+    if working is not None:
+        return walk_end(walk, branch, working, works=True, decided=True)
+    # Lanes that branch straight to the meeting only wait there: the warp falls through.
+    straight = first.target == walk.graph.meeting(block)
+    walk.trail.add(Visit(block, taken=walk.graph.jumps(block) and not straight))
+    return _diverge(walk, block, first, second)
 
 
 def _visit(walk: WalkState, visit: Visit) -> PathNode:
@@ -113,15 +103,14 @@ def _parts(walk: WalkState, block: int) -> Refused:
     )
 
 
-def _opened(walk: WalkState, sides: OpenBranch, guard: Guard | None, mask: Mask) -> OpenBranch:
-    """A branch that is open for ``mask``, with who agrees on it and what it says of a symbol."""
-    walk.note_open(sides.block, sides.causes)
-    agreement, if_race_free = agreement_at(walk, sides.block)
+def _opened(walk: WalkState, branch: Branch, guard: Guard | None, mask: Mask) -> Branch:
+    """A branch that is unresolved for ``mask``: who agrees on it, and what it says of a symbol."""
+    walk.note_open(branch.block, branch.causes)
+    agreement, if_race_free = agreement_at(walk, branch.block)
     if agreement:
-        taken, fallthrough = sides.taken[0], sides.fallthrough[0]
-        sides = replace(sides, taken=(taken, mask), fallthrough=(fallthrough, mask))
+        branch = replace(branch, ways=tuple(replace(way, mask=mask) for way in branch.ways))
     condition = condition_of(walk, guard, mask)
-    return replace(sides, agreement=agreement, condition=condition, if_race_free=if_race_free)
+    return replace(branch, agreement=agreement, condition=condition, if_race_free=if_race_free)
 
 
 def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
@@ -189,10 +178,7 @@ def _use_assertion(walk: WalkState, block: int, condition: Condition | None, mas
     """Makes use of what holds behind an assertion, if no lane waits that it need not hold for."""
     for taken in (True, False):
         if (block, taken) in walk.cfg.aborts and not bool((walk.state.alive & ~mask).any()):
-            way = (block, mask)
-            narrow(
-                walk, OpenBranch(block, way, way, frozenset(), condition=condition), taken=not taken
-            )
+            assume(walk, condition, holds=not taken)
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
@@ -206,78 +192,73 @@ def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
     )
 
 
-def _open_branch(walk: WalkState, sides: OpenBranch) -> tuple[int, Mask]:
+def _unresolved(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
     """Goes on behind a branch whose lanes may go either way."""
-    block, (taken, _), (fallthrough, _) = sides.block, sides.taken, sides.fallthrough
+    block, targets = branch.block, tuple(way.target for way in branch.ways)
     postdominator = walk.graph.meeting(block)
     meeting: int | None = postdominator
-    way_out = walk.graph.way_out(taken, fallthrough)
-    ends = postdominator in (taken, fallthrough) and walk.graph.is_final(postdominator)
+    way_out = walk.graph.way_out(*targets)
+    ends = postdominator in targets and walk.graph.is_final(postdominator)
     if way_out is not None:
         ends, postdominator = True, BlockId(way_out)
-    if way_out is None and not sides.agreement:
-        working = way_to_the_end(walk, taken, fallthrough)
+    elif not branch.agreement:
+        working = working_end(walk, *targets)
         if working is not None:
-            return may_work_and_end(walk, sides, working)
+            return walk_end(walk, branch, working, works=True, decided=False)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
     within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body
     body = walk.scattered[-1].loop.body if walk.scattered else frozenset()
-    parts = block in body and within and not ends and postdominator not in body
-    if parts and not sides.agreement:
-        sides = replace(sides, agreement=Agreement.WARP, is_part=True)
-    if within and (sides.causes or sides.is_part):
-        loop = walk.trail.loops[-1].loop
-        leaves = (taken in loop.body) != (fallthrough in loop.body)
+    by_parts = block in body and within and not ends and postdominator not in body
+    if by_parts and not branch.agreement:
+        branch = replace(branch, agreement=Agreement.WARP, by_parts=True)
+    if within and (branch.causes or branch.by_parts):
+        opened = walk.trail.loops[-1]
+        loop = opened.loop
+        leaves = (targets[0] in loop.body) != (targets[1] in loop.body)
         if leaves and way_out is None and walk.may_meet(postdominator):
-            return may_leave(walk, sides, postdominator)
+            return may_leave(walk, branch, postdominator)
         if ends:
-            walk.trail.loops[-1].undecided = (walk.graph.last(block), sides.causes)
-            walk.trail.loops[-1].end = ending(walk, postdominator)
-            return may_end(walk, sides, postdominator)
+            opened.undecided = (walk.graph.last(block), branch.causes)
+            opened.end = ending(walk, postdominator)
+            return walk_end(walk, branch, postdominator, works=False, decided=False)
         if leaves:
-            raise Undecided(walk.graph.last(block), sides.causes)
-        is_whole = walk.trail.sides_of_some == walk.trail.loops[-1].depth
+            raise Undecided(walk.graph.last(block), branch.causes)
+        is_whole = walk.trail.sides_of_some == opened.depth
         goes_back = meeting in loop.body and walk.graph.goes_back(loop, BlockId(block), meeting)
-        if sides.agreement and is_whole and goes_back:
+        if branch.agreement and is_whole and goes_back:
             # a warp that goes back as a whole leaves nobody behind to meet: its iteration is over
             inside, meeting = loop, walk.graph.meeting_inside(loop, block)
-        elif meeting not in loop.body and meeting not in (taken, fallthrough):
-            if not sides.agreement:
-                raise _falls_apart(walk, sides, postdominator)
+        elif meeting not in loop.body and meeting not in targets:
+            if not branch.agreement:
+                raise _falls_apart(walk, branch, postdominator)
             meeting_in_loop = walk.graph.meeting_inside(loop, block)
             if meeting_in_loop is not None:
                 inside, meeting = loop, meeting_in_loop
-            elif not all(meeting in opened.loop.body for opened in walk.trail.loops[:-1]):
-                raise Undecided(walk.graph.last(block), sides.causes)
+            elif not all(meeting in around.loop.body for around in walk.trail.loops[:-1]):
+                raise Undecided(walk.graph.last(block), branch.causes)
     if ends:
-        return may_end(walk, sides, postdominator)
-    if meeting is None:
-        raise no_meeting(walk.graph.last(block))
-    if sides.agreement:
-        return choose(walk, sides, meeting, inside)
-    return fork(walk, sides)
+        return walk_end(walk, branch, postdominator, works=False, decided=False)
+    return walk_both_sides(walk, branch, meeting, inside)
 
 
-def _falls_apart(walk: WalkState, sides: OpenBranch, meeting: int | None) -> Exception:
+def _falls_apart(walk: WalkState, branch: Branch, meeting: int | None) -> Exception:
     """Why lanes that part here cannot be walked on: they meet only behind a loop they may leave."""
     around = [opened.loop for opened in walk.trail.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
     if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:
-        return Undecided(walk.graph.last(sides.block), sides.causes)
-    return FallsApart(left, sides.block, sides.causes)
+        return Undecided(walk.graph.last(branch.block), branch.causes)
+    return FallsApart(left, branch.block, branch.causes)
 
 
-def _diverge(
-    walk: WalkState, block: int, first: tuple[int, Mask], second: tuple[int, Mask]
-) -> tuple[int, Mask]:
+def _diverge(walk: WalkState, block: int, first: Way, second: Way) -> tuple[int, Mask]:
     """Both sides of a branch that lanes of one warp decide differently, one after the other."""
     index = walk.graph.last(block)
-    join = walk.graph.meeting(block)
-    if join is None:
+    meeting = walk.graph.meeting(block)
+    if meeting is None:
         raise no_meeting(index)
-    first_path, first_arrived = walk_side(walk, *first, join)
-    second_path, second_arrived = walk_side(walk, *second, join)
+    first_path, first_arrived = walk_side(walk, first.target, first.mask, meeting)
+    second_path, second_arrived = walk_side(walk, second.target, second.mask, meeting)
     if first_path and second_path:
         if walk.steps.have_barrier(first_path) or walk.steps.have_barrier(second_path):
             raise Refused(
@@ -290,4 +271,4 @@ def _diverge(
         walk.trail.add(PathUnordered(first_path, second_path))
     else:
         walk.trail.add(*first_path, *second_path)
-    return join, first_arrived | second_arrived
+    return meeting, first_arrived | second_arrived

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import WARP_SIZE, BoundOrigin
 from ptxwcet.flow.values.value import Mask
-from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import (
     AffineCount,
     Path,
@@ -30,6 +29,7 @@ from ptxwcet.flow.walk.path import (
     loop_entries,
     parts_of,
 )
+from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 if TYPE_CHECKING:

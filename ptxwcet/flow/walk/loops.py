@@ -12,14 +12,15 @@ from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
 from ptxwcet.flow.walk.bounded import bounded_loop
+from ptxwcet.flow.walk.guards import restore
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
-from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import PathChoice, PathLoop, PathParts, visited_blocks
 from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
-from ptxwcet.flow.walk.sides import meet_registers, walk_side, walked, widen
+from ptxwcet.flow.walk.sides import join_registers, walk_side
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.unresolved import OpenLoop
 
 _MANY = 1 << 16
 """Iterations that a loop hardly has whose limit is not known: asking for a variant is worth it."""
@@ -195,8 +196,8 @@ def _entered(
             walk.trail.enter_again()
             block, arrived, places = bounded_loop(walk, loop, mask, claim)
         opened = walk.trail.loops[-1]
-    for narrowed in reversed(opened.narrowed):
-        widen(walk, narrowed)
+    for assumed in reversed(opened.assumed):
+        restore(walk, assumed)
     most = _most_bodies(walk)
     late = _most_late(walk, opened, mask)
     outside = _outside(walk, loop)
@@ -271,11 +272,10 @@ def _after_leaving(
             path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
             site = opened.loop.header if chosen else None
             walk.trail.add(PathChoice((path, ()), site, opened.if_race_free))
-            last = walked(walk, path, mask, arrived)
-            walk.state.registers = early
+            last, walk.state.registers = walk.state.registers, early
             walk.forget(opened.loop, opened.behind[meeting])
-            left = walked(walk, (), opened.left[meeting], opened.left[meeting])
-            meet_registers(walk, last, left, walk.cause_of(opened.loop))
+            left = opened.left[meeting], walk.state.registers
+            join_registers(walk, [(mask, last), left], walk.cause_of(opened.loop))
         else:
             walk.forget(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)

@@ -9,21 +9,22 @@ alternatives of a choice up to where they meet in it.
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import replace
 
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Cause, Mask
+from ptxwcet.flow.walk.alternatives import walk_alternatives
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import most_lanes
-from ptxwcet.flow.walk.open_branch import OpenLoop, Side
-from ptxwcet.flow.walk.path import Path, PathChoice, PathGone, PathNode
-from ptxwcet.flow.walk.sides import join_sides, walk_side, walked
+from ptxwcet.flow.walk.path import Path, PathChoice
+from ptxwcet.flow.walk.sides import note_way_out, walk_way_out
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import Exit, ExitRecorder, WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.unresolved import Branch, OpenLoop, Way
 from ptxwcet.support.records import dataclass
 
 
@@ -48,6 +49,11 @@ class Places:
     def site(self) -> int | None:
         """The block that stands for what decides the exit, if all warps of the block agree."""
         return self.loop.header if self.agreement is Agreement.BLOCK else None
+
+    def branch_at(self, block: int, causes: frozenset[Cause]) -> Branch:
+        """Returns the exits as one branch of warps, or of parts of them, at one of their blocks."""
+        races, header = self.if_race_free, self.loop.header
+        return Branch(block, (), causes, self.agreement, if_race_free=races, site=header)
 
 
 Arrived = tuple[int, Mask, Places | None]
@@ -176,7 +182,8 @@ def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: M
     recorder = walk.trail.exits
     if recorder is not None:
         assert recorder.loop is opened.loop
-        recorder.exits.append(_behind(walk, one))
+        path = (*walk.trail.nodes, *one.path)  # behind what the iteration around has executed
+        recorder.exits.append(replace(one, path=path))
         recorder.agreement = min(recorder.agreement, places.agreement)
         recorder.if_race_free |= places.if_race_free
     else:
@@ -186,32 +193,19 @@ def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: M
     walk.standing = walk.standing.reached(Reach.PERHAPS)
 
 
-def _behind(walk: WalkState, one: Exit) -> Exit:
-    """A way out behind what was executed before it in the iteration of the loop around."""
-    return Exit((*walk.trail.nodes, *one.path), one.block, one.taken, one.target)
-
-
-def _note(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: Mask) -> None:
+def _note(walk: WalkState, opened: OpenLoop, places: Places, way_out: Exit, mask: Mask) -> None:
     """Notes a way out of the loop around, and what is executed on it before all meet."""
-    undecided = (walk.graph.last(one.block), walk.cause_of(places.loop))
+    branch = places.branch_at(way_out.block, walk.cause_of(places.loop))
     meeting = places.meeting
     if not walk.may_meet(meeting):
-        raise Undecided(*undecided)
-    walk.note_open(one.block, undecided[1])
-    behind: Path = ()
-    if one.target != meeting:
-        before = walk.snapshot()
-        walk.standing = walk.standing.reached(Reach.PERHAPS)
-        behind, _ = walk_side(walk, one.target, mask, meeting)
-        walk.go_back(before)
-        if walk.steps.have_barrier(behind):
-            raise Undecided(*undecided)
-    opened.agree &= places.agreement is Agreement.BLOCK
-    opened.if_race_free |= places.if_race_free
-    opened.sources.add(one.block)
-    way_out = (*walk.trail.chosen_prefix(), *_behind(walk, one).path, *behind)
-    departure = walk.trail.departure(one.block, taken=one.taken)
-    opened.note((way_out, departure), behind, (meeting, mask), undecided)
+        raise Undecided(walk.graph.last(branch.block), branch.causes)
+    walk.note_open(branch.block, branch.causes)
+    before = walk.snapshot()
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    behind = walk_way_out(walk, branch, way_out.target, mask, meeting)
+    walk.go_back(before)
+    opened.sources.add(branch.block)
+    note_way_out(walk, branch, (way_out.path, behind), (meeting, mask), taken=way_out.taken)
     if places.parts:
         walk.scattered[-1].meetings.add(meeting)
 
@@ -223,64 +217,24 @@ def _choose(
     end: tuple[int, Mask],
     around: Loop | None,
 ) -> tuple[int, Mask]:
-    """One of several ways out, and what follows it up to where all of them meet."""
-    meeting, mask = end
-    ways: dict[int, dict[Path, None]] = {}
-    for one in exits:
-        ways.setdefault(one.target, {})[one.path] = None
-    site, races = places.site, places.if_race_free
-    if len(ways) == 1:
-        ((target, paths),) = ways.items()
-        walk.trail.add(*one_of(tuple(paths), site, races))
-        return target, mask
-    causes = walk.cause_of(places.loop)
-    before = walk.snapshot()
-    found: list[Path] = []
-    sides: list[Side] = []
-    for target, paths in ways.items():
-        walk.go_back(before)
-        walk.standing = walk.standing.reached(Reach.PERHAPS)
-        if places.agreement is not Agreement.BLOCK:
-            walk.standing = walk.standing.parted(exits[0].block, causes)
-        walk.trail.add(*one_of(tuple(paths), site, races))
-        side = _side(walk, places, (target, mask), meeting, around)
-        sides.append(side)
-        found.append((*walk.trail.nodes[before.nodes :], *side.path, *_gone(side)))
-    walk.go_back(before)
-    _join(walk, sides, causes)
-    walk.trail.add(*one_of(tuple(found), site, races))
-    return meeting, reduce(np.logical_or, [side.arrived for side in sides])
+    """One of several ways out, and what follows it up to where all of them meet.
 
-
-def _gone(side: Side) -> tuple[PathNode, ...]:
-    return (PathGone(),) if side.may_have_ended else ()
-
-
-def _side(
-    walk: WalkState, places: Places, start: tuple[int, Mask], meeting: int, around: Loop | None
-) -> Side:
-    """What follows one of the ways out. Raises Refused (PW218) if it does not come to the meeting
-    before the loop around begins anew.
+    Raises Refused (PW218) if one does not come to the meeting before the loop around begins anew.
     """
-    target, mask = start
-    reached, arrived = start
-    with walk.trail.side(None, (-1, target), chosen=True):
-        walk.check_depth(target)
-        if target != meeting:
-            if around is not None and target == around.header:
-                raise several_places(walk, places.loop)
-            reached, arrived = walk.region(target, mask, meeting, around)
-        path = tuple(walk.trail.nodes)
-    if reached != meeting and arrived.any():
-        raise several_places(walk, places.loop)
-    return walked(walk, path, mask, arrived)
-
-
-def _join(walk: WalkState, sides: list[Side], causes: frozenset[Cause]) -> None:
-    """What is known behind the ways out: each was taken by all lanes, or by none."""
-    before = walk.standing
-    join_sides(walk, sides, causes)
-    complete = all(not bool((side.mask & ~side.arrived).any()) for side in sides)
-    exact = before.exact_if(complete and all(side.standing.is_exact for side in sides))
-    walk.standing = exact.gone_as(*(side.standing for side in sides)).reached(Reach.PERHAPS)
-    walk.endings += any(side.may_have_ended for side in sides)
+    meeting, mask = end
+    paths: dict[int, dict[Path, None]] = {}
+    for way_out in exits:
+        paths.setdefault(way_out.target, {})[way_out.path] = None
+    site, races = places.site, places.if_race_free
+    ways = tuple(
+        Way(target, mask, one_of(tuple(inside), site, races)) for target, inside in paths.items()
+    )
+    if len(ways) == 1:
+        walk.trail.add(*ways[0].nodes)
+        return ways[0].target, mask
+    branch = places.branch_at(exits[0].block, walk.cause_of(places.loop))
+    stray = several_places(walk, places.loop)
+    if around is not None and any(way.target == around.header != meeting for way in ways):
+        raise stray
+    branch = replace(branch, ways=ways, reach=Reach.PERHAPS, stray=stray)
+    return walk_alternatives(walk, branch, meeting, around)

@@ -20,11 +20,11 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
-from ptxwcet.flow.walk.open_branch import OpenLoop
 from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit, chosen_by_parts
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
+from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 
@@ -129,18 +129,16 @@ class Trail:
             self.nodes, self.exits = outer, outer_exits
 
     @contextmanager
-    def side(
-        self, visit: PathNode | None, edge: tuple[int, int], *, chosen: bool
-    ) -> Iterator[None]:
+    def side(self, before: Path, edge: tuple[int, int], *, chosen: bool) -> Iterator[None]:
         """Begins a piece that is a side of a branch, which all lanes have ``chosen`` or some take.
 
-        ``visit`` is how the block of the branch is visited, if that is not recorded yet; ``edge``
-        is from where to where the side leads.
+        What is executed ``before`` it is not recorded yet; ``edge`` is from where to where the side
+        leads.
         """
         around = self._chosen if chosen else self._of_some
         if chosen:
             self._sides.append(edge)
-        around.append(self.nodes if visit is None else [*self.nodes, visit])
+        around.append([*self.nodes, *before])
         try:
             with self.piece():
                 yield

@@ -12,8 +12,9 @@ plain iterations.
 
 The state of a walk and the ways back are in :mod:`~ptxwcet.flow.walk.state`, what ends a walk in
 :mod:`~ptxwcet.flow.walk.stops`. :mod:`~ptxwcet.flow.walk.branches` decides which way a branch goes,
-:mod:`~ptxwcet.flow.walk.open_branches` walks those that are open, side by side
-(:mod:`~ptxwcet.flow.walk.sides`), :mod:`~ptxwcet.flow.walk.switches` indexed ones.
+:mod:`~ptxwcet.flow.walk.alternatives` walks the ways on from those that are unresolved, from
+indexed ones (:mod:`~ptxwcet.flow.walk.switches`) and from loops that are left for several places
+(:mod:`~ptxwcet.flow.walk.places`); at :mod:`~ptxwcet.flow.walk.exits` lanes leave others behind.
 :mod:`~ptxwcet.flow.walk.loops` enters a loop, whose iterations :mod:`~ptxwcet.flow.walk.analysed`
 finds with :mod:`~ptxwcet.flow.walk.closed_forms`, or the user bounds
 (:mod:`~ptxwcet.flow.walk.bounded`).

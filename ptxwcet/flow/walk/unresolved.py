@@ -1,9 +1,10 @@
-"""What a walk has not decided: open branches and their sides, loops that lanes may leave early."""
+"""What a walk has not resolved: branches and their sides, loops that lanes may leave early."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from functools import reduce
 
 import numpy as np
 
@@ -14,8 +15,6 @@ from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
 from ptxwcet.flow.walk.path import (
     Departure,
     Path,
-    PathNode,
-    Visit,
     chosen_by_parts,
     close_symbol,
     visited_blocks,
@@ -28,37 +27,65 @@ _FEW_VALUES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class OpenBranch:
-    """A branch that is not decided: where it leads with which lanes, why, and who agrees on it."""
+class Way:
+    """A way on from a branch: the block that it leads to, and the lanes that may go there.
+
+    ``nodes`` are executed before it, after what is recorded so far. ``taken``: it is that of lanes
+    in which the branch's condition holds.
+    """
+
+    target: int
+    mask: Mask
+    nodes: Path = ()
+    taken: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch, or the exits of a loop, of which it is not known who goes on which of its ways.
+
+    ``agreement`` says who takes it alike, ``if_race_free``: if the kernel has no data races.
+    ``by_parts``: each part of a warp that has diverged for good takes it as a whole. ``reach`` is
+    that of each way. ``site``, if it is not the block, stands for the branch where the whole block
+    takes it alike. ``lane_by_lane``: it is followed as if each lane went its own way, though a warp
+    takes it as a whole. A way that leaves the loop around is one of the loop's ways out, or else
+    refused as ``stray``.
+    """
 
     block: int
-    taken: tuple[int, Mask]
-    fallthrough: tuple[int, Mask]
+    ways: tuple[Way, ...]
     causes: frozenset[Cause]
     agreement: Agreement = Agreement.NONE
     condition: Condition | None = None
     if_race_free: bool = False
-    is_part: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One of the two ways behind a branch that all lanes of the warp, or of a part of it, take."""
-
-    sides: OpenBranch
-    taken: bool
+    by_parts: bool = False
+    reach: Reach = Reach.ON_SIDE
+    site: int | None = None
+    lane_by_lane: bool = False
+    stray: Exception | None = None
 
     @property
-    def visit(self) -> PathNode:
-        """How the block of the branch is visited."""
-        block = self.sides.block
-        if self.sides.is_part:
-            return chosen_by_parts(block)
-        return Visit(block, self.taken)
+    def is_by_warp(self) -> bool:
+        """Whether all lanes of the warp, or of a part of it, are followed on one way at a time."""
+        return bool(self.agreement) and not self.lane_by_lane
+
+    @property
+    def everyone(self) -> Mask:
+        """The lanes that come to the branch."""
+        return reduce(np.logical_or, [way.mask for way in self.ways])
+
+    def before(self, way: Way) -> Path:
+        """Returns what the warp, or any part of it, executes before a way."""
+        return (chosen_by_parts(self.block),) if self.by_parts else way.nodes
+
+    def split(self, target: int) -> tuple[Way, Way]:
+        """Returns the way of a two-way branch that leads to a block, and the other one."""
+        first, second = self.ways
+        return (first, second) if first.target == target else (second, first)
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class Assumed:
     """A fixed symbol and what stands for it on a side of a branch: ``old = new + first``."""
 
     old: Symbol
@@ -68,24 +95,34 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A walked side of an open branch: path, lanes that may start and arrive, state at its end."""
+    """A way that was walked: its path, the lanes that arrive at its end, and the state there."""
 
+    way: Way
     path: Path
-    mask: Mask
     arrived: Mask
     registers: dict[str, Value]
     alive: Mask
     standing: Standing
 
     @property
+    def arrives(self) -> bool:
+        """Whether lanes arrive at its end."""
+        return bool(np.count_nonzero(self.arrived))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all lanes that start arrive at its end."""
+        return not np.count_nonzero(self.way.mask & ~self.arrived)
+
+    @property
     def is_certain(self) -> bool:
         """Whether a warp that takes the side arrives at its end."""
-        return self.standing.reach is not Reach.PERHAPS and bool(np.count_nonzero(self.arrived))
+        return self.standing.reach is not Reach.PERHAPS and self.arrives
 
     @property
     def may_have_ended(self) -> bool:
         """Whether no lane is left of those that took it."""
-        return not np.count_nonzero(self.mask & self.alive)
+        return not np.count_nonzero(self.way.mask & self.alive)
 
 
 # For each way out the passes in which it is taken, and where.
@@ -118,7 +155,7 @@ class OpenLoop:
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
         self.entered = Standing(reach=Reach.PERHAPS), 0  # who comes to it, after how many endings
         self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
-        self.narrowed: list[Narrowed] = []  # what holds of lanes that stay, not of those that left
+        self.assumed: list[Assumed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
@@ -168,13 +205,13 @@ class OpenLoop:
             for passings in noted
         )
 
-    def look(self, narrowed: Narrowed | None) -> None:
+    def note_assumed(self, assumed: Assumed | None) -> None:
         """Notes whether the values that stay in the loop are soon used up."""
-        if narrowed is None:
+        if assumed is None:
             self.shrinks = False
             return
-        self.narrowed.append(narrowed)
-        values = narrowed.new.last + 1
+        self.assumed.append(assumed)
+        values = assumed.new.last + 1
         self.shrinks = values <= _FEW_VALUES or 2 * values <= self._values + 1 or not self._values
         self._values = values
 

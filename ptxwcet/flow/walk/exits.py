@@ -1,0 +1,142 @@
+"""Lanes that leave others behind at a branch: they end, or leave the loop around."""
+
+from __future__ import annotations
+
+from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.values.value import Mask
+from ptxwcet.flow.walk.guards import assume
+from ptxwcet.flow.walk.path import (
+    Path,
+    PathChoice,
+    PathEnd,
+    PathFork,
+    PathGone,
+    PathNode,
+    Visit,
+    chosen_by_parts,
+)
+from ptxwcet.flow.walk.sides import note_way_out, walk_side, walk_way_out
+from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.state import WalkState
+from ptxwcet.flow.walk.unresolved import Branch, Way
+
+# --- Lanes that end -------------------------------------------------------------------------------
+
+
+def working_end(walk: WalkState, *sides: int) -> int | None:
+    """The side of a branch outside of loops whose lanes do some work and end; others may wait."""
+    if walk.trail.loops or walk.scattered:
+        return None
+    return walk.graph.way_out(*sides, working=True)
+
+
+def walk_end(
+    walk: WalkState, branch: Branch, final: int | None, *, works: bool, decided: bool
+) -> tuple[int, Mask]:
+    """Lanes go to the end of the kernel, or may; the others go on: returns where, and which.
+
+    Those that go are no longer waited for at barriers: who waits there waits for their work, too.
+    When they do it is open. If all lanes may have gone the program goes on, which takes no less.
+    """
+    leaving, on = branch.split(-1 if final is None else final)
+    jumps = walk.graph.jumps(branch.block)
+    leave, stay = (Visit(branch.block, taken=jumps and way.taken) for way in (leaving, on))
+    last = _work_before_end(walk, leaving) if works else ending(walk, final)
+    if decided:
+        _end_early(walk, stay, leave, last)
+        walk.state.alive &= ~leaving.mask
+        return on.target, on.mask
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    walk.endings += 1
+    may_leave = PathEnd(leave, last, stay)
+    if works:
+        ways: tuple[Path, ...] = ((stay,), (leave, *last), (leave, *last, PathGone()))
+        walk.trail.add(PathChoice(ways, early=last))
+    elif branch.agreement or final is None or walk.graph.way_out(final, on.target) is None:
+        walk.trail.add(may_leave)
+    else:
+        _end_early(walk, may_leave, leave, last)
+    if not branch.agreement:
+        walk.standing = walk.standing.gone()
+    if not walk.is_proving and not bool((walk.state.alive & ~on.mask).any()):
+        assume(walk, branch.condition, holds=on.taken)  # no lane waits that it does not hold for
+    return on.target, on.mask
+
+
+def ending(walk: WalkState, block: int | None) -> tuple[Visit, ...]:
+    """A visit of the last block before the end, if it has one."""
+    return () if block in (None, walk.cfg.exit) else (Visit(block, taken=False),)
+
+
+def _end_early(walk: WalkState, stay: PathNode, leave: Visit, last: tuple[Visit, ...]) -> None:
+    """Records a branch at which lanes go straight to the end of the kernel and others go on.
+
+    They may wait there for the others, which then execute ``stay``, or execute the end before the
+    others come to their next barrier, which does not wait for threads that have exited.
+    """
+    if (leave, *last) == (stay,):
+        walk.trail.add(stay)
+    else:
+        walk.trail.add(PathChoice(((stay,), (leave, *last)), early=last))
+
+
+def _work_before_end(walk: WalkState, way: Way) -> tuple[Visit, ...]:
+    """What lanes execute on a way to the end that has no branch."""
+    before = walk.snapshot()
+    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
+    path, _ = walk_side(walk, way.target, way.mask, walk.cfg.exit)
+    walk.go_back(before)
+    visits = tuple(node for node in path if isinstance(node, Visit))
+    assert len(visits) == len(path), "there is no branch and no loop on the way"
+    return visits
+
+
+# --- Lanes that leave the loop around -------------------------------------------------------------
+
+
+def may_leave(walk: WalkState, branch: Branch, meeting: int) -> tuple[int, Mask]:
+    """A branch out of the loop that lanes may take: noted, and the others go on inside.
+
+    What those that leave execute before they meet the others belongs to the way out; lanes
+    that leave alone may execute it while the others go on.
+    """
+    opened = walk.trail.loops[-1]
+    first, second = branch.ways
+    way, on = (second, first) if first.target in opened.loop.body else (first, second)
+    behind: Path = ()
+    if way.target != meeting:
+        before = walk.snapshot()
+        walk.standing = walk.standing.exact_if(bool(branch.agreement)).reached(Reach.PERHAPS)
+        assume(walk, branch.condition, holds=way.taken)
+        behind = walk_way_out(walk, branch, way.target, way.mask, meeting)
+        walk.go_back(before)
+    note_way_out(walk, branch, (branch.before(way), behind), (meeting, way.mask), taken=way.taken)
+    opened.sources.add(branch.block)
+    if branch.agreement is not Agreement.BLOCK:
+        walk.standing = walk.standing.parted_once(branch.block, branch.causes)
+    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    if branch.by_parts:
+        walk.scattered[-1].meetings.add(meeting)
+        walk.trail.add(chosen_by_parts(branch.block))
+    else:
+        _stay(walk, branch, meeting, behind, on)
+    return on.target, on.mask
+
+
+def _stay(walk: WalkState, branch: Branch, meeting: int, behind: Path, on: Way) -> None:
+    """What the warp executes at a branch out of the loop that lanes may have taken.
+
+    Lanes that have taken it execute ``behind`` before they wait at ``meeting``.
+    """
+    opened = walk.trail.loops[-1]
+    walk.standing = walk.standing.exact_if(bool(branch.agreement))
+    if not walk.is_proving:
+        opened.note_assumed(assume(walk, branch.condition, holds=on.taken))
+    if branch.agreement or not behind:
+        # lanes that branch straight to the meeting only wait there
+        walk.trail.add(*on.nodes)
+        return
+    opened.late[meeting, behind] = None
+    first, second = ((), behind) if on.taken else (behind, ())
+    jumps = walk.graph.jumps(branch.block)
+    walk.trail.add(PathFork(branch.block, first, second, straight=False, jumps=jumps))

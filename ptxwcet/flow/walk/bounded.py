@@ -14,8 +14,9 @@ from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, PathRepeat, Together
 from ptxwcet.flow.walk.places import Arrived, one_of, parts_at_exits, places_of, several_places
 from ptxwcet.flow.walk.standing import Reach
-from ptxwcet.flow.walk.state import ExitRecorder, WalkState
+from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
+from ptxwcet.flow.walk.unresolved import OpenLoop
 
 _LONGEST = 64
 """Bits of the widest registers."""
@@ -36,35 +37,36 @@ def bounded_loop(
         bound = 1  # no run enters the loop
     walk.standing = walk.standing.reached(Reach.PERHAPS)
     _begin_any(walk, loop, mask, bound - rotated)
-    parts = parts_at_exits(walk, loop)
-    recorder = ExitRecorder(loop, walk.graph, parts=parts)
-    with walk.trail.piece(recorder):
+    opened = walk.trail.loops[-1]
+    opened.exits, opened.by_parts = [], parts_at_exits(walk, loop)
+    with walk.trail.piece():
         block, arrived = walk.region(loop.header, mask, None, loop)
         full = tuple(walk.trail.nodes)
     walk.forget(loop)
-    noted = bool(walk.trail.loops[-1].left)  # ways out of sides, which the recorder does not see
+    exits = tuple(dict.fromkeys(opened.exits))
+    noted = bool(opened.left)  # ways out of sides, which are not among the exits
     is_whole = block == loop.header and np.array_equal(arrived, mask)
-    if not is_whole or not recorder.exits or noted:
+    if not is_whole or not exits or noted:
         raise several_places(walk, loop)
-    targets = {one.target for one in recorder.exits}
-    meetings = {walk.graph.meeting(one.block) for one in recorder.exits}
+    targets = {way_out.target for way_out in exits}
+    meetings = {walk.graph.meeting(way_out.block) for way_out in exits}
     places = None
     if len(targets) > 1 or meetings != targets:
         if one_place:
             raise several_places(walk, loop)
-        places = places_of(walk, recorder, mask, parts=parts)
-    together = _together(walk, recorder, full)
+        places = places_of(walk, opened, exits, mask)
+    together = _together(walk, opened, full)
     count = AffineCount(bound - 1 if rotated else bound)
     body: Path = (PathRepeat(count, AffineCount(0), full, together),)
     if places is None:
-        ways = tuple(dict.fromkeys(one.path for one in recorder.exits))
+        ways = tuple(dict.fromkeys(way_out.path for way_out in exits))
         if together is None:
             body += one_of(ways)
         else:
             body += one_of(ways, together.site, together.if_race_free)
     most = bodies_of_whole(walk, loop, bound)
     walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
-    return recorder.exits[0].target, mask, places
+    return exits[0].target, mask, places
 
 
 def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
@@ -87,18 +89,18 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
             walk.state.write(name, combine(value, moved, 1, width), mask)
 
 
-def _together(walk: WalkState, recorder: ExitRecorder, iteration: Path) -> Together | None:
+def _together(walk: WalkState, opened: OpenLoop, iteration: Path) -> Together | None:
     """Why all warps of the block leave the loop together; None if they need not, as there is no
     barrier in it.
     """
-    loop = recorder.loop
+    loop = opened.loop
     if not any(walk.graph.block_of(index) in loop.body for index in walk.cfg.barriers):
         return None
     waits = walk.steps.have_barrier(iteration)
-    races = recorder.if_race_free
+    races = opened.if_race_free
     for source in sorted({source for source, _ in loop.exits}):
         agreement, if_race_free = agreement_at(walk, source)
-        agreement = min(agreement, recorder.agreement)
+        agreement = min(agreement, opened.agreement)
         races |= if_race_free
         if agreement is not Agreement.BLOCK and not waits:
             return None

@@ -11,7 +11,7 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.alternatives import walk_both_sides
-from ptxwcet.flow.walk.exits import ending, may_leave, walk_end, working_end
+from ptxwcet.flow.walk.exits import ending, may_leave, record_exit, walk_end, working_end
 from ptxwcet.flow.walk.guards import assume, condition_of, outcomes
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
@@ -26,9 +26,9 @@ def walk_branch(
 ) -> tuple[int, Mask]:
     """Goes on behind a block that ends with a branch: where the lanes stand that arrive there."""
     guard = walk.graph.kernel.instructions[walk.graph.last(block)].guard
-    recorder = walk.trail.exits
-    if recorder is not None and block in recorder.blocks:
-        return recorder.leave_or_stay(block, taken, fallthrough, walk.trail.nodes), mask
+    bounded = walk.trail.bounded
+    if bounded is not None and any(block == source for source, _ in bounded.loop.exits):
+        return record_exit(walk, bounded, block, (taken, fallthrough)), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
     if walk.cfg.aborts and unsure.any() and not walk.is_proving:
         _use_assertion(walk, block, condition_of(walk, guard, mask), mask)

@@ -18,7 +18,7 @@ from ptxwcet.flow.walk.path import (
 from ptxwcet.flow.walk.sides import note_way_out, walk_side, walk_way_out
 from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.unresolved import Branch, Way
+from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 
 # --- Lanes that end -------------------------------------------------------------------------------
 
@@ -140,3 +140,22 @@ def _stay(walk: WalkState, branch: Branch, meeting: int, behind: Path, on: Way) 
     first, second = ((), behind) if on.taken else (behind, ())
     jumps = walk.graph.jumps(branch.block)
     walk.trail.add(PathFork(branch.block, first, second, straight=False, jumps=jumps))
+
+
+def record_exit(
+    walk: WalkState, opened: OpenLoop, block: int, targets: tuple[int, int | None]
+) -> int:
+    """Records an exit of a loop that runs as often as is claimed, and goes on inside of it."""
+    leaves_when_taken = targets[0] not in opened.loop.body
+    outside, inside = targets if leaves_when_taken else targets[::-1]
+    assert opened.exits is not None
+    assert outside is not None
+    assert inside is not None
+    jumps = walk.graph.jumps(block)
+    leave: PathNode = Visit(block, taken=jumps and leaves_when_taken)
+    stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
+    if opened.by_parts:
+        leave = stay = chosen_by_parts(block)
+    opened.exits.append(Exit((*walk.trail.nodes, leave), block, leaves_when_taken, outside))
+    walk.trail.nodes.append(stay)
+    return inside

@@ -22,9 +22,9 @@ from ptxwcet.flow.walk.iterations import most_lanes
 from ptxwcet.flow.walk.path import Path, PathChoice
 from ptxwcet.flow.walk.sides import note_way_out, walk_way_out
 from ptxwcet.flow.walk.standing import Reach
-from ptxwcet.flow.walk.state import Exit, ExitRecorder, WalkState
+from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
-from ptxwcet.flow.walk.unresolved import Branch, OpenLoop, Way
+from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 from ptxwcet.support.records import dataclass
 
 
@@ -104,32 +104,31 @@ def _agreement(walk: WalkState, loop: Loop) -> tuple[Agreement, bool]:
     return agreement, if_race_free
 
 
-def places_of(walk: WalkState, recorder: ExitRecorder, mask: Mask, *, parts: bool) -> Places:
-    """The places for which lanes ``mask`` leave a loop.
+def places_of(walk: WalkState, opened: OpenLoop, exits: tuple[Exit, ...], mask: Mask) -> Places:
+    """The places for which lanes ``mask`` leave a loop at its exits.
 
     Raises Refused (PW218) if they may leave for several of them and meet in the loop around;
     FallsApart if they do behind it.
     """
-    loop = recorder.loop
-    meetings = {walk.graph.meeting(one.block) for one in recorder.exits}
+    loop, parts = opened.loop, opened.by_parts
+    meetings = {walk.graph.meeting(way_out.block) for way_out in exits}
     meeting = meetings.pop()
     if meetings or meeting is None or meeting in loop.body:
         raise several_places(walk, loop)
     agreement, if_race_free = _agreement(walk, loop)
-    agreement = min(agreement, recorder.agreement)
+    agreement = min(agreement, opened.agreement)
     if most_lanes(mask) == 1 and agreement is Agreement.NONE:
         agreement = Agreement.WARP  # one lane does not part
     as_block = agreement is Agreement.BLOCK
     if as_block and walk.may_pair:
         agreement = Agreement.WARP  # its passes need not be those of warps that are walked apart
     if agreement is Agreement.NONE and not parts:
-        raise _parted(walk, loop, recorder.exits[0].block, meeting)
+        raise _parted(walk, loop, exits[0].block, meeting)
     if parts:
         agreement = Agreement.WARP
         walk.scattered[-1].meetings.add(meeting)
-    walk.graph.work.open_branches.update(one.block for one in recorder.exits)
-    races = if_race_free or recorder.if_race_free
-    exits = tuple(dict.fromkeys(recorder.exits))
+    walk.graph.work.open_branches.update(way_out.block for way_out in exits)
+    races = if_race_free or opened.if_race_free
     return Places(loop, exits, meeting, agreement, races, parts, as_block)
 
 
@@ -179,13 +178,11 @@ def go_on(walk: WalkState, places: Places, mask: Mask) -> tuple[int, Mask]:
 def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: Mask) -> None:
     """Notes that a way out of a loop leaves the one around it, too; the others go on there."""
     causes = walk.cause_of(places.loop)
-    recorder = walk.trail.exits
-    if recorder is not None:
-        assert recorder.loop is opened.loop
+    if opened.exits is not None:
         path = (*walk.trail.nodes, *one.path)  # behind what the iteration around has executed
-        recorder.exits.append(replace(one, path=path))
-        recorder.agreement = min(recorder.agreement, places.agreement)
-        recorder.if_race_free |= places.if_race_free
+        opened.exits.append(replace(one, path=path))
+        opened.agreement = min(opened.agreement, places.agreement)
+        opened.if_race_free |= places.if_race_free
     else:
         _note(walk, opened, places, one, mask)
     if not places.as_block:

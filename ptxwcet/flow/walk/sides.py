@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.ranges import bounded, interval_of
@@ -68,7 +67,7 @@ def note_way_out(
     """
     opened = walk.trail.loops[-1]
     before, behind = ways
-    opened.agree &= branch.agreement is Agreement.BLOCK
+    opened.agreement = min(opened.agreement, branch.agreement)
     opened.if_race_free |= branch.if_race_free
     way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, *before, *behind)
     departure = walk.trail.departure(branch.block, taken=taken)

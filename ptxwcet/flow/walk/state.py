@@ -16,11 +16,10 @@ from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_WALK_STEPS, FlowGraph
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import PlacedFacts
-from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
-from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit, chosen_by_parts
+from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit
 from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
@@ -28,65 +27,18 @@ from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """A way out of a loop: what of the last pass is executed, and where it leaves for where."""
-
-    path: Path
-    block: int
-    taken: bool
-    target: int
-
-
-class ExitRecorder:
-    """Records, during one iteration of a user-bounded loop, the paths on which it may be left.
-
-    ``parts``: at its exits the lanes of a warp part for good. ``agreement`` is that of loops inside
-    that are left for outside of this one: who goes these ways alike.
-    """
-
-    def __init__(self, loop: Loop, graph: FlowGraph, *, parts: bool = False) -> None:
-        self.loop = loop
-        self.blocks = frozenset(source for source, _ in loop.exits)
-        self.exits: list[Exit] = []
-        self.agreement = Agreement.BLOCK
-        self.if_race_free = False
-        self._parts = parts
-        self._graph = graph
-
-    def leave_or_stay(
-        self, block: int, taken: int, fallthrough: int | None, out: list[PathNode]
-    ) -> int:
-        """Notes the way out at ``block`` and goes on inside the loop."""
-        leaves_when_taken = taken not in self.loop.body
-        outside = taken if leaves_when_taken else fallthrough
-        inside = fallthrough if leaves_when_taken else taken
-        assert outside is not None
-        assert inside is not None
-        jumps = self._graph.jumps(block)
-        leave: PathNode = Visit(block, taken=jumps and leaves_when_taken)
-        stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
-        if self._parts:
-            leave = stay = chosen_by_parts(block)
-        self.exits.append(Exit((*out, leave), block, leaves_when_taken, outside))
-        out.append(stay)
-        return inside
-
-
 class Trail:
     """The ``nodes`` of the piece that is being recorded, and what is recorded around it.
 
     A piece is a side of a branch, an iteration, or what a part of a warp executes: it begins with
     no nodes, and whoever began it puts it where it belongs. ``loops`` are those that the walk
-    stands in, inner ones last. ``exits`` records the ways out of the loop around, if its user's
-    bound asks for them.
+    stands in, inner ones last.
     """
 
     def __init__(self) -> None:
         self.nodes: list[PathNode] = []
         self.counted: list[Counted] = []  # in the block that is executed, whose visit comes next
         self.loops: list[OpenLoop] = []
-        self.exits: ExitRecorder | None = None
         # what was recorded before the sides of branches around: those that all lanes of the warp
         # have chosen, and those of some lanes
         self._chosen: list[list[PathNode]] = []
@@ -118,15 +70,23 @@ class Trail:
         """How many sides of branches are around that only some lanes of the warp take."""
         return len(self._of_some)
 
+    @property
+    def bounded(self) -> OpenLoop | None:
+        """The loop around whose exits are recorded, unless a side of a branch is between."""
+        if not self.loops:
+            return None
+        opened = self.loops[-1]
+        is_within = (opened.depth, opened.chosen) == (len(self._of_some), len(self._chosen))
+        return opened if is_within and opened.exits is not None else None
+
     @contextmanager
-    def piece(self, exits: ExitRecorder | None = None) -> Iterator[None]:
+    def piece(self) -> Iterator[None]:
         """Begins a piece; the nodes are those of the piece around again behind it."""
-        outer, outer_exits = self.nodes, self.exits
-        self.nodes, self.exits = [], exits
+        outer, self.nodes = self.nodes, []
         try:
             yield
         finally:
-            self.nodes, self.exits = outer, outer_exits
+            self.nodes = outer
 
     @contextmanager
     def side(self, before: Path, edge: tuple[int, int], *, chosen: bool) -> Iterator[None]:
@@ -150,12 +110,10 @@ class Trail:
     @contextmanager
     def entry(self, loop: Loop) -> Iterator[None]:
         """Enters a loop, and leaves it behind."""
-        outer, self.exits = self.exits, None
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
         try:
             yield
         finally:
-            self.exits = outer
             self.loops.pop()
 
     def enter_again(self) -> None:

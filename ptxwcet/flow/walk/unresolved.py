@@ -131,19 +131,32 @@ _WaysOut = dict[Path, dict[tuple[_Pass, Departure], None]]
 _Noted = tuple[_WaysOut, dict[tuple[int, Path], None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A way out of a loop: what of the last pass is executed, and where it leaves for where."""
+
+    path: Path
+    block: int
+    taken: bool
+    target: int
+
+
 class OpenLoop:
     """A loop that is being walked; ``note`` collects the ways out that lanes may take early.
 
     ``depth`` and ``chosen`` count the sides of branches around it: of some lanes, of all. ``left``
-    has the lanes that may have left by the block where they meet the others; ``agree``: all warps
-    of the block leave together.
+    has the lanes that may have left by the block where they meet the others; ``agreement`` says who
+    leaves together. Of a loop that runs as often as is claimed all ``exits`` are recorded in one
+    iteration; ``by_parts``: there each part of a warp that has diverged for good leaves for itself.
     """
 
     def __init__(self, loop: Loop, depth: int, chosen: int) -> None:
         self.loop = loop
         self.depth = depth
         self.chosen = chosen
-        self.agree = True
+        self.agreement = Agreement.BLOCK
+        self.exits: list[Exit] | None = None
+        self.by_parts = False
         self.if_race_free = False
         self.left: dict[int, Mask] = {}
         self.late: dict[tuple[int, Path], None] = {}
@@ -151,7 +164,6 @@ class OpenLoop:
         self.sources: set[int] = set()
         self.ways_out: _WaysOut = {}
         self._pass: _Pass = ("", 0, 0)
-        self.causes: frozenset[Cause] = frozenset()
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
         self.entered = Standing(reach=Reach.PERHAPS), 0  # who comes to it, after how many endings
         self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
@@ -160,6 +172,11 @@ class OpenLoop:
         self._values = 0
         self.undecided: tuple[int, frozenset[Cause]] | None = None
         self.remaining: int | None = None  # iterations that the user's bound leaves
+
+    @property
+    def agree(self) -> bool:
+        """Whether all warps of the block leave together."""
+        return self.agreement is Agreement.BLOCK
 
     def begin(self, before: str, period: int = 0, number: int = 0) -> None:
         """Begins the pass after ``before`` others, or one of those that a proof begun in it makes:
@@ -186,7 +203,6 @@ class OpenLoop:
         self.behind.setdefault(meeting, set()).update(visited_blocks(behind))
         self.left[meeting] = self.left[meeting] | left if meeting in self.left else left.copy()
         self.undecided = undecided
-        self.causes |= undecided[1]
         way, departure = way_out
         self.ways_out.setdefault(way, {})[self._pass, departure] = None
 

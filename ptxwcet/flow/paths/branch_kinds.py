@@ -99,7 +99,7 @@ class _Seen:
     @staticmethod
     def of(pieces: Iterable[BlockPaths], graph: FlowGraph) -> _Seen:
         visits: set[Outcome] = set()
-        open_: set[int] = set(graph.work.open_branches)
+        open_: set[int] = set(graph.work.unresolved_branches)
         for piece in pieces:
             for warp in piece.warps:
                 _collect(warp.nodes, visits, open_)

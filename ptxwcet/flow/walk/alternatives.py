@@ -18,8 +18,8 @@ from ptxwcet.flow.shapes.shape import Agreement
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask
 from ptxwcet.flow.walk.guards import assume, restore
 from ptxwcet.flow.walk.path import Path, PathChoice, PathFork, PathGone, PathParts, Visit
+from ptxwcet.flow.walk.reachability import Reach, Reachability
 from ptxwcet.flow.walk.sides import join_registers, note_way_out, walk_way_out
-from ptxwcet.flow.walk.standing import Reach, Standing
 from ptxwcet.flow.walk.state import Snapshot, WalkState
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, no_meeting
 from ptxwcet.flow.walk.unresolved import Branch, Side, Way
@@ -64,7 +64,7 @@ def walk_alternatives(
     try:
         sides = _sides_in_some_order(walk, branch, before, (meeting, inside))
     except Infeasible as infeasible:
-        walk.contradict(infeasible.reason, before.standing.reach)
+        walk.contradict(infeasible.reason, before.reachability.reach)
         uncertain = replace(branch, reach=Reach.PERHAPS)
         sides = _sides_in_some_order(walk, uncertain, before, (meeting, inside))
     if len(sides) > 1 and not branch.agreement:
@@ -102,7 +102,7 @@ def _sides(
     excluded: Infeasible | None = None
     for way in branch.ways:
         walk.go_back(before)
-        walk.standing = _standing_on_side(before.standing, branch, sides)
+        walk.reachability = _reachability_on_side(before.reachability, branch, sides)
         for side in sides:  # lanes of others that have ended do not wait
             walk.state.alive &= ~(side.way.mask & ~way.mask & ~side.alive)
         assumed = assume(walk, branch.condition, holds=way.taken)
@@ -113,21 +113,23 @@ def _sides(
             continue
         restore(walk, assumed)
         state = walk.state
-        sides.append(Side(way, path, arrived, state.registers, state.alive, walk.standing))
+        sides.append(Side(way, path, arrived, state.registers, state.alive, walk.reachability))
     walk.go_back(before)
     if excluded is not None and not sides:
         raise excluded
     return sides
 
 
-def _standing_on_side(standing: Standing, branch: Branch, sides: Collection[Side]) -> Standing:
-    """Where the walk stands on a side of a branch, others having been walked before."""
-    standing = standing.exact_if(branch.is_by_warp).reached(branch.reach)
+def _reachability_on_side(
+    reachability: Reachability, branch: Branch, sides: Collection[Side]
+) -> Reachability:
+    """Returns who comes to a side of a branch, others having been walked before."""
+    reachability = reachability.exact_if(branch.is_by_warp).reached(branch.reach)
     if branch.agreement is Agreement.BLOCK:
-        return standing
+        return reachability
     if branch.is_by_warp or not sides or any(side.arrives for side in sides):
-        return standing.parted(branch.block, branch.causes)
-    return standing
+        return reachability.parted(branch.block, branch.causes)
+    return reachability
 
 
 def _walk_way(
@@ -136,12 +138,12 @@ def _walk_way(
     """Walks one way up to the meeting, or out of the loop around that it may leave."""
     meeting, inside = stop
     edge = branch.block, way.target
-    with walk.trail.side(branch.before(way), edge, chosen=branch.is_by_warp):
+    with walk.recorded.side(branch.before(way), edge, chosen=branch.is_by_warp):
         walk.check_depth(way.target)
         reached, arrived = walk.region(way.target, way.mask, meeting, inside)
         if reached != meeting and arrived.any():
             arrived = _leave_loop(walk, branch, (reached, arrived), way.mask)
-        return tuple(walk.trail.nodes), arrived
+        return tuple(walk.recorded.nodes), arrived
 
 
 def _leave_loop(walk: WalkState, branch: Branch, place: tuple[int, Mask], mask: Mask) -> Mask:
@@ -149,7 +151,7 @@ def _leave_loop(walk: WalkState, branch: Branch, place: tuple[int, Mask], mask: 
     if branch.stray is not None:
         raise branch.stray
     reached, arrived = place
-    last = walk.trail.last
+    last = walk.recorded.last
     meeting = walk.graph.meeting(last.block) if isinstance(last, Visit) else None
     if not np.array_equal(arrived, mask) or not walk.may_meet(meeting):
         raise Undecided(walk.graph.last(branch.block), branch.causes)
@@ -203,9 +205,11 @@ def _join(walk: WalkState, branch: Branch, before: Snapshot, sides: Sequence[Sid
     walk.state.alive = alive
     walk.endings += any(side.may_have_ended for side in sides)
     is_certain = all(side.is_certain for side in sides)
-    standing = before.standing.exact_if(_is_exact(branch, joined))
-    standing = standing.gone_as(*(side.standing for side in joined))
-    walk.standing = standing.reached(before.standing.reach if is_certain else Reach.PERHAPS)
+    reachability = before.reachability.exact_if(_is_exact(branch, joined))
+    reachability = reachability.gone_as(*(side.reachability for side in joined))
+    walk.reachability = reachability.reached(
+        before.reachability.reach if is_certain else Reach.PERHAPS
+    )
 
 
 def _is_exact(branch: Branch, sides: Sequence[Side]) -> bool:
@@ -213,7 +217,7 @@ def _is_exact(branch: Branch, sides: Sequence[Side]) -> bool:
     if branch.is_by_warp:
         first = sides[0]
         return all(
-            side.standing.is_exact
+            side.reachability.is_exact
             and np.array_equal(side.alive, first.alive)
             and np.array_equal(side.arrived, first.arrived)
             for side in sides
@@ -229,24 +233,24 @@ def _record(walk: WalkState, branch: Branch, meeting: int, sides: Sequence[Side]
     if branch.agreement is Agreement.BLOCK:
         site = branch.block if branch.site is None else branch.site
     if branch.by_parts:
-        walk.scattered[-1].meetings.add(walk.graph.meeting(branch.block))
+        walk.diverged[-1].meetings.add(walk.graph.meeting(branch.block))
     if len(sides) == 1:
         (side,) = sides
         nodes = (*side.way.nodes, *side.path)
         is_shown = site is not None and walk.may_pair
-        walk.trail.add(*((PathChoice((nodes,), site),) if is_shown else nodes))
+        walk.recorded.add(*((PathChoice((nodes,), site),) if is_shown else nodes))
         return
     if branch.is_by_warp:
         ended: Path = (PathGone(),)
         ways = tuple(
             (*side.way.nodes, *side.path, *(ended if side.may_have_ended else ())) for side in sides
         )
-        walk.trail.add(PathChoice(ways, site, branch.if_race_free, by_parts=branch.by_parts))
+        walk.recorded.add(PathChoice(ways, site, branch.if_race_free, by_parts=branch.by_parts))
         return
     paths = tuple(side.path for side in sides)
     if walk.graph.switches(branch.block):
-        walk.trail.add(PathParts(len(paths), paths))
+        walk.recorded.add(PathParts(len(paths), paths))
         return
     first, second = paths
     straight, jumps = branch.ways[0].target == meeting, walk.graph.jumps(branch.block)
-    walk.trail.add(PathFork(branch.block, first, second, straight, jumps))
+    walk.recorded.add(PathFork(branch.block, first, second, straight, jumps))

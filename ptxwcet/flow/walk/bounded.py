@@ -13,7 +13,7 @@ from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import Claim, is_rotated
 from ptxwcet.flow.walk.path import AffineCount, Path, PathLoop, PathRepeat, Together
 from ptxwcet.flow.walk.places import Arrived, one_of, parts_at_exits, places_of, several_places
-from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused
 from ptxwcet.flow.walk.unresolved import OpenLoop
@@ -35,14 +35,14 @@ def bounded_loop(
     if rotated and bound == 0:
         walk.contradict(runs_once(walk, loop), loop=loop.id)
         bound = 1  # no run enters the loop
-    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    walk.reachability = walk.reachability.reached(Reach.PERHAPS)
     _begin_any(walk, loop, mask, bound - rotated)
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     opened.exits, opened.by_parts = [], parts_at_exits(walk, loop)
-    with walk.trail.piece():
+    with walk.recorded.sub_path():
         block, arrived = walk.region(loop.header, mask, None, loop)
-        full = tuple(walk.trail.nodes)
-    walk.forget(loop)
+        full = tuple(walk.recorded.nodes)
+    walk.havoc(loop)
     exits = tuple(dict.fromkeys(opened.exits))
     noted = bool(opened.left)  # ways out of sides, which are not among the exits
     is_whole = block == loop.header and np.array_equal(arrived, mask)
@@ -65,7 +65,7 @@ def bounded_loop(
         else:
             body += one_of(ways, together.site, together.if_race_free)
     most = bodies_of_whole(walk, loop, bound)
-    walk.trail.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
+    walk.recorded.add(PathLoop(loop.id, body, most, claim.origin, claim.reason, claim.proof))
     return exits[0].target, mask, places
 
 
@@ -80,7 +80,7 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
 
     steps = steady_steps(walk.graph, loop)
     before = {name: walk.state.register(name) for name in steps if name in walk.state.registers}
-    walk.forget(loop)
+    walk.havoc(loop)
     number = ranges.bounded(Interval(0, most), _LONGEST, walk.cause_of(loop))
     for name, value in before.items():
         width = walk.graph.width(name)

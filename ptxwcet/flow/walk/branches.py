@@ -16,7 +16,7 @@ from ptxwcet.flow.walk.guards import assume, condition_of, outcomes
 from ptxwcet.flow.walk.path import PathChoice, PathFork, PathNode, PathUnordered, Visit
 from ptxwcet.flow.walk.sides import walk_side
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided, aborted, no_meeting
+from ptxwcet.flow.walk.stops import DivergesForGood, Refused, Undecided, aborted, no_meeting
 from ptxwcet.flow.walk.unresolved import Branch, Way
 from ptxwcet.ir.kernel import Guard
 
@@ -26,7 +26,7 @@ def walk_branch(
 ) -> tuple[int, Mask]:
     """Goes on behind a block that ends with a branch: where the lanes stand that arrive there."""
     guard = walk.graph.kernel.instructions[walk.graph.last(block)].guard
-    bounded = walk.trail.bounded
+    bounded = walk.recorded.bounded
     if bounded is not None and any(block == source for source, _ in bounded.loop.exits):
         return record_exit(walk, bounded, block, (taken, fallthrough)), mask
     sure, unsure, causes = outcomes(walk, guard, mask)
@@ -36,21 +36,21 @@ def walk_branch(
     going, staying = sure | unsure, mask & ~sure
     if not np.count_nonzero(going):
         assert fallthrough is not None
-        walk.trail.add(_visit(walk, Visit(block, taken=False)))
+        walk.recorded.add(_visit(walk, Visit(block, taken=False)))
         return fallthrough, mask
     jumps = walk.graph.jumps(block)
     is_open = bool(np.count_nonzero(unsure))
-    is_decided = not is_open and walk.standing.are_here
+    is_decided = not is_open and walk.reachability.mask_is_exact
     if (
         fallthrough is None
         or not np.count_nonzero(staying)
         or (taken == fallthrough and is_decided)
     ):
-        walk.trail.add(_visit(walk, Visit(block, taken=jumps)))
+        walk.recorded.add(_visit(walk, Visit(block, taken=jumps)))
         return taken, mask
     if taken == fallthrough:  # only the bubble of a taken branch is open
-        walk.note_open(block, causes)
-        walk.trail.add(PathFork(block, (), (), straight=False, jumps=jumps))
+        walk.note_unresolved(block, causes)
+        walk.recorded.add(PathFork(block, (), (), straight=False, jumps=jumps))
         return taken, mask
     if not is_open and not walk.is_proving:  # lanes diverge, if they are here
         walk.graph.work.parting.add(block)
@@ -79,7 +79,7 @@ def _decided(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
         return walk_end(walk, branch, working, works=True, decided=True)
     # Lanes that branch straight to the meeting only wait there: the warp falls through.
     straight = first.target == walk.graph.meeting(block)
-    walk.trail.add(Visit(block, taken=walk.graph.jumps(block) and not straight))
+    walk.recorded.add(Visit(block, taken=walk.graph.jumps(block) and not straight))
     return _diverge(walk, block, first, second)
 
 
@@ -105,7 +105,7 @@ def _parts(walk: WalkState, block: int) -> Refused:
 
 def _opened(walk: WalkState, branch: Branch, guard: Guard | None, mask: Mask) -> Branch:
     """A branch that is unresolved for ``mask``: who agrees on it, and what it says of a symbol."""
-    walk.note_open(branch.block, branch.causes)
+    walk.note_unresolved(branch.block, branch.causes)
     agreement, if_race_free = agreement_at(walk, branch.block)
     if agreement:
         branch = replace(branch, ways=tuple(replace(way, mask=mask) for way in branch.ways))
@@ -162,8 +162,8 @@ def _possible(
         if (block, taken) not in never:
             continue
         contrary = sure if taken else mask & ~(sure | unsure)
-        are_here = walk.standing.are_here
-        if contrary.any() and (are_here or np.array_equal(contrary, mask)):
+        mask_is_exact = walk.reachability.mask_is_exact
+        if contrary.any() and (mask_is_exact or np.array_equal(contrary, mask)):
             is_abort = (block, taken) in aborts
             index = walk.graph.last(block)
             walk.contradict(aborted(index) if is_abort else _excluded(walk, block, taken=taken))
@@ -207,13 +207,13 @@ def _unresolved(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
             return walk_end(walk, branch, working, works=True, decided=False)
     inside: Loop | None = None
     # what lanes execute behind a loop that they have left early is walked while it is open
-    within = bool(walk.trail.loops) and block in walk.trail.loops[-1].loop.body
-    body = walk.scattered[-1].loop.body if walk.scattered else frozenset()
+    within = bool(walk.recorded.loops) and block in walk.recorded.loops[-1].loop.body
+    body = walk.diverged[-1].loop.body if walk.diverged else frozenset()
     by_parts = block in body and within and not ends and postdominator not in body
     if by_parts and not branch.agreement:
         branch = replace(branch, agreement=Agreement.WARP, by_parts=True)
     if within and (branch.causes or branch.by_parts):
-        opened = walk.trail.loops[-1]
+        opened = walk.recorded.loops[-1]
         loop = opened.loop
         leaves = (targets[0] in loop.body) != (targets[1] in loop.body)
         if leaves and way_out is None and walk.may_meet(postdominator):
@@ -224,31 +224,31 @@ def _unresolved(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
             return walk_end(walk, branch, postdominator, works=False, decided=False)
         if leaves:
             raise Undecided(walk.graph.last(block), branch.causes)
-        is_whole = walk.trail.sides_of_some == opened.depth
+        is_whole = walk.recorded.sides_of_some == opened.depth
         goes_back = meeting in loop.body and walk.graph.goes_back(loop, BlockId(block), meeting)
         if branch.agreement and is_whole and goes_back:
             # a warp that goes back as a whole leaves nobody behind to meet: its iteration is over
             inside, meeting = loop, walk.graph.meeting_inside(loop, block)
         elif meeting not in loop.body and meeting not in targets:
             if not branch.agreement:
-                raise _falls_apart(walk, branch, postdominator)
+                raise _diverges_for_good(walk, branch, postdominator)
             meeting_in_loop = walk.graph.meeting_inside(loop, block)
             if meeting_in_loop is not None:
                 inside, meeting = loop, meeting_in_loop
-            elif not all(meeting in around.loop.body for around in walk.trail.loops[:-1]):
+            elif not all(meeting in around.loop.body for around in walk.recorded.loops[:-1]):
                 raise Undecided(walk.graph.last(block), branch.causes)
     if ends:
         return walk_end(walk, branch, postdominator, works=False, decided=False)
     return walk_both_sides(walk, branch, meeting, inside)
 
 
-def _falls_apart(walk: WalkState, branch: Branch, meeting: int | None) -> Exception:
+def _diverges_for_good(walk: WalkState, branch: Branch, meeting: int | None) -> Exception:
     """Why lanes that part here cannot be walked on: they meet only behind a loop they may leave."""
-    around = [opened.loop for opened in walk.trail.loops]
+    around = [opened.loop for opened in walk.recorded.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
-    if left is None or walk.trail.sides_of_some != walk.trail.loops[around.index(left)].depth:
+    if left is None or walk.recorded.sides_of_some != walk.recorded.loops[around.index(left)].depth:
         return Undecided(walk.graph.last(branch.block), branch.causes)
-    return FallsApart(left, branch.block, branch.causes)
+    return DivergesForGood(left, branch.block, branch.causes)
 
 
 def _diverge(walk: WalkState, block: int, first: Way, second: Way) -> tuple[int, Mask]:
@@ -268,7 +268,7 @@ def _diverge(walk: WalkState, block: int, first: Way, second: Way) -> tuple[int,
                 "waits at a barrier",
                 "move the barrier out of the divergent code",
             )
-        walk.trail.add(PathUnordered(first_path, second_path))
+        walk.recorded.add(PathUnordered(first_path, second_path))
     else:
-        walk.trail.add(*first_path, *second_path)
+        walk.recorded.add(*first_path, *second_path)
     return meeting, first_arrived | second_arrived

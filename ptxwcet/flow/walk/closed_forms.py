@@ -36,7 +36,7 @@ from ptxwcet.flow.values.value import (
 )
 from ptxwcet.flow.walk.iterations import Entry, Summary
 from ptxwcet.flow.walk.path import AffineCount, Path, close_symbol, is_exact
-from ptxwcet.flow.walk.standing import Reach
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.stops import Refused, Undecided, never_ends
 from ptxwcet.ir.kernel import counts_at_mbarriers
@@ -170,7 +170,7 @@ def _prove(
     Says as well whether that was proved, but nothing found that ends it.
     """
     before = walk.snapshot()
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     noted = opened.noted()
     havoc: set[str] = set()
     endless = False
@@ -194,9 +194,9 @@ def _prove(
             return summary, False
         havoc |= broken
         walk.restore(before)
-        opened.forget_but(noted)
+        opened.keep_only(noted)
     walk.restore(before)
-    opened.forget_but(noted)
+    opened.keep_only(noted)
     return None, endless
 
 
@@ -223,7 +223,7 @@ def _guess(
             terms = clean_terms({**now.terms, counter: step})
             registers[name] = Known(now.base, terms, now.valid, now.otherwise)
     guessed = dict(registers)
-    for name in walk.graph.temporaries(walk.trail.loops[-1].loop).intersection(registers):
+    for name in walk.graph.temporaries(walk.recorded.loops[-1].loop).intersection(registers):
         registers[name] = _not_affine(name)
     return guessed
 
@@ -260,15 +260,15 @@ def _difference(
 def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
     """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
     loop, alive = entry.loop, walk.state.alive.copy()
-    with walk.trail.piece():
+    with walk.recorded.sub_path():
         for number in range(period):
-            walk.trail.loops[-1].begin_again(period, number)
+            walk.recorded.loops[-1].begin_again(period, number)
             block, arrived = walk.region(loop.header, entry.mask, entry.stop, loop)
             if block != loop.header or not np.array_equal(arrived, entry.mask):
                 return None
         if not np.array_equal(alive, walk.state.alive):
             return None
-        return tuple(walk.trail.nodes)
+        return tuple(walk.recorded.nodes)
 
 
 def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
@@ -294,7 +294,7 @@ def _accept(walk: WalkState, loop: Loop, proof: _Proof) -> Summary | None:
 
     The user's bound ends what nothing else does.
     """
-    opened, counter, nodes = walk.trail.loops[-1], proof.counter, proof.nodes
+    opened, counter, nodes = walk.recorded.loops[-1], proof.counter, proof.nodes
     if opened.remaining is not None and opened.undecided:
         rounds = -(-opened.remaining // proof.period)
         if counter.count is None or (counter.count > rounds and not counter.slopes):
@@ -326,13 +326,17 @@ def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
     It never ends if that is so in every run: all runs come to it with these lanes, and none of its
     exits is open, nor the end of the kernel on a side of a branch in it.
     """
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     if opened.undecided is not None:
         return Undecided(*opened.undecided)
     sources = sorted({source for source, _ in loop.exits})
-    standing, endings = opened.entered
-    is_sure = standing.are_here and standing.reach is Reach.ALWAYS and endings == walk.endings
-    if is_sure and walk.graph.work.open_branches.isdisjoint(sources):
+    reachability, endings = opened.entered
+    is_sure = (
+        reachability.mask_is_exact
+        and reachability.reach is Reach.ALWAYS
+        and endings == walk.endings
+    )
+    if is_sure and walk.graph.work.unresolved_branches.isdisjoint(sources):
         return never_ends(walk.cfg.blocks[loop.header].start)
     why = "nothing that is known ends it, but it is not shown that every launch comes to it"
     return Undecided(walk.graph.last(sources[-1]), frozenset(), why)

@@ -51,11 +51,11 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     lanes = guard_lanes(walk, index, step.guard, mask)
     require_agreement(walk, lanes)
     if not lanes.any():
-        walk.trail.counted.append(Counted(index, "", 0, 0))
+        walk.recorded.counted.append(Counted(index, "", 0, 0))
         return
     if isinstance(used, str):
         raise Refused("PW223", index, f"{name}: {used}", "leave it out, or bound it by measuring")
-    if not walk.standing.are_here or walk.standing.apart:
+    if not walk.reachability.mask_is_exact or walk.reachability.apart:
         raise not_counted(index)
     if used.use is Use.WAIT and failing_round(walk.graph.kernel, walk.cfg, index) is None:
         reason = f"{name} is not in a loop that does nothing but ask until the phase is over"
@@ -80,7 +80,7 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
     if used.use in (Use.GIVE, Use.TAKE) and not lanes.all():
         reason = f"{name}: not all lanes of the warp come here, and all threads must"
         raise Refused("PW222", index, reason, "let whole warpgroups execute it")
-    walk.trail.counted.append(Counted(index, place, many, number, rows))
+    walk.recorded.counted.append(Counted(index, place, many, number, rows))
 
 
 def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:

@@ -15,8 +15,8 @@ from ptxwcet.flow.walk.path import (
     Visit,
     chosen_by_parts,
 )
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.sides import note_way_out, walk_side, walk_way_out
-from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
 from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 
@@ -25,7 +25,7 @@ from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 
 def working_end(walk: WalkState, *sides: int) -> int | None:
     """The side of a branch outside of loops whose lanes do some work and end; others may wait."""
-    if walk.trail.loops or walk.scattered:
+    if walk.recorded.loops or walk.diverged:
         return None
     return walk.graph.way_out(*sides, working=True)
 
@@ -46,18 +46,18 @@ def walk_end(
         _end_early(walk, stay, leave, last)
         walk.state.alive &= ~leaving.mask
         return on.target, on.mask
-    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    walk.reachability = walk.reachability.reached(Reach.PERHAPS)
     walk.endings += 1
     may_leave = PathEnd(leave, last, stay)
     if works:
         ways: tuple[Path, ...] = ((stay,), (leave, *last), (leave, *last, PathGone()))
-        walk.trail.add(PathChoice(ways, early=last))
+        walk.recorded.add(PathChoice(ways, early=last))
     elif branch.agreement or final is None or walk.graph.way_out(final, on.target) is None:
-        walk.trail.add(may_leave)
+        walk.recorded.add(may_leave)
     else:
         _end_early(walk, may_leave, leave, last)
     if not branch.agreement:
-        walk.standing = walk.standing.gone()
+        walk.reachability = walk.reachability.gone()
     if not walk.is_proving and not bool((walk.state.alive & ~on.mask).any()):
         assume(walk, branch.condition, holds=on.taken)  # no lane waits that it does not hold for
     return on.target, on.mask
@@ -75,15 +75,15 @@ def _end_early(walk: WalkState, stay: PathNode, leave: Visit, last: tuple[Visit,
     others come to their next barrier, which does not wait for threads that have exited.
     """
     if (leave, *last) == (stay,):
-        walk.trail.add(stay)
+        walk.recorded.add(stay)
     else:
-        walk.trail.add(PathChoice(((stay,), (leave, *last)), early=last))
+        walk.recorded.add(PathChoice(((stay,), (leave, *last)), early=last))
 
 
 def _work_before_end(walk: WalkState, way: Way) -> tuple[Visit, ...]:
     """What lanes execute on a way to the end that has no branch."""
     before = walk.snapshot()
-    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
+    walk.reachability = walk.reachability.exact_if(False).reached(Reach.PERHAPS)
     path, _ = walk_side(walk, way.target, way.mask, walk.cfg.exit)
     walk.go_back(before)
     visits = tuple(node for node in path if isinstance(node, Visit))
@@ -100,24 +100,26 @@ def may_leave(walk: WalkState, branch: Branch, meeting: int) -> tuple[int, Mask]
     What those that leave execute before they meet the others belongs to the way out; lanes
     that leave alone may execute it while the others go on.
     """
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     first, second = branch.ways
     way, on = (second, first) if first.target in opened.loop.body else (first, second)
     behind: Path = ()
     if way.target != meeting:
         before = walk.snapshot()
-        walk.standing = walk.standing.exact_if(bool(branch.agreement)).reached(Reach.PERHAPS)
+        walk.reachability = walk.reachability.exact_if(bool(branch.agreement)).reached(
+            Reach.PERHAPS
+        )
         assume(walk, branch.condition, holds=way.taken)
         behind = walk_way_out(walk, branch, way.target, way.mask, meeting)
         walk.go_back(before)
     note_way_out(walk, branch, (branch.before(way), behind), (meeting, way.mask), taken=way.taken)
     opened.sources.add(branch.block)
     if branch.agreement is not Agreement.BLOCK:
-        walk.standing = walk.standing.parted_once(branch.block, branch.causes)
-    walk.standing = walk.standing.reached(Reach.PERHAPS)
+        walk.reachability = walk.reachability.parted_once(branch.block, branch.causes)
+    walk.reachability = walk.reachability.reached(Reach.PERHAPS)
     if branch.by_parts:
-        walk.scattered[-1].meetings.add(meeting)
-        walk.trail.add(chosen_by_parts(branch.block))
+        walk.diverged[-1].meetings.add(meeting)
+        walk.recorded.add(chosen_by_parts(branch.block))
     else:
         _stay(walk, branch, meeting, behind, on)
     return on.target, on.mask
@@ -128,18 +130,18 @@ def _stay(walk: WalkState, branch: Branch, meeting: int, behind: Path, on: Way) 
 
     Lanes that have taken it execute ``behind`` before they wait at ``meeting``.
     """
-    opened = walk.trail.loops[-1]
-    walk.standing = walk.standing.exact_if(bool(branch.agreement))
+    opened = walk.recorded.loops[-1]
+    walk.reachability = walk.reachability.exact_if(bool(branch.agreement))
     if not walk.is_proving:
         opened.note_assumed(assume(walk, branch.condition, holds=on.taken))
     if branch.agreement or not behind:
         # lanes that branch straight to the meeting only wait there
-        walk.trail.add(*on.nodes)
+        walk.recorded.add(*on.nodes)
         return
     opened.late[meeting, behind] = None
     first, second = ((), behind) if on.taken else (behind, ())
     jumps = walk.graph.jumps(branch.block)
-    walk.trail.add(PathFork(branch.block, first, second, straight=False, jumps=jumps))
+    walk.recorded.add(PathFork(branch.block, first, second, straight=False, jumps=jumps))
 
 
 def record_exit(
@@ -156,6 +158,6 @@ def record_exit(
     stay: PathNode = Visit(block, taken=jumps and not leaves_when_taken)
     if opened.by_parts:
         leave = stay = chosen_by_parts(block)
-    opened.exits.append(Exit((*walk.trail.nodes, leave), block, leaves_when_taken, outside))
-    walk.trail.nodes.append(stay)
+    opened.exits.append(Exit((*walk.recorded.nodes, leave), block, leaves_when_taken, outside))
+    walk.recorded.nodes.append(stay)
     return inside

@@ -51,7 +51,7 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
     if step.is_slow and any(_differs(state.register(name)) for name in step.instruction.reads):
         walk.spend(int(lanes.sum()) // _LANES_IN_A_STEP, step.index)
     values = step.transfer(state)
-    if step.elects and (walk.standing.apart or not walk.standing.are_here):
+    if step.elects and (walk.reachability.apart or not walk.reachability.mask_is_exact):
         name = f"{step.instruction.mnemonic} of some lanes of a warp"
         values = (Unknown(frozenset({Cause(CauseKind.OPERATION, name, step.index)})),) * len(values)
     for name, value in zip(step.writes, values, strict=True):

@@ -16,10 +16,10 @@ from ptxwcet.flow.walk.guards import restore
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
 from ptxwcet.flow.walk.path import PathChoice, PathLoop, PathParts, visited_blocks
 from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.sides import join_registers, walk_side
-from ptxwcet.flow.walk.standing import Reach
-from ptxwcet.flow.walk.state import Scattered, Snapshot, WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.state import Diverged, Snapshot, WalkState
+from ptxwcet.flow.walk.stops import DivergesForGood, Refused, Undecided
 from ptxwcet.flow.walk.unresolved import OpenLoop
 
 _MANY = 1 << 16
@@ -37,42 +37,42 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
     places: Places | None = None
     try:
         block, arrived, places = _enter(walk, loop, mask, stop)
-    except FallsApart as reason:
+    except DivergesForGood as reason:
         if reason.loop is not loop:
             raise
         walk.restore(before)
-        walk.standing = walk.standing.parted(reason.block, reason.causes)
-        block, arrived = _scatter(walk, loop, mask, reason.block)
-    behind = before.standing.exact_if(np.array_equal(before.alive, walk.state.alive))
+        walk.reachability = walk.reachability.parted(reason.block, reason.causes)
+        block, arrived = _diverge_for_good(walk, loop, mask, reason.block)
+    behind = before.reachability.exact_if(np.array_equal(before.alive, walk.state.alive))
     if walk.endings != endings:
         behind = behind.reached(Reach.PERHAPS)
-    walk.standing = behind.gone_as(walk.standing)
+    walk.reachability = behind.gone_as(walk.reachability)
     return (block, arrived) if places is None else go_on(walk, places, arrived)
 
 
-def _scatter(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
+def _diverge_for_good(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
     """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
-    walk.standing = walk.standing.exact_if(False).reached(Reach.PERHAPS)
+    walk.reachability = walk.reachability.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
-    scattered = Scattered(loop, {walk.graph.meeting(branch)})
-    walk.scattered.append(scattered)
+    diverged = Diverged(loop, {walk.graph.meeting(branch)})
+    walk.diverged.append(diverged)
     try:
-        with walk.trail.piece():
+        with walk.recorded.sub_path():
             block, arrived, several = _enter(walk, loop, mask, None)
             if several is not None:
                 raise several_places(walk, loop)
-            places = [place for place in scattered.meetings if place is not None]
+            places = [place for place in diverged.meetings if place is not None]
             final = min(places, key=walk.graph.distance_to_exit)
             if arrived.any() and block != final:
                 path, arrived = walk_side(walk, block, arrived, final)
-                walk.trail.add(*path)
-            executed = tuple(walk.trail.nodes)
+                walk.recorded.add(*path)
+            executed = tuple(walk.recorded.nodes)
     finally:
-        walk.scattered.pop()
+        walk.diverged.pop()
     parts = PathParts(most_lanes(mask), (executed,), least=1)
     written = loop.body | frozenset(visited_blocks(executed))
-    walk.trail.add(parts)
-    walk.forget(loop, written)  # what one part has written another one need not have
+    walk.recorded.add(parts)
+    walk.havoc(loop, written)  # what one part has written another one need not have
     arrived = mask & walk.state.alive
     if final == walk.cfg.exit:
         walk.state.alive &= ~arrived
@@ -140,8 +140,8 @@ def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first:
     """
     if claim is not None:
         return _is_ended_by_user(walk, loop, first)
-    most = None if walk.standing.is_exact else _most_bodies(walk)
-    last = walk.trail.last
+    most = None if walk.reachability.is_exact else _most_bodies(walk)
+    last = walk.recorded.last
     one_by_one = isinstance(last, PathLoop) and last.one_by_one
     return most is not None and most >= (_ENUMERATED if one_by_one else _MANY)
 
@@ -150,7 +150,7 @@ def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
     """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
     return any(
         isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
-        for node in walk.trail.nodes[first:]
+        for node in walk.recorded.nodes[first:]
     )
 
 
@@ -182,7 +182,7 @@ def _entered(
     loop, mask = entry.loop, entry.mask
     before = walk.snapshot()
     places: Places | None = None
-    with walk.trail.entry(loop):
+    with walk.recorded.entry(loop):
         try:
             if claim is not None and not counted:
                 block, arrived, _ = bounded_loop(walk, loop, mask, claim, one_place=True)
@@ -192,17 +192,17 @@ def _entered(
             if claim is None or not counted or not _is_settled_by_bound(walk, refused, loop):
                 raise
             walk.restore(before)
-            walk.standing = walk.standing.exact_if(False)
-            walk.trail.enter_again()
+            walk.reachability = walk.reachability.exact_if(False)
+            walk.recorded.enter_again()
             block, arrived, places = bounded_loop(walk, loop, mask, claim)
-        opened = walk.trail.loops[-1]
+        opened = walk.recorded.loops[-1]
     for assumed in reversed(opened.assumed):
         restore(walk, assumed)
     most = _most_bodies(walk)
     late = _most_late(walk, opened, mask)
     outside = _outside(walk, loop)
     if opened.left:
-        walk.forget(loop, loop.body | outside)
+        walk.havoc(loop, loop.body | outside)
     if most is not None and loop is walk.graph.forest.loops[loop.id]:
         _bound_results(walk, loop, mask, before.registers, most, outside)
     if opened.left:
@@ -230,7 +230,7 @@ def _bound_results(
 
 def _most_bodies(walk: WalkState) -> int | None:
     """How often the body of the loop that was walked last is executed; None if not one number."""
-    last = walk.trail.last
+    last = walk.recorded.last
     if not isinstance(last, PathLoop) or last.iterations.slopes:
         return None
     return last.iterations.base
@@ -241,7 +241,7 @@ def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
 
     Lanes that part at a way out meet behind what each of them executes before.
     """
-    return frozenset(visited_blocks(tuple(walk.trail.nodes[-1:]))) - loop.body
+    return frozenset(visited_blocks(tuple(walk.recorded.nodes[-1:]))) - loop.body
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
@@ -250,7 +250,7 @@ def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
     Each time at least one lane leaves, on another way or in another iteration, and one stays.
     """
     most = most_lanes(mask) - 1
-    last = walk.trail.last
+    last = walk.recorded.last
     if isinstance(last, PathLoop) and not last.iterations.slopes:
         most = min(most, (last.iterations.base + 1) * len(opened.sources))
     return most
@@ -271,16 +271,16 @@ def _after_leaving(
             chosen, mask, early = opened.agree, arrived, dict(walk.state.registers)
             path, arrived = walk_side(walk, block, mask, meeting, chosen=chosen)
             site = opened.loop.header if chosen else None
-            walk.trail.add(PathChoice((path, ()), site, opened.if_race_free))
+            walk.recorded.add(PathChoice((path, ()), site, opened.if_race_free))
             last, walk.state.registers = walk.state.registers, early
-            walk.forget(opened.loop, opened.behind[meeting])
+            walk.havoc(opened.loop, opened.behind[meeting])
             left = opened.left[meeting], walk.state.registers
             join_registers(walk, [(mask, last), left], walk.cause_of(opened.loop))
         else:
-            walk.forget(opened.loop, opened.behind[meeting])
+            walk.havoc(opened.loop, opened.behind[meeting])
         late = tuple(behind for place, behind in opened.late if place == meeting)
         if late and most_late:
-            walk.trail.add(PathParts(most_late, late))
+            walk.recorded.add(PathParts(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
     if block == walk.cfg.exit:
         walk.state.alive &= ~arrived

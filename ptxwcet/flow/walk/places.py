@@ -20,10 +20,10 @@ from ptxwcet.flow.walk.alternatives import walk_alternatives
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import most_lanes
 from ptxwcet.flow.walk.path import Path, PathChoice
+from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.sides import note_way_out, walk_way_out
-from ptxwcet.flow.walk.standing import Reach
 from ptxwcet.flow.walk.state import WalkState
-from ptxwcet.flow.walk.stops import FallsApart, Refused, Undecided
+from ptxwcet.flow.walk.stops import DivergesForGood, Refused, Undecided
 from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 from ptxwcet.support.records import dataclass
 
@@ -33,8 +33,8 @@ class Places:
     """The exits of a loop that lead to several places, and where all of these meet.
 
     ``agreement`` says who leaves it together, in passes that are paired; ``parts``: each part of a
-    warp that falls apart. ``as_block``: all warps of the block leave it together, though passes of
-    those that are walked apart are not paired.
+    warp that diverges for good. ``as_block``: all warps of the block leave it together, though
+    passes of those that are walked apart are not paired.
     """
 
     loop: Loop
@@ -83,12 +83,12 @@ def several_places(walk: WalkState, loop: Loop, *, parting: bool = False) -> Ref
 
 
 def parts_at_exits(walk: WalkState, loop: Loop) -> bool:
-    """Whether parts of a warp that falls apart leave the loop on their own ways: they meet behind
-    the loop around in which it does.
+    """Whether parts of a warp that diverges for good leave the loop on their own ways: they meet
+    behind the loop around in which it does.
     """
-    if not walk.scattered:
+    if not walk.diverged:
         return False
-    body = walk.scattered[-1].loop.body
+    body = walk.diverged[-1].loop.body
     sources = {source for source, _ in loop.exits}
     if loop.header not in body or any(walk.graph.meeting(source) in body for source in sources):
         return False
@@ -108,7 +108,7 @@ def places_of(walk: WalkState, opened: OpenLoop, exits: tuple[Exit, ...], mask: 
     """The places for which lanes ``mask`` leave a loop at its exits.
 
     Raises Refused (PW218) if they may leave for several of them and meet in the loop around;
-    FallsApart if they do behind it.
+    DivergesForGood if they do behind it.
     """
     loop, parts = opened.loop, opened.by_parts
     meetings = {walk.graph.meeting(way_out.block) for way_out in exits}
@@ -126,8 +126,8 @@ def places_of(walk: WalkState, opened: OpenLoop, exits: tuple[Exit, ...], mask: 
         raise _parted(walk, loop, exits[0].block, meeting)
     if parts:
         agreement = Agreement.WARP
-        walk.scattered[-1].meetings.add(meeting)
-    walk.graph.work.open_branches.update(way_out.block for way_out in exits)
+        walk.diverged[-1].meetings.add(meeting)
+    walk.graph.work.unresolved_branches.update(way_out.block for way_out in exits)
     races = if_race_free or opened.if_race_free
     return Places(loop, exits, meeting, agreement, races, parts, as_block)
 
@@ -136,10 +136,10 @@ def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
     """Why lanes that leave a loop for several places cannot be followed: they meet only behind a
     loop around it, which the parts go through alone.
     """
-    for opened in walk.trail.loops[:-1]:
+    for opened in walk.recorded.loops[:-1]:
         if meeting not in opened.loop.body and loop.header in opened.loop.body:
-            if walk.trail.sides_of_some == opened.depth:
-                return FallsApart(opened.loop, block, walk.cause_of(loop))
+            if walk.recorded.sides_of_some == opened.depth:
+                return DivergesForGood(opened.loop, block, walk.cause_of(loop))
             break
     return several_places(walk, loop, parting=True)
 
@@ -155,9 +155,9 @@ def go_on(walk: WalkState, places: Places, mask: Mask) -> tuple[int, Mask]:
     Raises Refused (PW218) or Undecided if they do not meet again as far as that goes.
     """
     loop = places.loop
-    opened = walk.trail.loops[-1] if walk.trail.loops else None
+    opened = walk.recorded.loops[-1] if walk.recorded.loops else None
     if opened is None or loop.header not in opened.loop.body:
-        around = [one.loop.body for one in walk.trail.loops if loop.header in one.loop.body]
+        around = [one.loop.body for one in walk.recorded.loops if loop.header in one.loop.body]
         ends = {places.meeting, *(one.target for one in places.exits)}
         if not all(ends <= body for body in around):
             raise several_places(walk, loop)
@@ -179,15 +179,15 @@ def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: M
     """Notes that a way out of a loop leaves the one around it, too; the others go on there."""
     causes = walk.cause_of(places.loop)
     if opened.exits is not None:
-        path = (*walk.trail.nodes, *one.path)  # behind what the iteration around has executed
+        path = (*walk.recorded.nodes, *one.path)  # behind what the iteration around has executed
         opened.exits.append(replace(one, path=path))
         opened.agreement = min(opened.agreement, places.agreement)
         opened.if_race_free |= places.if_race_free
     else:
         _note(walk, opened, places, one, mask)
     if not places.as_block:
-        walk.standing = walk.standing.parted_once(one.block, causes)
-    walk.standing = walk.standing.reached(Reach.PERHAPS)
+        walk.reachability = walk.reachability.parted_once(one.block, causes)
+    walk.reachability = walk.reachability.reached(Reach.PERHAPS)
 
 
 def _note(walk: WalkState, opened: OpenLoop, places: Places, way_out: Exit, mask: Mask) -> None:
@@ -196,15 +196,15 @@ def _note(walk: WalkState, opened: OpenLoop, places: Places, way_out: Exit, mask
     meeting = places.meeting
     if not walk.may_meet(meeting):
         raise Undecided(walk.graph.last(branch.block), branch.causes)
-    walk.note_open(branch.block, branch.causes)
+    walk.note_unresolved(branch.block, branch.causes)
     before = walk.snapshot()
-    walk.standing = walk.standing.reached(Reach.PERHAPS)
+    walk.reachability = walk.reachability.reached(Reach.PERHAPS)
     behind = walk_way_out(walk, branch, way_out.target, mask, meeting)
     walk.go_back(before)
     opened.sources.add(branch.block)
     note_way_out(walk, branch, (way_out.path, behind), (meeting, mask), taken=way_out.taken)
     if places.parts:
-        walk.scattered[-1].meetings.add(meeting)
+        walk.diverged[-1].meetings.add(meeting)
 
 
 def _choose(
@@ -227,7 +227,7 @@ def _choose(
         Way(target, mask, one_of(tuple(inside), site, races)) for target, inside in paths.items()
     )
     if len(ways) == 1:
-        walk.trail.add(*ways[0].nodes)
+        walk.recorded.add(*ways[0].nodes)
         return ways[0].target, mask
     branch = places.branch_at(exits[0].block, walk.cause_of(places.loop))
     stray = several_places(walk, places.loop)

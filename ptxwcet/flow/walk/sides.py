@@ -14,7 +14,7 @@ from ptxwcet.flow.values.value import (
     Unknown,
     Value,
     combine,
-    meet,
+    join,
     merge,
 )
 from ptxwcet.flow.walk.path import Path
@@ -34,10 +34,10 @@ def walk_side(
 
     Returns its path and the lanes that arrive.
     """
-    with walk.trail.side((), (-1, block), chosen=chosen):
+    with walk.recorded.side((), (-1, block), chosen=chosen):
         walk.check_depth(block)
         _, arrived = walk.region(block, mask, stop, None)
-        return tuple(walk.trail.nodes), arrived
+        return tuple(walk.recorded.nodes), arrived
 
 
 def walk_way_out(walk: WalkState, branch: Branch, target: int, mask: Mask, meeting: int) -> Path:
@@ -65,12 +65,12 @@ def note_way_out(
 
     ``ways`` are what they execute in this side or iteration before they leave, and behind the loop.
     """
-    opened = walk.trail.loops[-1]
+    opened = walk.recorded.loops[-1]
     before, behind = ways
     opened.agreement = min(opened.agreement, branch.agreement)
     opened.if_race_free |= branch.if_race_free
-    way_out = (*walk.trail.chosen_prefix(), *walk.trail.nodes, *before, *behind)
-    departure = walk.trail.departure(branch.block, taken=taken)
+    way_out = (*walk.recorded.chosen_prefix(), *walk.recorded.nodes, *before, *behind)
+    departure = walk.recorded.departure(branch.block, taken=taken)
     undecided = (walk.graph.last(branch.block), branch.causes)
     opened.note((way_out, departure), behind, place, undecided)
 
@@ -104,7 +104,7 @@ def _joined(
     changed += [(name, unknown) for name in joined.keys() - right.keys()]
     for name, second in changed:
         first = joined.get(name, unknown)
-        value = meet(first, second, masks, causes)
+        value = join(first, second, masks, causes)
         if isinstance(value, Known) and value.valid is not None:
             value = _between(value, first, second, masks, walk.graph.width(name))
         joined[name] = value

@@ -1,7 +1,7 @@
 """The state of a walk, on which all its parts work, and how it goes back to an earlier one.
 
 The parts are functions of this state, each in the module of its subject; they call each other
-downwards, and walk a piece of the kernel again by :meth:`WalkState.region`.
+downwards, and walk a part of the kernel again by :meth:`WalkState.region`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value
 from ptxwcet.flow.walk.path import Counted, Departure, Path, PathNode, Visit
-from ptxwcet.flow.walk.standing import Reach, Standing
+from ptxwcet.flow.walk.reachability import Reach, Reachability
 from ptxwcet.flow.walk.steps import Steps
 from ptxwcet.flow.walk.stops import Infeasible, Refused, Undecided, not_counted
 from ptxwcet.flow.walk.unresolved import OpenLoop
 from ptxwcet.support.records import dataclass
 
 
-class Trail:
-    """The ``nodes`` of the piece that is being recorded, and what is recorded around it.
+class RecordedPath:
+    """The ``nodes`` of the sub-path that is being recorded, and what is recorded around it.
 
-    A piece is a side of a branch, an iteration, or what a part of a warp executes: it begins with
-    no nodes, and whoever began it puts it where it belongs. ``loops`` are those that the walk
+    A sub-path is a side of a branch, an iteration, or what a part of a warp executes: it begins
+    with no nodes, and whoever began it puts it where it belongs. ``loops`` are those that the walk
     stands in, inner ones last.
     """
 
@@ -57,7 +57,7 @@ class Trail:
 
     @property
     def last(self) -> PathNode | None:
-        """What was recorded last in this piece."""
+        """What was recorded last in this sub-path."""
         return self.nodes[-1] if self.nodes else None
 
     @property
@@ -80,8 +80,8 @@ class Trail:
         return opened if is_within and opened.exits is not None else None
 
     @contextmanager
-    def piece(self) -> Iterator[None]:
-        """Begins a piece; the nodes are those of the piece around again behind it."""
+    def sub_path(self) -> Iterator[None]:
+        """Begins a sub-path; the nodes are those of the one around again behind it."""
         outer, self.nodes = self.nodes, []
         try:
             yield
@@ -90,7 +90,7 @@ class Trail:
 
     @contextmanager
     def side(self, before: Path, edge: tuple[int, int], *, chosen: bool) -> Iterator[None]:
-        """Begins a piece that is a side of a branch, which all lanes have ``chosen`` or some take.
+        """Begins the sub-path of a side of a branch, which all lanes have ``chosen`` or some take.
 
         What is executed ``before`` it is not recorded yet; ``edge`` is from where to where the side
         leads.
@@ -100,7 +100,7 @@ class Trail:
             self._sides.append(edge)
         around.append([*self.nodes, *before])
         try:
-            with self.piece():
+            with self.sub_path():
                 yield
         finally:
             around.pop()
@@ -146,14 +146,14 @@ class Snapshot:
     registers: dict[str, Value]
     alive: Mask
     nodes: int
-    standing: Standing
+    reachability: Reachability
     limits: tuple[tuple[Symbol, int | None, dict[Symbol, int]], ...]
     relied: frozenset[int]
     counted: tuple[Counted, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Scattered:
+class Diverged:
     """A loop around in which the lanes of a warp have parted for good, and where the parts meet."""
 
     loop: Loop
@@ -163,11 +163,11 @@ class Scattered:
 class WalkState(ABC):
     """What a walk knows where it stands, each thing with an owner.
 
-    ``state`` has registers and the lanes that are alive, ``standing`` what is known of the lanes of
-    the mask, ``trail`` what was recorded so far and inside of what, ``scattered`` the loops around
-    in which the warp falls apart. ``endings`` counts the open branches so far on whose side all
-    lanes may have ended; it does not go back. ``parameters`` are the symbols of parameters, and
-    what narrows them.
+    ``state`` has registers and the lanes that are alive, ``reachability`` what is known of the
+    lanes of the mask, ``recorded`` what was recorded so far and inside of what, ``diverged`` the
+    loops around in which the warp diverges for good. ``endings`` counts the unresolved branches so
+    far on whose side all lanes may have ended; it does not go back. ``parameters`` are the symbols
+    of parameters, and what refines them.
 
     ``observer``, if there is one, is told of each visit before it: the walk, the block, its lanes.
     """
@@ -180,16 +180,16 @@ class WalkState(ABC):
         self.state = state
         self.facts = facts
         self.steps = Steps(graph)
-        self.trail = Trail()
-        self.standing = Standing()
+        self.recorded = RecordedPath()
+        self.reachability = Reachability()
         self.endings = 0
-        self.scattered: list[Scattered] = []
+        self.diverged: list[Diverged] = []
         # of loops without a closed form so far: their entries, the most iterations of one
-        self.in_vain: dict[int, tuple[int, int]] = {}
+        self.negative_cache: dict[int, tuple[int, int]] = {}
         self.parameters: list[Symbol] = [*state.parameter_symbols]
         self._symbols: list[Symbol] = [s for s in state.index.symbols if s is not None]
         self._proofs = 0  # proofs of closed forms around
-        self._open_branches: set[int] = set()
+        self._unresolved_branches: set[int] = set()
         self._visits = 0
 
     @abstractmethod
@@ -219,14 +219,14 @@ class WalkState(ABC):
 
     def check_depth(self, block: int) -> None:
         """Raises Refused (PW206) if too many loops and sides of branches are in each other."""
-        if self.trail.depth > _MOST_SIDES:
+        if self.recorded.depth > _MOST_SIDES:
             raise self.too_long(block)
 
     def too_long(self, block: int) -> Refused:
         """Refuses what takes more than a walk may (PW206)."""
         remedy = "bound the irregular loops of the kernel with --loop-bound"
-        if self.trail.loops:
-            label = self.cfg.name(self.trail.loops[-1].loop.header)
+        if self.recorded.loops:
+            label = self.cfg.name(self.recorded.loops[-1].loop.header)
             remedy = f"bound the loops that it stands in: --loop-bound '{label}=ITERATIONS'"
         return Refused(
             "PW206",
@@ -236,17 +236,17 @@ class WalkState(ABC):
             remedy,
         )
 
-    def note_open(self, block: int, causes: frozenset[Cause]) -> None:
-        """Notes an open branch, or raises Undecided.
+    def note_unresolved(self, block: int, causes: frozenset[Cause]) -> None:
+        """Notes an unresolved branch, or raises Undecided.
 
         A branch is open for good only if it was so in an iteration executed plainly.
 
-        In the proof of a closed form more is unknown: there a new open branch ends the proof.
+        In the proof of a closed form more is unknown: there a new unresolved branch ends the proof.
         """
-        if self._proofs and block not in self._open_branches:
+        if self._proofs and block not in self._unresolved_branches:
             raise Undecided(self.graph.last(block), causes)
-        self._open_branches.add(block)
-        self.graph.work.open_branches.add(block)
+        self._unresolved_branches.add(block)
+        self.graph.work.unresolved_branches.add(block)
 
     @property
     def may_pair(self) -> bool:
@@ -282,7 +282,7 @@ class WalkState(ABC):
         """
         if self._proofs:
             return
-        reach = reach or self.standing.reach
+        reach = reach or self.reachability.reach
         if loop is not None and reach is not Reach.PERHAPS:
             self.graph.work.relied.add(loop)
         match reach:
@@ -295,12 +295,12 @@ class WalkState(ABC):
 
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
         """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
-        *around, innermost = self.trail.loops
-        if meeting is None or self.trail.sides_of_some != innermost.depth:
+        *around, innermost = self.recorded.loops
+        if meeting is None or self.recorded.sides_of_some != innermost.depth:
             return False
         return all(meeting in opened.loop.body for opened in around)
 
-    def forget(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
+    def havoc(self, loop: Loop, blocks: Collection[int] | None = None) -> None:
         """Makes everything that the loop may change unknown, or what ``blocks`` behind it may."""
         cause = Unknown(self.cause_of(loop))
         for block in loop.body if blocks is None else blocks:
@@ -319,9 +319,9 @@ class WalkState(ABC):
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
         relied = frozenset(self.graph.work.relied)
-        counted = tuple(self.trail.counted)
-        nodes = len(self.trail.nodes)
-        return Snapshot(registers, alive, nodes, self.standing, limits, relied, counted)
+        counted = tuple(self.recorded.counted)
+        nodes = len(self.recorded.nodes)
+        return Snapshot(registers, alive, nodes, self.reachability, limits, relied, counted)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undoes everything since the snapshot."""
@@ -334,6 +334,6 @@ class WalkState(ABC):
         """Goes on from there another way; what was required of symbols stays required."""
         self.state.registers = dict(snapshot.registers)
         self.state.alive = snapshot.alive.copy()
-        del self.trail.nodes[snapshot.nodes :]
-        self.trail.counted[:] = snapshot.counted
-        self.standing = snapshot.standing
+        del self.recorded.nodes[snapshot.nodes :]
+        self.recorded.counted[:] = snapshot.counted
+        self.reachability = snapshot.reachability

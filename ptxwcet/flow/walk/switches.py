@@ -29,19 +29,21 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
     """
     meeting = walk.graph.meeting(block)
     targets = _lanes_by_target(walk, block, mask)
-    walk.trail.add(Visit(block, taken=True))
+    walk.recorded.add(Visit(block, taken=True))
     if len(targets) == 1:
         return next(iter(targets.items()))
-    if meeting is None or (walk.trail.loops and meeting not in walk.trail.loops[-1].loop.body):
+    if meeting is None or (
+        walk.recorded.loops and meeting not in walk.recorded.loops[-1].loop.body
+    ):
         raise _refusal(walk, block, "its cases meet again only behind the loop around")
     causes = frozenset({Cause(CauseKind.OPERATION, "brx.idx", walk.graph.last(block))})
     ways = tuple(Way(target, lanes) for target, lanes in targets.items())
     agreement, if_race_free = agreement_at(walk, block)
     branch = Branch(block, ways, causes, agreement, if_race_free=if_race_free)
     if not any(np.array_equal(way.mask, mask) for way in ways):  # it is known which lanes go where
-        branch = replace(branch, agreement=Agreement.NONE, reach=walk.standing.reach)
+        branch = replace(branch, agreement=Agreement.NONE, reach=walk.reachability.reach)
     reached = walk_alternatives(walk, branch, meeting, None)
-    chosen = walk.trail.last
+    chosen = walk.recorded.last
     if isinstance(chosen, PathChoice) and chosen.site == block and walk.may_pair:
         is_less = len(chosen.alternatives) < len(ways)
         if is_less and walk.steps.have_barrier((chosen,)):
@@ -62,7 +64,12 @@ def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]
     walk.state.active = mask
     value = read_operand(walk.state, instruction.operands[0], 32, index)
     is_call = instruction.op_class is OpClass.CALL  # the register holds no place in the table
-    if is_call or not isinstance(value, Known) or value.terms or not walk.standing.are_here:
+    if (
+        is_call
+        or not isinstance(value, Known)
+        or value.terms
+        or not walk.reachability.mask_is_exact
+    ):
         return dict.fromkeys(kept, mask)
     numbers = np.broadcast_to(np.asarray(value.base), mask.shape) & 0xFFFFFFFF
     if bool((numbers[mask] >= len(targets)).any()):

@@ -19,7 +19,7 @@ from ptxwcet.flow.walk.path import (
     close_symbol,
     visited_blocks,
 )
-from ptxwcet.flow.walk.standing import Reach, Standing
+from ptxwcet.flow.walk.reachability import Reach, Reachability
 from ptxwcet.support.records import dataclass
 
 # A loop is followed iteration by iteration if a value with so few possibilities decides its end.
@@ -102,7 +102,7 @@ class Side:
     arrived: Mask
     registers: dict[str, Value]
     alive: Mask
-    standing: Standing
+    reachability: Reachability
 
     @property
     def arrives(self) -> bool:
@@ -117,7 +117,7 @@ class Side:
     @property
     def is_certain(self) -> bool:
         """Whether a warp that takes the side arrives at its end."""
-        return self.standing.reach is not Reach.PERHAPS and self.arrives
+        return self.reachability.reach is not Reach.PERHAPS and self.arrives
 
     @property
     def may_have_ended(self) -> bool:
@@ -165,7 +165,10 @@ class OpenLoop:
         self.ways_out: _WaysOut = {}
         self._pass: _Pass = ("", 0, 0)
         self.end: Path | None = None  # what lanes execute that leave it for the kernel's end
-        self.entered = Standing(reach=Reach.PERHAPS), 0  # who comes to it, after how many endings
+        self.entered = (
+            Reachability(reach=Reach.PERHAPS),
+            0,
+        )  # who comes to it, after how many endings
         self.begun = self.lanes = 0  # steps before this entry, and the most lanes of a warp in it
         self.assumed: list[Assumed] = []  # what holds of lanes that stay, not of those that left
         self.shrinks = False  # what decides a way out has fewer values in each iteration
@@ -240,7 +243,7 @@ class OpenLoop:
         """What has been noted so far."""
         return {way: dict(passes) for way, passes in self.ways_out.items()}, dict(self.late)
 
-    def forget_but(self, noted: _Noted) -> None:
+    def keep_only(self, noted: _Noted) -> None:
         """Forgets what was noted since :meth:`noted`."""
         self.ways_out = {way: dict(passes) for way, passes in noted[0].items()}
         self.late = dict(noted[1])

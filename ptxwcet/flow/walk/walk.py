@@ -86,8 +86,8 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
 def _check_barrier(walk: WalkState, step: Step, mask: Mask) -> None:
     instruction = step.instruction
     lanes = guard_lanes(walk, step.index, step.guard, mask)
-    if walk.standing.apart:
-        block, causes = walk.standing.apart[-1]
+    if walk.reachability.apart:
+        block, causes = walk.reachability.apart[-1]
         index = walk.graph.last(block)
         if any(cause.kind in (CauseKind.PARAMETER, CauseKind.LAUNCH) for cause in causes):
             raise Undecided(index, causes)
@@ -165,7 +165,7 @@ class Walk(WalkState):
         """
         block, mask = self.region(self.cfg.entry, self.state.alive.copy(), None, None)
         assert block == self.cfg.exit or not mask.any()
-        path: Path = tuple(self.trail.nodes)
+        path: Path = tuple(self.recorded.nodes)
         early = early_ends(path)
         if early:  # or late, if it is not where the others end
             path += (PathParts(sum(early.values()), tuple(early)),)
@@ -203,7 +203,7 @@ class Walk(WalkState):
         loop = self.graph.forest.loop_at(block)
         if loop is None:
             return None
-        around = [opened.loop for opened in self.trail.loops if opened.loop.id == loop.id]
+        around = [opened.loop for opened in self.recorded.loops if opened.loop.id == loop.id]
         if not around or stop not in around[-1].body:
             return loop
         part = self.graph.rounds_before(around[-1], stop)
@@ -211,8 +211,8 @@ class Walk(WalkState):
 
     def _block(self, block: int, mask: Mask) -> tuple[int, Mask]:
         state = self.state
-        if self.trail.counted:
-            raise not_counted(self.trail.counted[0].index)
+        if self.recorded.counted:
+            raise not_counted(self.recorded.counted[0].index)
         self.count_visit(block)
         if WalkState.observer is not None:
             WalkState.observer(self, block, mask)
@@ -224,7 +224,7 @@ class Walk(WalkState):
                 continue
             if step.instruction.control in ENDINGS:
                 sure, unsure, _ = outcomes(self, step.guard, mask)
-                if self.standing.are_here and not unsure.any():
+                if self.reachability.mask_is_exact and not unsure.any():
                     return self._leave(block, step, sure, mask)
                 continue
             if step.is_checked:
@@ -239,12 +239,12 @@ class Walk(WalkState):
         )
         if taken is None:
             assert fallthrough is not None
-            self.trail.add(Visit(block, taken=False))
+            self.recorded.add(Visit(block, taken=False))
             return fallthrough, mask
         return walk_branch(self, block, mask, taken, fallthrough)
 
     def _leave(self, block: int, step: Step, left: Mask, mask: Mask) -> tuple[int, Mask]:
-        self.trail.add(Visit(block, taken=False))
+        self.recorded.add(Visit(block, taken=False))
         self.state.alive &= ~left
         rest = mask & ~left
         if not rest.any():

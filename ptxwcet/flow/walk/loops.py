@@ -11,11 +11,10 @@ from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import BoundOrigin
 from ptxwcet.flow.values.value import Mask, Unknown, Value
 from ptxwcet.flow.walk.analysed import analysed_loop
-from ptxwcet.flow.walk.bounded import bounded_loop
+from ptxwcet.flow.walk.bounded import Arrived, Places, bounded_loop, go_on, several_places
 from ptxwcet.flow.walk.guards import restore
 from ptxwcet.flow.walk.iterations import Claim, Entry, is_rotated, most_lanes
 from ptxwcet.flow.walk.path import PathChoice, PathLoop, PathParts, visited_blocks
-from ptxwcet.flow.walk.places import Arrived, Places, go_on, several_places
 from ptxwcet.flow.walk.reachability import Reach
 from ptxwcet.flow.walk.sides import join_registers, walk_side
 from ptxwcet.flow.walk.state import Diverged, Snapshot, WalkState
@@ -73,11 +72,7 @@ def _diverge_for_good(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> t
     written = loop.body | frozenset(visited_blocks(executed))
     walk.recorded.add(parts)
     walk.havoc(loop, written)  # what one part has written another one need not have
-    arrived = mask & walk.state.alive
-    if final == walk.cfg.exit:
-        walk.state.alive &= ~arrived
-        arrived = np.zeros_like(arrived)
-    return final, arrived
+    return final, walk.arrive(final, mask & walk.state.alive)
 
 
 def _enter(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> Arrived:
@@ -282,10 +277,7 @@ def _after_leaving(
         if late and most_late:
             walk.recorded.add(PathParts(most_late, late))
         block, arrived = meeting, arrived | opened.left[meeting] & walk.state.alive
-    if block == walk.cfg.exit:
-        walk.state.alive &= ~arrived
-        arrived = np.zeros_like(arrived)
-    return block, arrived
+    return block, walk.arrive(block, arrived)
 
 
 def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Loop) -> bool:

@@ -201,6 +201,13 @@ class WalkState(ABC):
         Returns where it stands and the lanes that arrived there.
         """
 
+    def arrive(self, block: int, mask: Mask) -> Mask:
+        """Returns the lanes that go on at a block where ``mask`` arrives: those at the exit end."""
+        if block != self.cfg.exit or not mask.any():
+            return mask
+        self.state.alive &= ~mask
+        return mask & False
+
     def count_visit(self, block: int) -> None:
         """Counts a visit of a block. Raises Refused (PW206) if there were too many."""
         self._visits += 1

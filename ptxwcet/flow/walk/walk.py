@@ -14,7 +14,7 @@ The state of a walk and the ways back are in :mod:`~ptxwcet.flow.walk.state`, wh
 :mod:`~ptxwcet.flow.walk.stops`. :mod:`~ptxwcet.flow.walk.branches` decides which way a branch goes,
 :mod:`~ptxwcet.flow.walk.alternatives` walks the ways on from those that are unresolved, from
 indexed ones (:mod:`~ptxwcet.flow.walk.switches`) and from loops that are left for several places
-(:mod:`~ptxwcet.flow.walk.places`); at :mod:`~ptxwcet.flow.walk.exits` lanes leave others behind.
+(:mod:`~ptxwcet.flow.walk.bounded`); at :mod:`~ptxwcet.flow.walk.exits` lanes leave others behind.
 :mod:`~ptxwcet.flow.walk.loops` enters a loop, whose iterations :mod:`~ptxwcet.flow.walk.analysed`
 finds with :mod:`~ptxwcet.flow.walk.closed_forms`, or the user bounds
 (:mod:`~ptxwcet.flow.walk.bounded`).
@@ -190,10 +190,7 @@ class Walk(WalkState):
             else:
                 block, mask = self._block(block, mask)
             first = False
-        if block == self.cfg.exit and np.count_nonzero(mask):
-            self.state.alive &= ~mask
-            mask = np.zeros_like(mask)
-        return block, mask
+        return block, self.arrive(block, mask)
 
     def _entered(self, block: BlockId, stop: int | None) -> Loop | None:
         """Returns the loop that begins at a block, if one does, or the part of it that lanes repeat

@@ -77,7 +77,7 @@ def walk_alternatives(
 def _sides_in_some_order(
     walk: WalkState, branch: Branch, before: Snapshot, stop: tuple[int, Loop | None]
 ) -> list[Side]:
-    """The sides that facts do not exclude. Raises Infeasible if there is none.
+    """Walks the sides that facts do not exclude. Raises Infeasible if there is none.
 
     Where a barrier is on the first of two sides, that is fine if the lanes of the other one have
     exited before.
@@ -161,7 +161,8 @@ def _leave_loop(walk: WalkState, branch: Branch, place: tuple[int, Mask], mask: 
 
 
 def _require_no_barrier(walk: WalkState, branch: Branch, sides: Collection[Side]) -> None:
-    """Lanes that diverge may execute either side first: one that waits would wait for the other.
+    """Requires that no side has a barrier, as lanes that diverge may execute either side first: one
+    that waits would wait for the other.
 
     This also refuses sides whose lanes end, since they have not ended if theirs comes last. Raises
     Refused (PW222), or Undecided where facts would tell the way.
@@ -181,14 +182,14 @@ def _require_no_barrier(walk: WalkState, branch: Branch, sides: Collection[Side]
 
 
 def _is_for_barrier(walk: WalkState, refused: Refused | Undecided, block: int) -> bool:
-    """Whether a barrier that some warps or lanes may not reach was refused for this branch."""
+    """Returns whether a barrier that not all may reach was refused for this branch."""
     if isinstance(refused, Undecided):
         return refused.instruction == walk.graph.last(block)
     return refused.code == "PW222"
 
 
 def _join(walk: WalkState, branch: Branch, before: Snapshot, sides: Sequence[Side]) -> None:
-    """The state where the sides meet.
+    """Joins what is known where the sides meet.
 
     Behind sides of which a warp takes one as a whole it is that of those which arrive. A lane is
     alive that is so behind one of its sides.
@@ -213,7 +214,7 @@ def _join(walk: WalkState, branch: Branch, before: Snapshot, sides: Sequence[Sid
 
 
 def _is_exact(branch: Branch, sides: Sequence[Side]) -> bool:
-    """Whether the same lanes are where the sides meet, whichever of them a warp has taken."""
+    """Returns whether the same lanes are where the sides meet, whichever way was taken."""
     if branch.is_by_warp:
         first = sides[0]
         return all(

@@ -166,9 +166,9 @@ class _Search:
         self.is_open, self.arrived = False, np.zeros_like(self.entry.mask)
 
     def compared(self) -> list[dict[str, Value]]:
-        """The registers of ``history``. A loop that would be executed one by one until what decides
-        a way out has none of its few values left, and for which no steps are left, is compared in
-        those values: then it has a closed form as long as lanes may stay.
+        """Returns the registers of ``history``. A loop that would be executed one by one until what
+        decides a way out has none of its few values left, and for which no steps are left, is
+        compared in those values: then it has a closed form as long as lanes may stay.
         """
         work, opened = self._walk.graph.work.walking, self._opened
         to_come = opened.few_left * (work.spent - self._spent)
@@ -196,7 +196,7 @@ class _Search:
             raise Undecided(*self._opened.undecided)  # counters go round, for ever
 
     def path(self) -> PathLoop:
-        """The path of all iterations. Raises Refused (PW217) or Infeasible for a wrong claim."""
+        """Returns the path of all iterations. Raises Refused or Infeasible for a wrong claim."""
         if self._tried and not self._walk.is_proving:
             entries, longest = self._negative_cache.get(self.entry.loop.id, (0, 0))
             self._negative_cache[self.entry.loop.id] = entries + 1, max(longest, self.plain)

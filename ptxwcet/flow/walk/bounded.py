@@ -69,7 +69,7 @@ Arrived = tuple[int, Mask, Places | None]
 def bounded_loop(
     walk: WalkState, loop: Loop, mask: Mask, claim: Claim, *, one_place: bool = False
 ) -> Arrived:
-    """A loop whose exits are not decided, run as often as is claimed.
+    """Walks a loop whose exits are not decided, run as often as is claimed.
 
     Raises Refused: PW218 if its exits lead to different places, and lanes may leave for several or
     ``one_place`` is asked for, PW222 if barriers are in it and nothing says that all warps of the
@@ -114,7 +114,8 @@ def bounded_loop(
 
 
 def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
-    """The registers at the header in any iteration, if lanes have gone back ``most`` times or less.
+    """Sets the registers at the header in any iteration, if lanes have gone back ``most`` times or
+    less.
 
     To some of them each iteration adds a constant: they hang together by how many there were.
     """
@@ -134,8 +135,8 @@ def _begin_any(walk: WalkState, loop: Loop, mask: Mask, most: int) -> None:
 
 
 def _together(walk: WalkState, opened: OpenLoop, iteration: Path) -> Together | None:
-    """Why all warps of the block leave the loop together; None if they need not, as there is no
-    barrier in it.
+    """Returns why all warps of the block leave the loop together; None if they need not, as there
+    is no barrier in it.
     """
     loop = opened.loop
     if not any(walk.graph.block_of(index) in loop.body for index in walk.cfg.barriers):
@@ -205,8 +206,8 @@ def several_places(walk: WalkState, loop: Loop, *, parting: bool = False) -> Ref
 
 
 def parts_at_exits(walk: WalkState, loop: Loop) -> bool:
-    """Whether parts of a warp that diverges for good leave the loop on their own ways: they meet
-    behind the loop around in which it does.
+    """Returns whether parts of a warp that diverges for good leave the loop on their own ways: they
+    meet behind the loop around in which it does.
     """
     if not walk.diverged:
         return False
@@ -218,7 +219,7 @@ def parts_at_exits(walk: WalkState, loop: Loop) -> bool:
 
 
 def _agreement(walk: WalkState, loop: Loop) -> tuple[Agreement, bool]:
-    """Who leaves a loop at the same exit and in the same iteration, and if that needs no races."""
+    """Returns who leaves a loop at one exit and in one iteration, and if that needs no races."""
     agreement, if_race_free = Agreement.BLOCK, False
     for source in sorted({source for source, _ in loop.exits}):
         agreed, races = agreement_at(walk, source)
@@ -227,7 +228,7 @@ def _agreement(walk: WalkState, loop: Loop) -> tuple[Agreement, bool]:
 
 
 def places_of(walk: WalkState, opened: OpenLoop, exits: tuple[Exit, ...], mask: Mask) -> Places:
-    """The places for which lanes ``mask`` leave a loop at its exits.
+    """Returns the places for which lanes ``mask`` leave a loop at its exits.
 
     Raises Refused (PW218) if they may leave for several of them and meet in the loop around;
     DivergesForGood if they do behind it.
@@ -255,8 +256,8 @@ def places_of(walk: WalkState, opened: OpenLoop, exits: tuple[Exit, ...], mask: 
 
 
 def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
-    """Why lanes that leave a loop for several places cannot be followed: they meet only behind a
-    loop around it, which the parts go through alone.
+    """Returns why lanes that leave a loop for several places cannot be followed: they meet only
+    behind a loop around it, which the parts go through alone.
     """
     for opened in walk.recorded.loops[:-1]:
         if meeting not in opened.loop.body and loop.header in opened.loop.body:
@@ -267,7 +268,7 @@ def _parted(walk: WalkState, loop: Loop, block: int, meeting: int) -> Exception:
 
 
 def one_of(ways: tuple[Path, ...], site: int | None = None, races: bool = False) -> Path:
-    """The only way, or a choice of several."""
+    """Returns the only way, or a choice of several."""
     return ways[0] if len(ways) == 1 else (PathChoice(ways, site, races),)
 
 
@@ -336,7 +337,7 @@ def _choose(
     end: tuple[int, Mask],
     around: Loop | None,
 ) -> tuple[int, Mask]:
-    """One of several ways out, and what follows it up to where all of them meet.
+    """Walks what follows several ways out, of which one is taken, up to where all of them meet.
 
     Raises Refused (PW218) if one does not come to the meeting before the loop around begins anew.
     """

@@ -84,8 +84,8 @@ def _decided(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
 
 
 def _visit(walk: WalkState, visit: Visit) -> PathNode:
-    """A visit of a branch that is decided here: a choice of one way if all warps are said to make
-    it alike, and elsewhere it may be open.
+    """Returns a visit of a branch that is decided here: a choice of one way if all warps are said
+    to make it alike, and elsewhere it may be open.
     """
     if walk.facts.uniform.get(visit.block) == "block" and walk.may_pair:
         return PathChoice(((visit,),), visit.block)
@@ -93,7 +93,7 @@ def _visit(walk: WalkState, visit: Visit) -> PathNode:
 
 
 def _parts(walk: WalkState, block: int) -> Refused:
-    """The refusal of a branch at which lanes part that a fact says go together."""
+    """Returns the refusal of a branch at which lanes part that a fact says go together."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -104,7 +104,7 @@ def _parts(walk: WalkState, block: int) -> Refused:
 
 
 def _opened(walk: WalkState, branch: Branch, guard: Guard | None, mask: Mask) -> Branch:
-    """A branch that is unresolved for ``mask``: who agrees on it, and what it says of a symbol."""
+    """Returns an unresolved branch with who agrees on it, and what it says of a symbol."""
     walk.note_unresolved(branch.block, branch.causes)
     agreement, if_race_free = agreement_at(walk, branch.block)
     if agreement:
@@ -114,7 +114,7 @@ def _opened(walk: WalkState, branch: Branch, guard: Guard | None, mask: Mask) ->
 
 
 def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
-    """Who takes a branch alike, and whether that needs a kernel without data races.
+    """Returns who takes a branch alike, and whether that needs a kernel without data races.
 
     Warps that are walked apart may come to it in different iterations for the n-th time.
     """
@@ -130,7 +130,7 @@ def agreement_at(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 
 
 def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
-    """Who takes a branch alike in an iteration of the loops around, on which assumption."""
+    """Returns who takes a branch alike in an iteration of the loops around."""
     stated = walk.facts.uniform.get(block)
     if stated == "block":
         return Agreement.BLOCK, False
@@ -148,8 +148,8 @@ def _agreement(walk: WalkState, block: int) -> tuple[Agreement, bool]:
 def _possible(
     walk: WalkState, block: int, sure: Mask, unsure: Mask, mask: Mask
 ) -> tuple[Mask, Mask]:
-    """The lanes that take a branch, and that may, less the outcomes that facts exclude, and those
-    after which the launch is aborted.
+    """Returns the lanes that take a branch, and that may, less the outcomes that facts exclude, and
+    those after which the launch is aborted.
 
     Lanes whose outcome is known to be an excluded one are not here in any run. If the mask is that
     of the run, or has no other lanes, no run comes here. Otherwise they go where they are known to
@@ -182,7 +182,7 @@ def _use_assertion(walk: WalkState, block: int, condition: Condition | None, mas
 
 
 def _excluded(walk: WalkState, block: int, *, taken: bool) -> Refused:
-    """The refusal of a branch at which lanes go a way that a fact excludes."""
+    """Returns the refusal of a branch at which lanes go a way that a fact excludes."""
     return Refused(
         "PW217",
         walk.graph.last(block),
@@ -243,7 +243,7 @@ def _unresolved(walk: WalkState, branch: Branch) -> tuple[int, Mask]:
 
 
 def _diverges_for_good(walk: WalkState, branch: Branch, meeting: int | None) -> Exception:
-    """Why lanes that part here cannot be walked on: they meet only behind a loop they may leave."""
+    """Returns why lanes cannot be walked on that meet only behind a loop they may leave."""
     around = [opened.loop for opened in walk.recorded.loops]
     left = next((loop for loop in around if meeting is not None and meeting not in loop.body), None)
     if left is None or walk.recorded.sides_of_some != walk.recorded.loops[around.index(left)].depth:
@@ -252,7 +252,7 @@ def _diverges_for_good(walk: WalkState, branch: Branch, meeting: int | None) -> 
 
 
 def _diverge(walk: WalkState, block: int, first: Way, second: Way) -> tuple[int, Mask]:
-    """Both sides of a branch that lanes of one warp decide differently, one after the other."""
+    """Walks both sides of a divergent branch, which is decided, one after the other."""
     index = walk.graph.last(block)
     meeting = walk.graph.meeting(block)
     if meeting is None:

@@ -68,7 +68,7 @@ class Rounds:
 
 
 def _deciding(graph: FlowGraph, loop: Loop) -> frozenset[str]:
-    """The registers at the header that decide where control goes in an iteration."""
+    """Returns the registers at the header that decide where control goes in an iteration."""
     guards = {
         instruction.guard.register
         for instruction in (graph.kernel.instructions[i] for i in graph.indices(loop.body))
@@ -87,7 +87,7 @@ def _equal(
     now: Mapping[str, Value],
     then: Mapping[str, Value],
 ) -> bool:
-    """Whether registers hold the same in all lanes of the loop, as far as they are known."""
+    """Returns whether registers hold the same in all lanes of the loop, as far as known."""
     unknown = Unknown(frozenset())
     for name in names:
         new, old = now.get(name, unknown), then.get(name, unknown)
@@ -117,7 +117,7 @@ class _Proof:
 
 
 def periods_at(walk: WalkState) -> tuple[int, ...]:
-    """The numbers of iterations of which it is tried whether they repeat."""
+    """Returns the numbers of iterations of which it is tried whether they repeat."""
     return _PERIODS_OF_RINGS if counts_at_mbarriers(walk.graph.kernel) else PERIODS
 
 
@@ -144,8 +144,8 @@ def summarise(
 
 
 def _is_steady(walk: WalkState, entry: Entry, history: list[dict[str, Value]], period: int) -> bool:
-    """Whether ``period`` iterations have changed registers as one has, so often: what is guessed
-    of them is what is guessed of one, and ends no sooner.
+    """Returns whether ``period`` iterations have changed registers as one has, so often: what is
+    guessed of them is what is guessed of one, and ends no sooner.
     """
     temporaries = walk.graph.temporaries(entry.loop)
     for name, now in walk.state.registers.items():
@@ -203,7 +203,7 @@ def _prove(
 def _guess(
     walk: WalkState, earlier: dict[str, Value], counter: Symbol, mask: Mask, havoc: set[str]
 ) -> dict[str, Value]:
-    """Registers as functions of the iteration number: now + counter * (now - earlier).
+    """Makes registers functions of the iteration number: now + counter * (now - earlier).
 
     Of those that no iteration reads as the one before has left them this is guessed to be shown
     alone: in the iterations that are walked now, nothing is known of them.
@@ -229,14 +229,14 @@ def _guess(
 
 
 def _not_affine(name: str) -> Unknown:
-    """What is known of a register that is no function of the iteration number."""
+    """Returns what is known of a register that is no function of the iteration number."""
     return Unknown(frozenset({Cause(CauseKind.NOT_AFFINE, name)}))
 
 
 def _difference(
     walk: WalkState, name: str, now: Known, then: Value | None, mask: Mask
 ) -> Number | None:
-    """The change of a register in each lane; None if it is no known number."""
+    """Returns the change of a register in each lane; None if it is no known number."""
     if not isinstance(then, Known):
         return None
     for value in (now, then):
@@ -258,7 +258,7 @@ def _difference(
 
 
 def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
-    """The path of ``period`` iterations that all lanes stay in; None if some leave or end."""
+    """Walks ``period`` iterations; returns their path, None if some lanes leave or end."""
     loop, alive = entry.loop, walk.state.alive.copy()
     with walk.recorded.sub_path():
         for number in range(period):
@@ -272,7 +272,7 @@ def _iterate(walk: WalkState, entry: Entry, period: int) -> Path | None:
 
 
 def _broken(walk: WalkState, start: dict[str, Value], counter: Symbol) -> set[str]:
-    """Registers of which the iterations do not show what was guessed, at ``counter + 1``.
+    """Returns registers of which the iterations do not show what was guessed, at ``counter + 1``.
 
     Conditions are guessed to stay as they are, and belong to what is shown.
     """
@@ -343,7 +343,7 @@ def _endless(walk: WalkState, loop: Loop) -> Refused | Undecided:
 
 
 def _reason(walk: WalkState, loop: Loop, start: dict[str, Value], counter: Symbol) -> str:
-    """The exit test and its counters, in one line that a reader can check."""
+    """Returns the exit test and its counters, in one line that a reader can check."""
     kernel = walk.graph.kernel
     for source, _ in loop.exits:
         guard = kernel.instructions[walk.graph.last(source)].guard

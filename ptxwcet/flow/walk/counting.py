@@ -84,7 +84,7 @@ def count(walk: WalkState, step: Step, mask: Mask) -> None:
 
 
 def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:
-    """The box that a tensor copy moves, as the launch states it."""
+    """Returns the box that a tensor copy moves, as the launch states it."""
     launch, kernel = walk.state.launch, walk.graph.kernel
     name = kernel.instructions[index].mnemonic
     place = tensor_map_of(kernel, used.number)
@@ -106,7 +106,7 @@ def _box(walk: WalkState, index: int, used: MbarrierUse) -> TensorBox:
 
 
 def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
-    """The shared variable and the offset of an mbarrier."""
+    """Returns the shared variable and the offset of an mbarrier."""
     offset, base = 0, operand
     array: Value = Known(0)
     if isinstance(operand, Element):
@@ -142,7 +142,7 @@ def _place(walk: WalkState, index: int, operand: Operand, lanes: Mask) -> str:
 
 
 def _number(walk: WalkState, index: int, value: Value, lanes: Mask, what: str) -> int:
-    """The one number of all lanes. Raises SplitWarps if it is one in each warp only."""
+    """Returns the one number of all lanes. Raises SplitWarps if it is one in each warp only."""
     if isinstance(value, Unknown):
         raise _unknown(walk, index, what, value.causes)
     if value.terms or (value.valid is not None and bool((lanes & ~value.valid).any())):

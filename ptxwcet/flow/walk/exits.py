@@ -24,7 +24,7 @@ from ptxwcet.flow.walk.unresolved import Branch, Exit, OpenLoop, Way
 
 
 def working_end(walk: WalkState, *sides: int) -> int | None:
-    """The side of a branch outside of loops whose lanes do some work and end; others may wait."""
+    """Returns the side, outside of loops, whose lanes work and end while others may wait."""
     if walk.recorded.loops or walk.diverged:
         return None
     return walk.graph.way_out(*sides, working=True)
@@ -33,7 +33,8 @@ def working_end(walk: WalkState, *sides: int) -> int | None:
 def walk_end(
     walk: WalkState, branch: Branch, final: int | None, *, works: bool, decided: bool
 ) -> tuple[int, Mask]:
-    """Lanes go to the end of the kernel, or may; the others go on: returns where, and which.
+    """Goes on with those lanes that do not go to the end of the kernel, where others do, or may:
+    returns where, and which.
 
     Those that go are no longer waited for at barriers: who waits there waits for their work, too.
     When they do it is open. If all lanes may have gone the program goes on, which takes no less.
@@ -64,7 +65,7 @@ def walk_end(
 
 
 def ending(walk: WalkState, block: int | None) -> tuple[Visit, ...]:
-    """A visit of the last block before the end, if it has one."""
+    """Returns a visit of the last block before the end, if it has one."""
     return () if block in (None, walk.cfg.exit) else (Visit(block, taken=False),)
 
 
@@ -81,7 +82,7 @@ def _end_early(walk: WalkState, stay: PathNode, leave: Visit, last: tuple[Visit,
 
 
 def _work_before_end(walk: WalkState, way: Way) -> tuple[Visit, ...]:
-    """What lanes execute on a way to the end that has no branch."""
+    """Returns what lanes execute on a way to the end that has no branch."""
     before = walk.snapshot()
     walk.reachability = walk.reachability.exact_if(False).reached(Reach.PERHAPS)
     path, _ = walk_side(walk, way.target, way.mask, walk.cfg.exit)
@@ -95,7 +96,7 @@ def _work_before_end(walk: WalkState, way: Way) -> tuple[Visit, ...]:
 
 
 def may_leave(walk: WalkState, branch: Branch, meeting: int) -> tuple[int, Mask]:
-    """A branch out of the loop that lanes may take: noted, and the others go on inside.
+    """Notes a branch out of the loop that lanes may take; the others go on inside.
 
     What those that leave execute before they meet the others belongs to the way out; lanes
     that leave alone may execute it while the others go on.
@@ -126,7 +127,7 @@ def may_leave(walk: WalkState, branch: Branch, meeting: int) -> tuple[int, Mask]
 
 
 def _stay(walk: WalkState, branch: Branch, meeting: int, behind: Path, on: Way) -> None:
-    """What the warp executes at a branch out of the loop that lanes may have taken.
+    """Records what the warp executes at a branch out of the loop that lanes may have taken.
 
     Lanes that have taken it execute ``behind`` before they wait at ``meeting``.
     """

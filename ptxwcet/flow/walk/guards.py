@@ -64,12 +64,12 @@ def evaluate(walk: WalkState, step: Step, mask: Mask) -> None:
 
 
 def _differs(value: Value) -> bool:
-    """Whether lanes hold numbers of their own."""
+    """Returns whether lanes hold numbers of their own."""
     return isinstance(value, Known) and not isinstance(value.base, int)
 
 
 def guard_lanes(walk: WalkState, index: int, guard: Guard | None, mask: Mask) -> Mask:
-    """The lanes in which a control instruction is executed; the same in all warps of the group.
+    """Returns the lanes in which a control instruction is executed, the same in all warps.
 
     Raises Undecided if the guard is not known, SplitWarps if warps differ.
     """
@@ -87,7 +87,7 @@ def guard_lanes(walk: WalkState, index: int, guard: Guard | None, mask: Mask) ->
 def outcomes(
     walk: WalkState, guard: Guard | None, mask: Mask
 ) -> tuple[Mask, Mask, frozenset[Cause]]:
-    """The lanes in which the guard holds, those in which it may hold, and why it is open.
+    """Returns the lanes in which the guard holds, those in which it may hold, and why it is open.
 
     Raises SplitWarps if warps differ.
     """
@@ -107,7 +107,7 @@ def outcomes(
 
 
 def _lanes_where(outcome: Number, negated: bool, mask: Mask) -> Mask:
-    """The lanes of a mask in which a guard with this outcome holds."""
+    """Returns the lanes of a mask in which a guard with this outcome holds."""
     if isinstance(outcome, int):
         return mask if bool(outcome) != negated else np.zeros_like(mask)
     chosen: Mask = (outcome != 0) != negated

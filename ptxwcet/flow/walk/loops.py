@@ -31,7 +31,7 @@ Ranges of numbers that are halved shrink more slowly than the numbers do.
 
 
 def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tuple[int, Mask]:
-    """One entry of a loop, from its header to wherever its lanes go next."""
+    """Walks one entry of a loop, from its header to wherever its lanes go next."""
     before, endings = walk.snapshot(), walk.endings
     places: Places | None = None
     try:
@@ -50,7 +50,7 @@ def walk_loop(walk: WalkState, loop: Loop, mask: Mask, stop: int | None) -> tupl
 
 
 def _diverge_for_good(walk: WalkState, loop: Loop, mask: Mask, branch: int) -> tuple[int, Mask]:
-    """A loop in which the lanes of a warp part for good at a branch: each part goes on alone."""
+    """Walks a loop in which lanes of a warp diverge for good: each part goes on alone."""
     walk.reachability = walk.reachability.exact_if(False).reached(Reach.PERHAPS)
     walk.endings += 1
     diverged = Diverged(loop, {walk.graph.meeting(branch)})
@@ -121,14 +121,15 @@ def _stated_claim(walk: WalkState, loop: Loop) -> Claim | None:
 
 
 def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
-    """The claim that says more; the user's of two equal ones."""
+    """Returns the claim that says more; the user's of two equal ones."""
     if one is None or two is None:
         return one or two
     return two if two.most < one.most else one
 
 
 def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
-    """Whether the loop that was walked last is bounded by the user's word alone, or hardly at all.
+    """Returns whether the loop that was walked last is bounded by the user's word alone, or hardly
+    at all.
 
     A bound from iterations walked one by one may be poor, since each knows only what the one before
     left. A count that follows from the range of a limit may be that of its type.
@@ -142,7 +143,7 @@ def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first:
 
 
 def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
-    """Whether nothing but the user's word ends a loop among what was recorded from ``first`` on."""
+    """Returns whether the user's word alone ends a loop of what was recorded from ``first`` on."""
     return any(
         isinstance(node, PathLoop) and node.loop == loop.id and node.origin is BoundOrigin.USER
         for node in walk.recorded.nodes[first:]
@@ -150,7 +151,7 @@ def _is_ended_by_user(walk: WalkState, loop: Loop, first: int) -> bool:
 
 
 def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | None:
-    """What a variant says of an entry of a loop that has been walked since."""
+    """Returns what a variant says of an entry of a loop that has been walked since."""
     registers, alive = walk.state.registers, walk.state.alive
     walk.state.registers, walk.state.alive = dict(before.registers), before.alive.copy()
     found = _variant_claim(walk, entry.loop, entry.mask)
@@ -159,7 +160,7 @@ def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | 
 
 
 def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:
-    """A bound on the executions of the body that a variant gives."""
+    """Returns a bound on the executions of the body that a variant gives."""
     # here and below: loops that are counted need none of what searches and proves variants
     from ptxwcet.flow.walk.variants import variant_of
 
@@ -224,7 +225,7 @@ def _bound_results(
 
 
 def _most_bodies(walk: WalkState) -> int | None:
-    """How often the body of the loop that was walked last is executed; None if not one number."""
+    """Returns the iterations of the loop that was walked last; None if not one number."""
     last = walk.recorded.last
     if not isinstance(last, PathLoop) or last.iterations.slopes:
         return None
@@ -232,7 +233,8 @@ def _most_bodies(walk: WalkState) -> int | None:
 
 
 def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
-    """Blocks outside of the loop that was walked last, but on the way to where its walk ended.
+    """Returns blocks outside of the loop that was walked last, but on the way to where its walk
+    ended.
 
     Lanes that part at a way out meet behind what each of them executes before.
     """
@@ -240,7 +242,7 @@ def _outside(walk: WalkState, loop: Loop) -> frozenset[int]:
 
 
 def _most_late(walk: WalkState, opened: OpenLoop, mask: Mask) -> int:
-    """How often lanes may leave the loop that was walked last while others stay in it.
+    """Returns how often lanes may leave the loop that was walked last while others stay in it.
 
     Each time at least one lane leaves, on another way or in another iteration, and one stays.
     """
@@ -281,7 +283,7 @@ def _after_leaving(
 
 
 def _is_settled_by_bound(walk: WalkState, refused: Undecided | Refused, loop: Loop) -> bool:
-    """Whether a loop was refused because its iterations are not known."""
+    """Returns whether a loop was refused because its iterations are not known."""
     if isinstance(refused, Refused):
         return refused.code in ("PW204", "PW205")
     block = walk.graph.block_of(refused.instruction)

@@ -38,25 +38,25 @@ class AffineCount:
         return " + ".join([str(self.base), *(f"{slope}*{name}" for name, slope in slopes)])
 
     def plus(self, other: AffineCount) -> AffineCount:
-        """Sum of two counts."""
+        """Returns the sum of two counts."""
         slopes = dict(self.slopes)
         for symbol, slope in other.slopes:
             slopes[symbol] = slopes.get(symbol, 0) + slope
         return AffineCount(self.base + other.base, tuple((s, c) for s, c in slopes.items() if c))
 
     def times(self, factor: int) -> AffineCount:
-        """The count multiplied by a non-negative constant."""
+        """Returns the count multiplied by a non-negative constant."""
         return AffineCount(self.base * factor, tuple((s, c * factor) for s, c in self.slopes))
 
     def no_less(self, other: AffineCount) -> AffineCount:
-        """A count that is no less than either, whatever the symbols are: they are not negative."""
+        """Returns a count that is no less than either, as symbols are not negative."""
         one, two = dict(self.slopes), dict(other.slopes)
         slopes = {symbol: max(one.get(symbol, 0), two.get(symbol, 0)) for symbol in one | two}
         base = max(self.base, other.base)
         return AffineCount(base, tuple((s, c) for s, c in slopes.items() if c))
 
     def extreme(self, symbol: Symbol, *, largest: bool) -> AffineCount:
-        """The largest (smallest) value over the symbol's range, affine in the other symbols."""
+        """Returns the largest (smallest) value over a symbol's range, affine in the others."""
         rest = tuple((s, c) for s, c in self.slopes if s is not symbol)
         slope = next((c for s, c in self.slopes if s is symbol), 0)
         result = AffineCount(self.base, rest)
@@ -69,7 +69,7 @@ class AffineCount:
         )
 
     def over_symbols(self, *, largest: bool) -> int | None:
-        """The largest (smallest) value over the ranges of all symbols; None if one has no end."""
+        """Returns the largest (smallest) value over all ranges; None if one has no end."""
         count = self
         while count.slopes:
             symbol, slope = max(count.slopes, key=lambda term: term[0].serial)
@@ -79,8 +79,8 @@ class AffineCount:
         return count.base
 
     def is_more_than(self, number: int) -> bool:
-        """Whether it is more on the whole: in the middle of the counters of loops around, and at
-        the largest value of every other symbol.
+        """Returns whether it is more on the whole: in the middle of the counters of loops around,
+        and at the largest value of every other symbol.
         """
         highest = self
         for symbol, _ in sorted(self.slopes, key=lambda term: -term[0].serial):
@@ -303,7 +303,7 @@ class BlockPaths:
 
 
 def parts_of(node: PathNode) -> tuple[Path, ...]:
-    """The paths inside of a node, in order."""
+    """Returns the paths inside of a node, in order."""
     match node:
         case PathRepeat(body=body) | PathLoop(body=body):
             return (body,)
@@ -316,7 +316,7 @@ def parts_of(node: PathNode) -> tuple[Path, ...]:
 
 
 def _with_parts(node: PathNode, parts: tuple[Path, ...]) -> PathNode:
-    """The node with other paths in the place of those inside of it."""
+    """Returns the node with other paths in the place of those inside of it."""
     match node:
         case PathRepeat() | PathLoop():
             return replace(node, body=parts[0])
@@ -331,7 +331,7 @@ def _with_parts(node: PathNode, parts: tuple[Path, ...]) -> PathNode:
 
 
 def nodes_in(nodes: Path) -> Iterator[PathNode]:
-    """All nodes of a path, outer before inner. Cost: linear in the tree."""
+    """Yields all nodes of a path, outer before inner. Cost: linear in the tree."""
     for node in nodes:
         yield node
         for part in parts_of(node):
@@ -370,7 +370,7 @@ def _close_node(node: PathNode, symbol: Symbol, growing: bool) -> PathNode:
 
 
 def at_value(nodes: Path, s: int) -> Path:
-    """The path where the only symbol in its counts has a value. Cost: linear in the tree."""
+    """Returns the path where the only symbol in its counts has a value. Cost: linear."""
 
     def number(count: AffineCount) -> AffineCount:
         return AffineCount(count.base + sum(slope * s for _, slope in count.slopes))
@@ -387,7 +387,7 @@ def at_value(nodes: Path, s: int) -> Path:
 
 
 def is_exact(nodes: Path) -> bool:
-    """Whether all iteration counts below are known exactly."""
+    """Returns whether all iteration counts below are known exactly."""
     return not any(
         isinstance(node, PathChoice | PathFork | PathEnd | PathParts)
         or (isinstance(node, PathRepeat) and node.count != node.least)
@@ -396,12 +396,12 @@ def is_exact(nodes: Path) -> bool:
 
 
 def may_end(nodes: Path) -> bool:
-    """Whether lanes may end for good on the way through. Cost: linear in the tree."""
+    """Returns whether lanes may end for good on the way through. Cost: linear in the tree."""
     return any(isinstance(node, PathEnd | PathGone) for node in nodes_in(nodes))
 
 
 def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
-    """What lanes of a warp execute that end while others go on, and how often a warp may.
+    """Returns what lanes of a warp execute that end while others go on, and how often a warp may.
 
     As often as there are places, and not more than there are lanes but the one that goes on last.
     Cost: linear in the tree.
@@ -418,7 +418,7 @@ def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
 
 
 def grows(nodes: Path) -> bool:
-    """Whether a count depends on the number of the iteration that ``nodes`` are."""
+    """Returns whether a count depends on the number of the iteration that ``nodes`` are."""
     return any(
         (isinstance(node, PathRepeat) and node.step != 0)
         or (isinstance(node, PathLoop) and grows(node.body))
@@ -427,12 +427,12 @@ def grows(nodes: Path) -> bool:
 
 
 def visited_blocks(nodes: Path) -> Iterator[int]:
-    """The blocks of a path, each occurrence in the tree once."""
+    """Yields the blocks of a path, each occurrence in the tree once."""
     return (block for block, _ in visits(nodes))
 
 
 def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
-    """The blocks of a path with whether it goes on at the target of the branch at their end.
+    """Yields the blocks of a path, and whether their branch is taken.
 
     It is None if it may do either, or does both. Each occurrence in the tree comes once.
     """
@@ -449,7 +449,7 @@ def visits(nodes: Path) -> Iterator[tuple[int, bool | None]]:
 
 
 def rests_on_no_races(nodes: Path) -> bool:
-    """Whether warps of a block go together only if the kernel has no data races."""
+    """Returns whether warps of a block go together only if the kernel has no data races."""
     return any(
         (isinstance(node, PathChoice) and node.if_race_free)
         or (
@@ -464,7 +464,7 @@ def rests_on_no_races(nodes: Path) -> bool:
 
 
 def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
-    """The entry of each loop with the largest bound of all paths; of equal ones the first."""
+    """Returns the first entry of each loop with the largest bound of all paths."""
     most: dict[int, PathLoop] = {}
     for nodes in paths:
         for entry in loop_entries(nodes):
@@ -475,5 +475,5 @@ def largest_bounds(paths: Iterable[Path]) -> dict[int, PathLoop]:
 
 
 def loop_entries(nodes: Path) -> Iterator[PathLoop]:
-    """All loops of a path, outer before inner."""
+    """Yields all loops of a path, outer before inner."""
     return (node for node in nodes_in(nodes) if isinstance(node, PathLoop))

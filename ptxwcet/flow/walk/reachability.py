@@ -56,7 +56,7 @@ class Reachability:
         return replace(self, apart=(*self.apart, (block, causes)))
 
     def parted_once(self, block: int, causes: frozenset[Cause]) -> Reachability:
-        """As ``parted``, but nothing changes if lanes have parted at that branch before."""
+        """Returns :meth:`parted`, or this one if lanes have parted there before."""
         return self if (block, causes) in self.apart else self.parted(block, causes)
 
     def gone(self) -> Reachability:

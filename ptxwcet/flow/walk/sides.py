@@ -114,7 +114,7 @@ def _joined(
 def _between(
     joined: Known, left: Value, right: Value, masks: tuple[Mask, Mask], width: int
 ) -> Known:
-    """What lanes hold that may have come from either side with numbers that differ.
+    """Returns what lanes hold that may have come from either side with numbers that differ.
 
     It is the left number plus at least 0 or the difference, at most 0 or the difference.
     """

@@ -122,11 +122,11 @@ class RecordedPath:
         self.loops.append(OpenLoop(loop, len(self._of_some), len(self._chosen)))
 
     def departure(self, block: int, *, taken: bool) -> Departure:
-        """A branch that leaves the loop, by the sides that the warp has chosen before it."""
+        """Returns a branch that leaves the loop, with the sides chosen before it."""
         return (*self._sides[self.loops[-1].chosen :], (block, taken))
 
     def chosen_prefix(self) -> Path:
-        """What the warp has executed in this iteration before the sides that it has chosen."""
+        """Returns what this iteration has executed before the sides that the warp has chosen."""
         return tuple(node for nodes in self._chosen[self.loops[-1].chosen :] for node in nodes)
 
 
@@ -301,7 +301,9 @@ class WalkState(ABC):
                 pass
 
     def may_meet(self, meeting: int | None) -> TypeGuard[int]:
-        """Whether lanes may leave the loop here for ``meeting`` and stay in the loops around it."""
+        """Returns whether lanes may leave the loop here for ``meeting`` and stay in the loops
+        around it.
+        """
         *around, innermost = self.recorded.loops
         if meeting is None or self.recorded.sides_of_some != innermost.depth:
             return False
@@ -318,11 +320,11 @@ class WalkState(ABC):
                             self.state.registers[name] = cause
 
     def cause_of(self, loop: Loop) -> frozenset[Cause]:
-        """Why what the loop may change is not known behind it."""
+        """Returns why what the loop may change is not known behind it."""
         return frozenset({Cause(CauseKind.LOOP, self.cfg.name(loop.header))})
 
     def snapshot(self) -> Snapshot:
-        """The state as it is now. Cost: linear in registers and symbols."""
+        """Returns the state as it is now. Cost: linear in registers and symbols."""
         limits = tuple((s, s.count, s.slopes) for s in self._symbols)
         registers, alive = dict(self.state.registers), self.state.alive.copy()
         relied = frozenset(self.graph.work.relied)

@@ -53,7 +53,7 @@ def walk_switch(walk: WalkState, block: int, mask: Mask) -> tuple[int, Mask]:
 
 
 def _lanes_by_target(walk: WalkState, block: int, mask: Mask) -> dict[int, Mask]:
-    """The lanes that go to each target; all of them to each where the index is not known."""
+    """Returns the lanes that go to each target: all of them where the index is not known."""
     index = walk.graph.last(block)
     instruction = walk.graph.kernel.instructions[index]
     if instruction.guard is not None:

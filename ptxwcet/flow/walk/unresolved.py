@@ -210,8 +210,8 @@ class OpenLoop:
         self.ways_out.setdefault(way, {})[self._pass, departure] = None
 
     def taken_in(self, ways: Collection[Path]) -> tuple[tuple[Departure, ...], ...]:
-        """What tells ways out from one another: where they leave, and in which passes if several
-        leave at the same place. A way that was not noted is decided and has nothing.
+        """Returns what tells ways out from one another: where they leave, and in which passes if
+        several leave at the same place. A way that was not noted is decided and has nothing.
         """
         noted = [self.ways_out.get(way, {}) for way in ways]
         places = Counter(place for one in self.ways_out.values() for place in {p for _, p in one})
@@ -240,7 +240,7 @@ class OpenLoop:
         return self._values if self.shrinks and self._values <= _FEW_VALUES else 0
 
     def noted(self) -> _Noted:
-        """What has been noted so far."""
+        """Returns what has been noted so far."""
         return {way: dict(passes) for way, passes in self.ways_out.items()}, dict(self.late)
 
     def keep_only(self, noted: _Noted) -> None:

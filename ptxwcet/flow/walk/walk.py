@@ -137,7 +137,9 @@ def _apart(step: Step, reached: str) -> str:
 
 
 def _check_participants(walk: WalkState, step: Step, words: list[str]) -> None:
-    """How many take part in the barrier, and which one it is, must be one number for all lanes."""
+    """Checks that how many take part in the barrier, and which one it is, is one number for all
+    lanes.
+    """
     operands = step.instruction.operands[1:-1] if "red" in words else step.instruction.operands
     for operand, what in zip(operands, ("number", "number of threads"), strict=False):
         if isinstance(operand, Immediate):
@@ -159,7 +161,7 @@ class Walk(WalkState):
     """One walk over the kernel for a group of warps; ``run`` gives the path."""
 
     def run(self, symbolic: str | None = None) -> Path:
-        """The path from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
+        """Walks from entry to exit. Raises SplitWarps, SplitRequest, Undecided, Refused.
 
         Counts may depend on the parameter ``symbolic``, not on others.
         """

@@ -68,9 +68,8 @@ def _require_time_to_leave(walk: WalkState, entry: Entry) -> None:
     """
     work, opened = walk.graph.work, walk.recorded.loops[-1]
     opened.begun, opened.lanes = work.walking.spent, most_lanes(entry.mask)
-    nested = [one for one in walk.recorded.loops if one.loop.id == entry.loop.id][
-        -1 - _ONE_BY_ONE :
-    ]
+    nested = [around for around in walk.recorded.loops if around.loop.id == entry.loop.id]
+    nested = nested[-1 - _ONE_BY_ONE :]
     if len(nested) <= _ONE_BY_ONE or not work.told_apart:
         return
     one_by_one = all(outer.lanes - inner.lanes == 1 for outer, inner in pairwise(nested))
@@ -257,10 +256,10 @@ def _not_summarisable(walk: WalkState, loop: Loop) -> Refused:
     )
 
 
-def _contradiction(walk: WalkState, loop: Loop, claimed: int, found: int) -> Refused:
+def _contradiction(walk: WalkState, loop: Loop, claimed: int, runs: int) -> Refused:
     return Refused(
         "PW217",
         walk.cfg.blocks[loop.header].start,
-        f"--loop-bound says {claimed} iterations, but the loop runs {found}",
+        f"--loop-bound says {claimed} iterations, but the loop runs {runs}",
         "correct the bound or the launch facts: both cannot be true",
     )

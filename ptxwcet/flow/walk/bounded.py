@@ -280,16 +280,16 @@ def go_on(walk: WalkState, places: Places, mask: Mask) -> tuple[int, Mask]:
     loop = places.loop
     opened = walk.recorded.loops[-1] if walk.recorded.loops else None
     if opened is None or loop.header not in opened.loop.body:
-        around = [one.loop.body for one in walk.recorded.loops if loop.header in one.loop.body]
-        ends = {places.meeting, *(one.target for one in places.exits)}
-        if not all(ends <= body for body in around):
+        bodies = [entered.loop.body for entered in walk.recorded.loops]
+        ends = {places.meeting, *(way_out.target for way_out in places.exits)}
+        if not all(ends <= body for body in bodies if loop.header in body):
             raise several_places(walk, loop)
         return _choose(walk, places, places.exits, (places.meeting, mask), None)
     body = opened.loop.body
-    inside = tuple(one for one in places.exits if one.target in body)
-    for one in places.exits:
-        if one.target not in body:
-            _leave(walk, opened, places, one, mask)
+    inside = tuple(way_out for way_out in places.exits if way_out.target in body)
+    for way_out in places.exits:
+        if way_out.target not in body:
+            _leave(walk, opened, places, way_out, mask)
     if not inside:
         return places.exits[0].target, np.zeros_like(mask)
     meeting = walk.graph.meeting_inside(opened.loop, inside[0].block)
@@ -298,18 +298,19 @@ def go_on(walk: WalkState, places: Places, mask: Mask) -> tuple[int, Mask]:
     return _choose(walk, places, inside, (meeting, mask), opened.loop)
 
 
-def _leave(walk: WalkState, opened: OpenLoop, places: Places, one: Exit, mask: Mask) -> None:
+def _leave(walk: WalkState, opened: OpenLoop, places: Places, way_out: Exit, mask: Mask) -> None:
     """Notes that a way out of a loop leaves the one around it, too; the others go on there."""
     causes = walk.cause_of(places.loop)
     if opened.exits is not None:
-        path = (*walk.recorded.nodes, *one.path)  # behind what the iteration around has executed
-        opened.exits.append(replace(one, path=path))
+        # behind what the iteration around has executed
+        path = (*walk.recorded.nodes, *way_out.path)
+        opened.exits.append(replace(way_out, path=path))
         opened.agreement = min(opened.agreement, places.agreement)
         opened.if_race_free |= places.if_race_free
     else:
-        _note(walk, opened, places, one, mask)
+        _note(walk, opened, places, way_out, mask)
     if not places.as_block:
-        walk.reachability = walk.reachability.parted_once(one.block, causes)
+        walk.reachability = walk.reachability.parted_once(way_out.block, causes)
     walk.reachability = walk.reachability.reached(Reach.PERHAPS)
 
 

@@ -151,18 +151,18 @@ def _number(walk: WalkState, index: int, value: Value, lanes: Mask, what: str) -
         return value.base
     rows, shown = value.base.reshape(-1, WARP_SIZE), lanes.reshape(-1, WARP_SIZE)
     groups: dict[int, list[int]] = {}
-    for warp, row, one in zip(walk.state.warps, rows, shown, strict=True):
-        found = set(row[one].tolist())
-        if len(found) != 1:
+    for warp, row, lanes_of_warp in zip(walk.state.warps, rows, shown, strict=True):
+        numbers = set(row[lanes_of_warp].tolist())
+        if len(numbers) != 1:
             raise _unknown(walk, index, f"{what} in all lanes", frozenset())
-        groups.setdefault(found.pop(), []).append(warp)
+        groups.setdefault(numbers.pop(), []).append(warp)
     if len(groups) > 1:
         raise SplitWarps(tuple(map(tuple, groups.values())))
     return int(next(iter(groups)))
 
 
 def _unknown(walk: WalkState, index: int, what: str, causes: frozenset[Cause]) -> Refused:
-    shown = ", ".join(sorted({one.name for one in causes}))
+    shown = ", ".join(sorted({cause.name for cause in causes}))
     because = f" ({shown})" if shown else ""
     name = walk.graph.kernel.instructions[index].mnemonic
     reason = f"{name}: {what} is not a constant{because}"

@@ -209,8 +209,8 @@ def _back_edges(nodes: Path, loop: int, *, rotated: bool) -> int | None:
             again = None if most is None else 1 + most - rotated
         else:
             sides = [_back_edges(part, loop, rotated=rotated) for part in parts_of(node)]
-            known = [side for side in sides if side is not None]
-            again = max(known, default=0) if len(known) == len(sides) else None
+            counts = [side for side in sides if side is not None]
+            again = max(counts, default=0) if len(counts) == len(sides) else None
             if again and isinstance(node, PathRepeat):
                 times = None if node.step else node.count.over_symbols(largest=True)
                 again = None if times is None else again * times

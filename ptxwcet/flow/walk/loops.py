@@ -120,11 +120,11 @@ def _stated_claim(walk: WalkState, loop: Loop) -> Claim | None:
     return Claim(max(stated - is_rotated(whole), 0) + rotated)
 
 
-def _smaller(one: Claim | None, two: Claim | None) -> Claim | None:
+def _smaller(first: Claim | None, second: Claim | None) -> Claim | None:
     """Returns the claim that says more; the user's of two equal ones."""
-    if one is None or two is None:
-        return one or two
-    return two if two.most < one.most else one
+    if first is None or second is None:
+        return first or second
+    return second if second.most < first.most else first
 
 
 def _is_worth_a_variant(walk: WalkState, loop: Loop, claim: Claim | None, first: int) -> bool:
@@ -154,9 +154,9 @@ def _variant_before(walk: WalkState, before: Snapshot, entry: Entry) -> Claim | 
     """Returns what a variant says of an entry of a loop that has been walked since."""
     registers, alive = walk.state.registers, walk.state.alive
     walk.state.registers, walk.state.alive = dict(before.registers), before.alive.copy()
-    found = _variant_claim(walk, entry.loop, entry.mask)
+    claim = _variant_claim(walk, entry.loop, entry.mask)
     walk.state.registers, walk.state.alive = registers, alive
-    return found
+    return claim
 
 
 def _variant_claim(walk: WalkState, loop: Loop, mask: Mask) -> Claim | None:

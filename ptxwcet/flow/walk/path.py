@@ -50,8 +50,8 @@ class AffineCount:
 
     def no_less(self, other: AffineCount) -> AffineCount:
         """Returns a count that is no less than either, as symbols are not negative."""
-        one, two = dict(self.slopes), dict(other.slopes)
-        slopes = {symbol: max(one.get(symbol, 0), two.get(symbol, 0)) for symbol in one | two}
+        own, others = dict(self.slopes), dict(other.slopes)
+        slopes = {s: max(own.get(s, 0), others.get(s, 0)) for s in own | others}
         base = max(self.base, other.base)
         return AffineCount(base, tuple((s, c) for s, c in slopes.items() if c))
 
@@ -406,15 +406,15 @@ def early_ends(nodes: Path) -> dict[tuple[Visit, ...], int]:
     As often as there are places, and not more than there are lanes but the one that goes on last.
     Cost: linear in the tree.
     """
-    found: dict[tuple[Visit, ...], int] = {}
+    ends: dict[tuple[Visit, ...], int] = {}
     for node in nodes:
         times = _MOST_EARLY if isinstance(node, PathRepeat | PathParts) else 1
         if isinstance(node, PathChoice) and node.early:
-            found[node.early] = min(found.get(node.early, 0) + 1, _MOST_EARLY)
+            ends[node.early] = min(ends.get(node.early, 0) + 1, _MOST_EARLY)
         for part in parts_of(node):
             for what, count in early_ends(part).items():
-                found[what] = min(found.get(what, 0) + count * times, _MOST_EARLY)
-    return found
+                ends[what] = min(ends.get(what, 0) + count * times, _MOST_EARLY)
+    return ends
 
 
 def grows(nodes: Path) -> bool:

@@ -120,9 +120,9 @@ class Steps:
         if is_election(instruction):
             cause = Cause(CauseKind.OPERATION, instruction.mnemonic, index)
             return election_transfer(instruction, cause)
-        known = self._graph.loaded.get(index)
-        if known is not None:
-            return array_transfer(instruction, index, known, self._graph.kernel.registers)
+        array = self._graph.loaded.get(index)
+        if array is not None:
+            return array_transfer(instruction, index, array, self._graph.kernel.registers)
         compiled = self._graph.work.of_graph[_Transfers]
         if index not in compiled:
             compiled[index] = compile_transfer(instruction, index, self._graph.kernel.registers)

@@ -214,7 +214,7 @@ class OpenLoop:
         several leave at the same place. A way that was not noted is decided and has nothing.
         """
         noted = [self.ways_out.get(way, {}) for way in ways]
-        places = Counter(place for one in self.ways_out.values() for place in {p for _, p in one})
+        places = Counter(p for ways in self.ways_out.values() for p in {place for _, place in ways})
         return tuple(
             tuple(
                 dict.fromkeys(

@@ -65,7 +65,7 @@ def _call_refusal(walk: WalkState, step: Step) -> Refused:
     cycle = walk.graph.kernel.recursions.get(step.index)
     if cycle is not None:
         names = readable_names(cycle)
-        shown = " -> ".join(names[one] for one in cycle)
+        shown = " -> ".join(names[function] for function in cycle)
         return Refused(
             "PW220",
             step.index,

@@ -291,7 +291,7 @@ def _either(
     return one.within(ones) if alone is None and one is not None else alone
 
 
-def meet(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
+def join(first: Value, second: Value, masks: tuple[Mask, Mask], causes: frozenset[Cause]) -> Value:
     """A register after two sides of a branch, each walked from the same state.
 
     A lane of both masks may have come from either side: it is known where both agree. A lane of one

@@ -110,8 +110,8 @@ LIBRARIES = {
     "methods.pwcet.pictures sweeps.results.pictures",
     "networkx": "support.graph library.results",  # there for a type
     "numba": "support.jit",
-    "numpy": "bounds.grid_plan commands emulator flow.values flow.walk memory methods report "
-    "simulator support sweeps trace validate",
+    "numpy": "bounds.grid_plan commands emulator flow.shapes flow.values flow.walk memory methods "
+    "report simulator support sweeps trace validate",
     "pandas": "library.reports sweeps.results",
     "platformdirs": "support.first_use",
     "pyarrow": "sweeps.tables sweeps.results.results_table",

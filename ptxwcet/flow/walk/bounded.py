@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.value import Known, Mask, combine, scale_by, wrap

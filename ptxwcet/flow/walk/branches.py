@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.guards import outcomes
 from ptxwcet.flow.walk.open_branch import OpenBranch

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
 from ptxwcet.flow.walk.path import (

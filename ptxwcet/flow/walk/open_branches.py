@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask
 from ptxwcet.flow.walk.open_branch import OpenBranch, Side, Way
 from ptxwcet.flow.walk.path import (

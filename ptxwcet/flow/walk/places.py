@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Cause, Mask
 from ptxwcet.flow.walk.branches import agreement_at
 from ptxwcet.flow.walk.iterations import most_lanes

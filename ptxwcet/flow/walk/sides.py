@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.integers import IntegerType
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.ranges import bounded, interval_of

@@ -16,7 +16,7 @@ from ptxwcet.flow.effort import TooMuchEffort
 from ptxwcet.flow.flow_graph import MOST_WALK_STEPS, FlowGraph
 from ptxwcet.flow.graph.loops import Loop
 from ptxwcet.flow.launch import PlacedFacts
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.lane_state import LaneState
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask, Unknown, Value

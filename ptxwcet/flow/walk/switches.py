@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask
 from ptxwcet.flow.walk.branches import agreement_at

@@ -134,8 +134,8 @@ class LaneAnalysis:
         return guard is not None and bool(agreement_on(self._values.get(guard.register)))
 
     def _parting_branches(self, graph: FlowGraph) -> Iterator[tuple[int, set[BlockId]]]:
-        """The branches of which shapes do not say that warps take them alike, with the blocks up to
-        where their sides meet, if memory is changed there.
+        """The branches that the lanes of a warp may not take alike, with the blocks up to where
+        their sides meet, if memory is changed there.
         """
         changing = {graph.block_of(index) for index, one in self.accesses if one.changes}
         for block in graph.cfg.reverse_postorder if changing else ():

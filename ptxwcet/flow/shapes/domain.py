@@ -5,7 +5,8 @@ are known in each thread are computed in each. Other operators look at bits: whe
 warp stay below the lowest bit that ``u`` may set, they carry into nothing; the bits below are
 numbers in each lane, the bits above are alike in a warp, and an operator treats them apart. What
 has no rule is alike in a warp if its arguments are (:mod:`ptxwcet.flow.shapes.pattern`). A result
-is a function of its arguments: who agrees on all of them agrees on it.
+is a function of its arguments: who agrees on all of them agrees on it. The span of a result is that
+of :mod:`ptxwcet.flow.values.term_intervals`.
 
 The domain knows no instructions. Each operator is compared with all lanes of small words
 (``tests/oracle/test_pattern_domain.py``).
@@ -42,6 +43,8 @@ from ptxwcet.flow.shapes.pattern import (
     trailing_zeros,
     uniform,
 )
+from ptxwcet.flow.values.intervals import Interval
+from ptxwcet.flow.values.term_intervals import Numbers, applied, numbers, whole
 from ptxwcet.flow.values.term_lanes import in_lanes
 from ptxwcet.flow.values.value import Known, Number, multiply, wrap
 from ptxwcet.flow.values.value import Value as LaneValue
@@ -153,31 +156,36 @@ class LaneDomain:
         return self._known[key]
 
     def _computed(self, term: Term, args: Sequence[Pattern]) -> Pattern | None:
-        found = self._by_rule(term, args)
-        if found is None and all(each.is_uniform for each in args):
+        if max(term.width, *(argument.width for argument in term.args)) > KNOWN:
+            # lanes differ by numbers of 64 bits
+            found, span = None, None
+        elif all(each.is_known for each in args):
+            found, span = self._in_lanes(term, args), None
+        else:
+            result = applied(term, list(map(_numbers, args, (each.width for each in term.args))))
+            if result.unsigned.is_number:
+                return known_number(result.unsigned.low, term.width)
+            rule = _RULES.get(term.op)
+            found = None if rule is None else rule(term, args)
+            span = result.signed.low, result.signed.high
+        if found is None:
+            if not all(each.is_uniform for each in args):
+                return None
             found = uniform()
-        if found is None or any(found is each for each in args):
+        elif any(found is each for each in args):
             return found
         agreement = min(each.agreement for each in args)
-        return normal(replace(found, agreement=agreement), term.width)
-
-    def _by_rule(self, term: Term, args: Sequence[Pattern]) -> Pattern | None:
-        if max(term.width, *(argument.width for argument in term.args)) > KNOWN:
-            return None  # lanes differ by numbers of 64 bits
-        if all(each.is_known for each in args):
-            return self._in_lanes(term, args)
-        rule = _RULES.get(term.op)
-        return None if rule is None else rule(term, args)
+        return normal(replace(found, span=span, agreement=agreement), term.width)
 
     def _in_lanes(self, term: Term, args: Sequence[Pattern]) -> Pattern | None:
         """Returns the result for arguments that are known in each thread."""
         values: list[LaneValue] = [Known(each.offsets) for each in args]
         found = in_lanes(term, values, np.ones(self._threads, dtype=np.bool_))
         if isinstance(found, Known) and not found.terms and found.valid is None:
-            return Pattern(self._numbers(found.base))
+            return Pattern(self._lanes(found.base))
         return None
 
-    def _numbers(self, base: Number) -> Number:
+    def _lanes(self, base: Number) -> Number:
         if isinstance(base, int):
             return base
         return np.broadcast_to(np.asarray(base, dtype=np.int64), (self._threads,)).copy()
@@ -206,9 +214,8 @@ def _added(a: Pattern, b: Pattern, sign: int) -> Pattern:
     offsets = a.offsets + b.offsets if sign > 0 else a.offsets - b.offsets
     align = min(a.align, b.align)
     cuts = a.cuts + b.cuts
-    span = _sum_of(a.interval, b.interval, sign)
     if not cuts:
-        return Pattern(offsets, align, span=span)
+        return Pattern(offsets, align)
     cut, other = (a, b) if a.cuts else (b, a)
     pure = cut.pure and other.is_uniform
     phase = None
@@ -218,29 +225,11 @@ def _added(a: Pattern, b: Pattern, sign: int) -> Pattern:
     return Pattern(offsets, align, cuts, phase, pure)
 
 
-_Span = tuple[int, int] | None
-
-
-def _sum_of(a: _Span, b: _Span, sign: int) -> _Span:
-    if a is None or b is None:
-        return None
-    return (a[0] + b[0], a[1] + b[1]) if sign > 0 else (a[0] - b[1], a[1] - b[0])
-
-
-def _product_of(a: _Span, b: _Span) -> _Span:
-    if a is None or b is None:
-        return None
-    products = [x * y for x in a for y in b]
-    return min(products), max(products)
-
-
 def _scaled(pattern: Pattern, factor: int, width: int) -> Pattern:
-    if factor % (1 << width) == 0:
-        return constant(0)
     offsets = multiply(pattern.offsets, factor, width)
     align = KNOWN if pattern.align == KNOWN else pattern.align + trailing_zeros(factor)
     if not pattern.cuts:
-        return Pattern(offsets, align, span=_product_of(pattern.interval, (factor, factor)))
+        return Pattern(offsets, align)
     lanes = pattern.offsets
     span = 0 if isinstance(lanes, int) else max(map(abs, steps(lanes).reshape(-1).tolist()))
     pure = pattern.pure and span * abs(factor) < _MOST_SPAN
@@ -259,7 +248,7 @@ def _product(one: Term, args: Sequence[Pattern]) -> Pattern | None:
     if not b.is_uniform and trailing_zeros(_steps(b)) + _zeros(a) < one.width:
         return None  # a multiple of the lane that nobody knows, not of 2**width
     zeros = min(one.width, sum(_zeros(each) for each in (a, b)))
-    return uniform(zeros, _product_of(a.interval, b.interval))
+    return uniform(zeros)
 
 
 def _steps(pattern: Pattern) -> Number:
@@ -317,13 +306,10 @@ def _bitwise(one: Term, args: Sequence[Pattern]) -> Pattern | None:
 
 def _masked(value: Pattern, mask: int) -> Pattern | None:
     """A value AND a constant: its bits above the highest one of the mask do not matter."""
-    if not mask:
-        return constant(0)
     cut = _low_bits(value, mask.bit_length())
     if cut.is_known:
         return Pattern(cut.offsets & mask)
-    found = _by_bits(Op.AND, (cut, constant(mask)))
-    return None if found is None else replace(found, span=(0, mask))
+    return _by_bits(Op.AND, (cut, constant(mask)))
 
 
 def _unsigned(value: Pattern, width: int) -> Number:
@@ -334,7 +320,7 @@ def _unsigned(value: Pattern, width: int) -> Number:
 def _low_bits(value: Pattern, bits: int) -> Pattern:
     """Returns the lowest ``bits`` of a value: without its cuts if those bits cannot show them."""
     if bits <= _LEAST_CUT and value.cuts:
-        value = Pattern(value.offsets, value.align, span=value.span)
+        value = Pattern(value.offsets, value.align)
     return normal(value, bits)
 
 
@@ -360,29 +346,32 @@ def _shifted(value: Pattern, by: int, width: int, *, is_signed: bool) -> Pattern
     """Returns a right shift by a number: bits are cut off, and the rest is extended."""
     if by == 0:
         return value
-    if by >= width and not is_signed:
-        return constant(0)
     by = min(by, width - 1)
-    rest = _cut(value, by, width - by)
-    return None if rest is None else _extended(rest, width - by, is_signed=is_signed)
+    rest, whole_value = _cut(value, by, width - by), _numbers(value, width).read(signed=is_signed)
+    above = Interval(whole_value.low >> by, whole_value.high >> by)
+    return None if rest is None else _extended(rest, width - by, above, is_signed=is_signed)
+
+
+def _numbers(value: Pattern, width: int) -> Numbers:
+    """Returns the numbers that a value of ``width`` bits may be in any lane."""
+    span = value.interval
+    return whole(width) if span is None else numbers(width, Interval(*span))
 
 
 def _cut(value: Pattern, by: int, width: int) -> Pattern | None:
     """Returns ``width`` bits of a value from bit ``by`` on."""
-    if by == 0:
-        return _low_bits(value, width)
     value = _low_bits(value, by + width)
+    if by == 0:
+        return value
     if value.is_known:
         return normal(Pattern(_unsigned(value, by + width) >> by), width)
-    span = value.interval
-    above = None if span is None or span[0] < 0 else (span[0] >> by, span[1] >> by)
     parted = _parted([value])
     if parted is not None:
         bits, (low,), _ = parted
-        return normal(Pattern(low >> by, max(0, bits - by), span=above), width)
+        return normal(Pattern(low >> by, max(0, bits - by)), width)
     if value.cuts or value.align < by:
         return None
-    return normal(Pattern(value.offsets >> by, value.align - by, span=above), width)
+    return normal(Pattern(value.offsets >> by, value.align - by), width)
 
 
 def _quotient(one: Term, args: Sequence[Pattern]) -> Pattern | None:
@@ -404,42 +393,38 @@ def _power(pattern: Pattern, width: int) -> int | None:
 
 
 def _lengthened(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    return _extended(args[0], one.args[0].width, is_signed=one.op is Op.SEXT)
+    (value,), width, is_signed = args, one.args[0].width, one.op is Op.SEXT
+    return _extended(
+        value, width, _numbers(value, width).read(signed=is_signed), is_signed=is_signed
+    )
 
 
-def _extended(value: Pattern, width: int, *, is_signed: bool) -> Pattern | None:
-    """Returns a value of ``width`` bits read in more of them: no lane goes round where offsets do
-    not carry out of the low bits.
+def _extended(value: Pattern, width: int, among: Interval, *, is_signed: bool) -> Pattern | None:
+    """Returns a value of ``width`` bits read in more of them, where it is ``among`` these.
+
+    No lane goes round where offsets do not carry out of the low bits, or the numbers are less than
+    half of all; else they may at a multiple of that half.
     """
     if value.is_known:
         return Pattern(value.offsets if is_signed else _unsigned(value, width))
-    span = _read(value, width, is_signed=is_signed)
     parted = _parted([value])
     if parted is not None:
         bits, (low,), _ = parted
-        return Pattern(low, bits, span=span)
+        return Pattern(low, bits)
     if value.cuts or width < _LEAST_CUT:
         return None
-    return _gone_round(replace(value, span=span), width)
-
-
-def _read(value: Pattern, width: int, *, is_signed: bool) -> _Span:
-    """Returns the least and the largest number of a value that is read in more bits."""
-    span, half = value.interval, 1 << width - 1
-    if is_signed:
-        return (-half, half - 1) if span is None else span
-    return (0, 2 * half - 1) if span is None or span[0] < 0 else span
+    assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
+    lanes: Lanes = rows(value.offsets)
+    apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
+    offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
+    goes_round = among.high - among.low >= 1 << width - 1
+    return Pattern(offsets, value.align, int(goes_round), 0)
 
 
 def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
-    """Returns whether numbers are equal, or the first is less.
-
-    What they may be does not overlap, or bits above decide for all lanes alike or, where they are
-    equal, those below do.
+    """Returns whether numbers are equal, or the first is less: bits above decide for all lanes
+    alike or, where they are equal, those below do.
     """
-    outcome = _ordered(one.op, *(each.interval for each in args))
-    if outcome is not None:
-        return constant(outcome)
     parted = _parted(args)
     if parted is not None:
         low, other = parted[1]
@@ -451,32 +436,6 @@ def _compared(one: Term, args: Sequence[Pattern]) -> Pattern | None:
     if one.op is Op.EQ and normal(_added(args[0], args[1], -1), one.args[0].width).is_uniform:
         return uniform()
     return None
-
-
-def _ordered(op: Op, first: _Span, second: _Span) -> int | None:
-    """Returns what a comparison gives if all numbers of two spans agree on it, else None."""
-    if first is None or second is None:
-        return None
-    if op is Op.ULT and min(first[0], second[0]) < 0:
-        return None  # of numbers read without sign nothing is known there
-    is_below, is_above = first[1] < second[0], first[0] > second[1]
-    if op is Op.EQ:
-        return 0 if is_below or is_above else None
-    return 1 if is_below else 0 if first[0] >= second[1] else None
-
-
-def _gone_round(value: Pattern, width: int) -> Pattern:
-    """A number of ``width`` bits read in more: lanes may go round, at a multiple of half, unless
-    all of them hold numbers in a span of less than half.
-    """
-    assert not isinstance(value.offsets, int), "a number that all lanes have carries nowhere"
-    lanes: Lanes = rows(value.offsets)
-    apart = np.asarray(wrap(lanes - lanes[:, :1], width), dtype=np.int64)
-    offsets: Lanes = (lanes[:, :1] + apart).reshape(-1)
-    span = value.span
-    if span is not None and span[1] - span[0] < 1 << width - 1:
-        return Pattern(offsets, value.align, span=span)
-    return Pattern(offsets, value.align, 1, 0, span=span)
 
 
 def _extracted(one: Term, args: Sequence[Pattern]) -> Pattern | None:

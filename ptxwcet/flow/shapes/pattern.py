@@ -244,9 +244,10 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
 
 
 def _fitting(span: tuple[int, int] | None, width: int) -> tuple[int, int] | None:
-    """The span if signed numbers of ``width`` bits have room for it, else None."""
-    half = 1 << width - 1
-    return span if span is not None and -half <= span[0] and span[1] < half else None
+    """The span if it is part of the signed numbers of ``width`` bits, else None."""
+    whole = -(1 << width - 1), (1 << width - 1) - 1
+    is_part = span is not None and span != whole and whole[0] <= span[0] and span[1] <= whole[1]
+    return span if is_part else None
 
 
 def join(left: Pattern, right: Pattern, width: int) -> Pattern | None:

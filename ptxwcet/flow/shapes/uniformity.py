@@ -1,9 +1,9 @@
 """What all lanes of a warp, or all warps of a block, agree on, whatever the data.
 
-A register has a *shape* (:mod:`ptxwcet.flow.values.shape`); a branch is as uniform as its guard.
-Agreement in a warp is among the lanes that execute together. Agreement in the block is among warps
-that come there in the same iteration of every loop around: behind a branch on which warps do not
-agree, the n-th visit of one warp need not be like the n-th of another.
+A register has a *pattern* (:mod:`ptxwcet.flow.shapes.pattern`) over the lanes of any warp; a branch
+is as uniform as its guard. Agreement in a warp is among the lanes that execute together. Agreement
+in the block is among warps that come there in the same iteration of every loop around: behind a
+branch on which warps do not agree, the n-th visit of one warp need not be like the n-th of another.
 
 Lanes part at a branch and meet at its immediate post-dominator, or in machine code where they are
 sure to reconverge (:mod:`ptxwcet.flow.graph.reconvergence`), so a register that is live there
@@ -19,8 +19,8 @@ What a barrier reduces, and what memory holds between two barriers, is alike for
 executed as many barriers. Where warps part at a branch and wait at barriers before its sides meet,
 they need not have when they come to a block that both sides lead to.
 
-The analysis is flow-insensitive in registers and optimistic: shapes only fall, until nothing
-changes. What instructions do to shapes: :mod:`ptxwcet.flow.shapes.domain` and
+The analysis is flow-insensitive in registers and optimistic: values only fall, until nothing
+changes. What instructions make of values: :mod:`ptxwcet.flow.shapes.results` and
 :mod:`ptxwcet.flow.shapes.opaque`.
 
 Cost: linear in the kernel for each round, a few rounds; blocks times branches for the regions.

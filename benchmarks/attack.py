@@ -1,9 +1,9 @@
 """The long attack: random blocks by the hundred thousand, bounds against worst cases and runs.
 
 ``python benchmarks/attack.py --workloads 1000000 --workers 2 --out docs/experiments/attack.json``
-writes the counts as JSON and a page beside it; the same command goes on where it was stopped
+writes the counts as JSON and prints them as Markdown; the same command goes on where it was stopped
 (:mod:`units_on_engine`). The counts depend on the sources, the seed and the number of workloads,
-not on workers. ``ptxwcet validate attack blocks`` is the same attack without a page.
+not on workers. ``ptxwcet validate attack blocks`` is the same attack without these tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ptxwcet.validate.witness import find_witness
 CHUNK = 240
 SHARES = {"least": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "most": 1.0}
 SHOWN = ("least", "median", "95 %", "most")
-"""Those of the page."""
+"""The quantiles that are printed."""
 BIN = 50  # permille
 MOST_WITNESSES = 10
 SHRINKING_SECONDS = 30.0
@@ -49,8 +49,7 @@ def main() -> None:
         chunks = [chunk for _, chunk in done]
         summary = summarise(chunks, options.workloads, options.seed, describe_sources())
         options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        text = "\n".join(page(summary)) + "\n"
-        options.out.with_suffix(".md").write_text(text, encoding="utf-8")
+        print("\n".join(page(summary)))
     print(f"{summary['violations']} violations; {options.out}")
 
 

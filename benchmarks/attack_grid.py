@@ -3,7 +3,7 @@
 ``python benchmarks/attack_grid.py --cases 60000 --out docs/experiments/attack-grid.json`` runs
 random grids of each family on the machine of ``tests/oracle/grid_machine_fast.py``, every schedule
 and every order of tiny ones, and hill climbing, on the bound and on statements that are false. It
-writes the counts and a page beside them. They depend on sources, seed and the numbers given alone.
+writes the counts and prints them. They depend on sources, seed and the numbers given alone.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def run_part(payload: tuple[str, str, int, int], _: Mapping[str, bytes]) -> Row:
 
 
 def write(options: argparse.Namespace, parts: list[Row]) -> None:
-    """Writes the counts and the page of all parts, in their order."""
+    """Writes the counts of all parts, in their order, and prints them as Markdown."""
     rows = parts[: len(FAMILIES)]
     tiny, climbs, clock, *others = parts[len(FAMILIES) :]
     sharper = dict(zip(SHARPER, others, strict=True))
@@ -103,7 +103,7 @@ def write(options: argparse.Namespace, parts: list[Row]) -> None:
         "sharper_claim": sharper,
     }
     options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
+    print("\n".join(page(summary)))
 
 
 def counts(tally: Tally) -> Row:

@@ -1,4 +1,4 @@
-"""The long attack on joins (docs/methods/joins.md).
+"""The long attack on joins (docs/methods/barriers.md).
 
     python benchmarks/attack_joins.py --cases 40000 --out docs/experiments/attack-joins.json
 

@@ -4,7 +4,7 @@
 
 Each launch (``tests/oracle/launch_kernels.py``) follows from its seed. It is bounded, executed by
 the emulator, counted and run on the grid simulator (``tests/oracle/launch_attack.py``). Writes the
-counts, and a page beside them. Exit code 1 if anything is violated. ``--only SEED`` shows one.
+counts and prints them. Exit code 1 if anything is violated. ``--only SEED`` shows one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main() -> int:
     summary["samples"] = summarise(found["sample"])
     summary["violations"] += summary["samples"].pop("violations")
     options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
+    print("\n".join(page(summary)))
     print(f"{len(summary['violations'])} violations, {time.monotonic() - begin:.0f} s")
     return int(bool(summary["violations"]))
 

@@ -1,4 +1,4 @@
-"""The long attack on joins at mbarriers (docs/methods/joins.md).
+"""The long attack on joins at mbarriers (docs/methods/mbarriers.md).
 
     python benchmarks/attack_mbarriers.py --cases 1000
 

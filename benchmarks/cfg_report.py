@@ -206,7 +206,7 @@ def write_report(total: Summary, command: str) -> str:
         "",
         *_table(total, [name for name in total.groups if "with " not in name]),
         "",
-        "The CSV file beside this page has the same by what occurs in a kernel (`both`: a "
+        "The CSV file (--out) has the same for the elements of a kernel (`both`: a "
         "condition on data and lane; `correlated`: conditions on the same value; `chosen barrier`: "
         "one below a branch that is not decided; `toggled`: a flag set in a loop; `tail`: "
         f"instructions behind the last branch). {'; '.join(_loosest(total, s) for s in SCOPES)}.",

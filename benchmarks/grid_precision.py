@@ -2,7 +2,7 @@
 
 ``python benchmarks/grid_precision.py --out docs/experiments/grid-precision.json`` bounds the
 launches of ``samples/launches`` on 1 to 16 SMs with the residency of the machine, runs each under
-LRR, GTO, youngest first and by chance, nominal and with jitter, and writes the ratios and a page.
+LRR, GTO, youngest first and by chance, nominal and with jitter, and writes the ratios as JSON.
 With ``--suite`` it takes the kernels of ``benchmarks/kernels/suite`` with the launches and answers
 that lie there, on the idealised machine, those that execute no more than 200,000 basic blocks.
 """
@@ -86,7 +86,7 @@ def main() -> None:
     lines = ",\n".join(json.dumps(row) for row in rows)  # a row a line, for people and for diff
     text = f'{{"rows": [\n{lines}\n],\n"skipped": {json.dumps(skipped, indent=1)}}}\n'
     options.out.write_text(text, encoding="utf-8")
-    options.out.with_suffix(".md").write_text("\n".join(page(summary)) + "\n", encoding="utf-8")
+    print("\n".join(page(summary)))
 
 
 def key_of(row: Row) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ repository, with nvcc and ptxas at hand::
     PYTHONPATH=. python benchmarks/instrumented_ptxas.py
 
 It writes tests/data/instrument/ptxas.json, which the test-suite holds against what instrumenting
-gives today, and prints the table of docs/experiments/ptxas.md.
+gives today, and prints the table of docs/experiments/machine-code-translation.md.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """The same launches bounded from PTX and from the machine code that ptxas makes of it.
 
     python benchmarks/machine_code_agreement.py [--arch 86] [--only dense ...] [-o FILE]
-    python benchmarks/machine_code_agreement.py --join PART ... [-o FILE] [--page PAGE]
+    python benchmarks/machine_code_agreement.py --join PART ... [-o FILE]
 
 Kernels are those of the suite and of the samples, compiled by the nvcc on the PATH (nvdisasm is
 needed, too). Of each: both bounds of the launch, loops by line of CUDA and the counts of their
 bodies, the classes of branches by line, and what accesses take at most by line. Loops are alike if
 both have the same lines with the same counts; ptxas unrolls and peels, so that they need not be.
-Prints a table, and writes all of it as JSON. A run may be made in parts, which are joined. The
-tables of a page are written between its marks.
+Prints tables, and writes all of it as JSON. A run may be made in parts, which are joined.
 """
 
 from __future__ import annotations
@@ -130,7 +129,6 @@ def main() -> int:
     parser.add_argument("--machine", default="orin-ecrts2025-16sm")
     parser.add_argument("--join", nargs="*", type=Path, default=[])
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if options.join:
@@ -144,15 +142,9 @@ def main() -> int:
     print(json.dumps(summary, indent=1))
     if options.output is not None:
         options.output.write_text(json.dumps({**summary, "rows": rows}, indent=1) + "\n")
-    if options.page is not None:
-        before, _, rest = options.page.read_text().partition(MARKS[0])
-        _, _, behind = rest.partition(MARKS[1])
-        text = tables(summary, rows)
-        options.page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{behind}")
+    if summary["bounded_from_both"]:
+        print(tables(summary, rows))
     return 0
-
-
-MARKS = "<!-- tables -->", "<!-- end of tables -->"
 
 
 def compared(only: list[str], arch: str, machine: str) -> Iterator[dict[str, Any]]:
@@ -234,7 +226,7 @@ _MOST_ROWS = 10
 
 
 def tables(summary: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The tables of a page."""
+    """Returns the tables as Markdown."""
     both = [row for row in rows if "cycles" in row["ptx"]]
     reached = sorted((row for row in both if "cycles" in row["sass"]), key=ratio)
     percent = 100 * len(reached) // len(both)

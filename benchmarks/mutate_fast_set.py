@@ -1,6 +1,6 @@
 """How many small mistakes the fast set of the tests finds.
 
-    python benchmarks/mutate_fast_set.py --mutations 40 --seed 1 --out docs/experiments/fast-set.md
+    python benchmarks/mutate_fast_set.py --mutations 40 --seed 1 --out fast-set.md
 
 Puts one mistake at a time (``source_mutations.py``) into a module of the package, in a copy of the
 tree, and runs ``pytest -m "fast and not thorough" -x``. First a kind of mistake is drawn, then a

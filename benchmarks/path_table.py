@@ -1,10 +1,10 @@
 """The path analysis on the suite of kernels, as a table.
 
-    python benchmarks/path_table.py --out docs/experiments/path-analysis.md
+    python benchmarks/path_table.py --out docs/experiments/path-analysis.csv
 
 Each kernel is bounded from its launch facts; a loop that stays undecided is asked for, and the
-bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. The page sums up;
-a CSV file beside it has a row for each kernel. Exit code 1 if a kernel has no bound after that.
+bound is tried again with the answer of ``benchmarks/kernels/suite/answers.toml``. Prints a
+summary; the CSV file has a row for each kernel. Exit code 1 if a kernel has no bound after that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_suite import Outcome, bound_kernel, entries, read_answers
-from larger_launches import FACTOR, larger_seconds
+from larger_launches import larger_seconds
 
 SLOWEST = 3
 """Kernels named as the slowest."""
@@ -76,30 +76,6 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def page(outcomes: Sequence[Outcome], command: str) -> str:
-    """The results as Markdown."""
-    lines = [
-        "# Path analysis on a suite of kernels",
-        "",
-        f"`{command}`",
-        "",
-        "The kernels of `benchmarks/kernels/suite`, written in the manner of the usual GPU",
-        "benchmark suites and compiled by nvcc at -O3, on the machine orin-ecrts2025. A kernel is",
-        "bounded from its launch file without the contents of arrays. A loop that this does not",
-        "decide is asked for; the answers are in `answers.toml` beside the kernels, those about",
-        "branches in `facts/`. A loop counts as automatic only if its kernel has a bound.",
-        "",
-        "Each kernel has a row in [path-analysis.csv](path-analysis.csv): its bound, what it was",
-        "asked for, and seconds of the processor, for reading the whole PTX file, with the other",
-        "kernels of the domain, and for the last analysis. *Larger launches* have scalars and",
-        f"grids that are {FACTOR} times as large, and blocks of 1024 threads",
-        "(`benchmarks/larger_launches.py`).",
-        "",
-        *summary(outcomes),
-    ]
-    return "\n".join([*lines, ""])
-
-
 def main() -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -114,11 +90,9 @@ def main() -> int:
         if outcome.bound is not None:
             outcome.larger_seconds = larger_seconds(outcome, known)
         outcomes.append(outcome)
-    text = page(outcomes, "python benchmarks/path_table.py")
-    print(text)
+    print(*summary(outcomes), sep="\n")
     if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
-        with options.out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        with options.out.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([FIELDS, *map(row, outcomes)])
     return int(any(outcome.bound is None for outcome in outcomes))
 

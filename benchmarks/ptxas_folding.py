@@ -4,7 +4,7 @@ Run from the root of the repository, with ptxas at hand::
 
     PYTHONPATH=tests/oracle python benchmarks/ptxas_folding.py --count 4000 --programs 300 --seed 7
 
-It prints the table of docs/experiments/ptxas.md, then each case that differs.
+It prints the table of docs/experiments/machine-code-translation.md, then each case that differs.
 """
 
 from __future__ import annotations

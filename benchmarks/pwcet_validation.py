@@ -2,7 +2,7 @@
 
 Samples of known laws and processes: parameters recovered, coverage of intervals, rejection rates of
 each test, extremal indices, agreement with scipy and pyextremes. Each part writes its figures into
-``docs/experiments/pwcet-validation.json`` as it ends; the page beside it says what they mean.
+``docs/experiments/pwcet-validation.json`` as it ends; docs/experiments/pwcet-voronoi.md sums up.
 ``tests/oracle/test_pwcet_statistics.py`` repeats small parts with fixed seeds.
 """
 

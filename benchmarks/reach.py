@@ -189,12 +189,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "folders", nargs="*", choices=(*NAMES, "plain"), default=(*NAMES, "plain"), metavar="FOLDER"
-    )
+    every = (*NAMES, "plain")
+    parser.add_argument("folders", nargs="*", choices=every, metavar="FOLDER", help="default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keeps what plain has found")
     given = parser.parse_args()
-    report(given.folders, given.json)
+    report(given.folders or every, given.json)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Bounds against the reference simulator's measurements: the rows as CSV, a page that sums them up.
+"""Bounds against the reference simulator's measurements, as CSV.
 
     python benchmarks/reference_table.py
 
-Writes ``docs/experiments/reference-simulator.csv`` and the page beside it.
+Writes ``docs/experiments/reference-simulator.csv`` and prints the loosest kernels.
 """
 
 from __future__ import annotations
@@ -22,24 +22,10 @@ from ptxwcet.ptx.reading import read_source
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "reference-sim"
 ROWS = Path(__file__).parents[1] / "docs" / "experiments" / "reference-simulator.csv"
-HEAD = """# Bounds against an independent simulator
-
-`python benchmarks/reference_table.py` bounds the blocks that an independent simulator was run on,
-and writes [all rows](reference-simulator.csv) and this page. *P* is a run on the machine of the
-model, the longer of GTO and LRR. *A* and *F* are runs with the simulator's own configuration, which
-has write-port hazards and operand collectors that all units share. In every row SAFE is at least P,
-GUB equals the value computed from executed paths, the lower bound is at most P, and the estimate of
-the hazard machine is at least A and F. On other kernels that estimate is exceeded:
-docs/machine-files.md says which, and what is not modelled.
-
-Each kernel is run with 1, 4, 8, 16 and 32 warps, at one or four latencies of global memory.
-*Hazard* is the estimate of the hazard machine over the longest run of A and F. Of each kernel, SAFE
-is equal to the run in at least one row. The kernels on which SAFE is loosest on average:
-
-| kernel | SAFE / P: mean | most | hazard: least | most |
+HEAD = """| kernel | SAFE / P: mean | most | hazard: least | most |
 |---|--:|--:|--:|--:|"""
 LOOSEST = 10
-"""Kernels that the page shows."""
+"""Kernels that are printed."""
 FIELDS = ("kernel", "latency", "warps", "lower", "P", "SAFE", "GUB", "A_F", "hazard")
 
 Row = dict[str, int | str]
@@ -100,7 +86,7 @@ def measure() -> list[Row]:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The rows, summed up by kernel."""
+    """Returns the loosest kernels as a table in Markdown."""
     table = []
     for name in dict.fromkeys(row["kernel"] for row in rows):
         own = [row for row in rows if row["kernel"] == name]
@@ -117,13 +103,13 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """Writes the rows and the page."""
+    """Writes the rows and prints the loosest kernels."""
     rows = measure()
     with ROWS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    ROWS.with_suffix(".md").write_text(page(rows), encoding="utf-8")
+    print(page(rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Facts that are true of executions: does one more ever raise a bound, or lower it below a run?
 
-    python benchmarks/true_facts.py --kernels 2000 --out docs/experiments/true-facts.md
+    python benchmarks/true_facts.py --kernels 2000
     python benchmarks/true_facts.py --launches --kernels 2000
 
 Random kernels that branch, leave loops and return on data are executed on several arrays; one in
@@ -521,7 +521,6 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--launches", action="store_true", help="facts about launches, too")
     parser.add_argument("--suite", action="store_true", help="the kernels of the suite, too")
-    parser.add_argument("--out", type=Path, help="Markdown")
     arguments = parser.parse_args()
     counts, problems = Counter[str](), list[str]()
     started = time.process_time()
@@ -549,8 +548,6 @@ def main() -> int:
         f"is refused.\n\n| | |\n|---|---:|\n{rows}\n"
     )
     print(text)
-    if arguments.out is not None:
-        arguments.out.write_text(text)
     return 1 if problems else 0
 
 

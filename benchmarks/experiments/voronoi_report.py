@@ -47,14 +47,14 @@ def write_report(
         "## Table 1 (T_DEV): hypothesis tests",
     )
     head = ["", "runs p", "KS p", "LB p", "AR (AIC)", "theta (blocks)", "theta (intervals)"]
-    results.add_table(head, _tests(conditions, answer))
+    _add_rows(results, "table1.csv", head, [*_tests(conditions, answer)])
     results.say(
         "## Table 2: times that one run exceeds with at most the probability",
         "*Estimated* rows, and theirs, are fitted curves; *pWCET* is the upper end of the 95 % "
         "interval, which is refused where a hypothesis test rejects.",
     )
     head = ["", "1e-6", "1e-9", "1e-12", "high-water mark", "claim"]
-    results.add_table(head, _levels(conditions, answer, theirs))
+    _add_rows(results, "table2.csv", head, [*_levels(conditions, answer, theirs)])
     results.say("Levels cannot be compared, ratios can:")
     head = ["", "here, 1e-9 / 1e-6", "published", "here, over VOR-1", "published"]
     results.add_table(head, _ratios(conditions, theirs))
@@ -62,6 +62,13 @@ def write_report(
     head = ["", "pWCET 1e-12", "SAFE bound", "SAFE over pWCET", "how"]
     results.add_table(head, _bounds(answer))
     _add_pictures(results, answer)
+
+
+def _add_rows(results: Results, name: str, head: list[str], rows: list[list[str]]) -> None:
+    """Adds a table to the report, and as CSV without marks of layout."""
+    results.add_table(head, rows)
+    plain = [[cell.strip("*-").replace(",", "") for cell in row] for row in rows]
+    results.add_csv(name, ["condition", *head[1:]], plain)
 
 
 def _tests(conditions: Sequence[int], answer: PwcetAnswer) -> Iterator[list[str]]:

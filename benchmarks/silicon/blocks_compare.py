@@ -1,4 +1,4 @@
-"""Holds bounds against what a GPU measured of our kernels, and writes the page and its JSON file.
+"""Holds bounds against what a GPU measured of our kernels, and writes the results as JSON.
 
     python benchmarks/silicon/blocks_compare.py KIT BOUNDS RESULTS [RESULTS ...]
 
@@ -26,15 +26,13 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "experiments" / "silicon-h200-blocks.md"
+DATA = PAGE.with_suffix(".json")
 COLD, L2 = ("cold", "warm"), ("warm",)
 """Kinds of launches that a bound is held against: of whatever memory, and of data in L2."""
 BLOCK_COLUMNS = ("timed PTX", "timed code")
 LAUNCH_COLUMNS = ("plain PTX", "plain code")
-SHOWN = 8
-"""So many rows of the least ratios stand on the page."""
 MOST_AT_ONCE = 132
 """Blocks of a launch that has an SM for each."""
-FIGURES = ("elements", "error", "unfused error")
 
 FUSED, ORDER, APPROXIMATE, OPEN = "fused", "order", "approximate", "open"
 LEFT_OPEN = (
@@ -244,41 +242,23 @@ def _blocks(rows: Sequence[Row]) -> Iterator[list[object]]:
                     yield [f"{column}{title}, {what}", *_figures(ratios)]
 
 
-def _least(rows: Sequence[Row]) -> Iterator[list[object]]:
-    for kinds, title in ((COLD, ""), (L2, ", data in L2")):
-        for column in BLOCK_COLUMNS:
-            for row in block_ratios(rows, column, kinds)[:SHOWN]:
-                bound = (row.bounds if kinds == COLD else row.l2_bounds)[column]["block"]
-                ratio = f"{row.ratio(column, kinds):.2f}"
-                of = f"{column}{title}"
-                yield [row.name, of, row.blocks, row.measured(kinds), bound, ratio]
-
-
 def table_of(rows: Sequence[Row], data: Mapping[str, Any]) -> list[str]:
-    """The tables of the page."""
-    head = ["of launches", "launches", "least", "median", "largest", "below 1"]
-    lines = ["", "**Blocks**, bound over the longest:", "", *_table(head, [*_blocks(rows)])]
-    cells = ["launch", "bound", "blocks", "longest", "bound of a block", "ratio"]
-    lines += ["The least of them:", "", *_table(cells, [*_least(rows)])]
-    lines += ["**Launches**, bound over the longest by events:", ""]
-    launches = []
+    """Returns the tables of ratios, and how many arrays differ, as lines of Markdown."""
+    head = ["bound over the longest time", "launches", "least", "median", "largest", "below 1"]
+    launches = [*_blocks(rows)]
     for column in LAUNCH_COLUMNS:
         found = [row.launch_ratio(column, data["mhz"]) for row in rows]
         if any(found):
-            launches.append([column, *_figures([one for one in found if one is not None])])
-    lines += _table(head, launches)
-    arrays = [
-        [row.name, *(one.get(key, "") for key in ("array", "why", *FIGURES))]
-        for row in rows
-        for one in row.differ
-    ]
-    same, causes = sum(row.equal for row in rows), Counter(one[2] for one in arrays)
+            ratios = [ratio for ratio in found if ratio is not None]
+            launches.append([f"{column}, the launch by events", *_figures(ratios)])
+    lines = _table(head, launches)
+    same, causes = (
+        sum(row.equal for row in rows),
+        Counter(one["why"] for row in rows for one in row.differ),
+    )
     counts = ", ".join(f"{count} {why}" for why, count in sorted(causes.items()))
-    lines += [
-        f"**Arrays**: {same} are the emulator's bit for bit, {len(arrays)} not: {counts}.",
-        "",
-    ]
-    return [*lines, *_table(["launch", "array", "why", *FIGURES], arrays)]
+    lines += [f"{same} arrays equal those of the emulator, {causes.total()} do not: {counts}."]
+    return lines
 
 
 def contradicted(rows: Sequence[Row]) -> list[str]:
@@ -340,7 +320,7 @@ def kept(data: Mapping[str, Any]) -> list[Row]:
 
 
 def main() -> int:
-    """Compares, and writes the page between its marks and the JSON file beside it."""
+    """Compares, writes the JSON file of the record and prints its tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kit", type=Path)
     parser.add_argument("bounds", type=Path)
@@ -364,11 +344,8 @@ def main() -> int:
                 key: [round(statistics.fmean(line[key]), 2), max(line[key])]
                 for key in ("nothing_us", "empty_us")
             }
-    PAGE.with_suffix(".json").write_text(written(rows, data), encoding="utf-8")
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- table -->")
-    _, _, tail = rest.partition("<!-- end -->")
-    table = "\n".join(table_of(rows, data))
-    PAGE.write_text(f"{head}<!-- table -->\n{table}\n<!-- end -->{tail}", encoding="utf-8")
+    DATA.write_text(written(rows, data), encoding="utf-8")
+    print(*table_of(rows, data), sep="\n")
     wrong = contradicted(rows)
     print(len(rows), "launches;", len(wrong), "bounds are exceeded", *wrong, sep="\n")
     return 1 if wrong else 0

@@ -1,6 +1,6 @@
 """Bounds of whole launches beside times that others measured, on each GPU with a table.
 
-    python benchmarks/silicon/compare.py                 # all GPUs: their pages and JSON files
+    python benchmarks/silicon/compare.py                 # all GPUs
     python benchmarks/silicon/compare.py rtx4070         # one
     python benchmarks/silicon/compare.py --keep NAME     # the bounds of now stay as column NAME
     python benchmarks/silicon/compare.py --keep "machine code" --machine-code    # from nvcc's code
@@ -10,9 +10,9 @@ scalars and how large the arrays are. A column is one of :func:`variants`: claim
 file that are others than in the file, so that one sees what each is worth. What a theorem brought
 that no claim switches off is seen beside a column that was kept before it (``kept.json``).
 
-Writes ``docs/experiments/silicon-*.md`` (between their marks) and ``.json``. Exit code 1 if a bound
-is below the mean that was measured, of launches that took longer than the shortest launch does. The
-bounds depend on the sources alone.
+Writes ``docs/experiments/silicon-*.json`` and prints the summaries. Exit code 1 if a bound is below
+the mean that was measured, of launches that took longer than the shortest launch does. The bounds
+depend on the sources alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from ptxwcet.bounds.roofline import Roofline
 from ptxwcet.machine.loader import load_machine, machine_files
 
 HERE = Path(__file__).parent
-PAGES = HERE.parents[1] / "docs" / "experiments"
+RECORDS = HERE.parents[1] / "docs" / "experiments"
+PAGE = RECORDS / "silicon-titanv.md"
 KEPT = HERE / "kept.json"
 
 
@@ -55,9 +56,9 @@ class Gpu:
     l2_bytes: int = 0
 
     @property
-    def page(self) -> Path:
-        """The page about it."""
-        return PAGES / f"silicon-{self.name}.md"
+    def data(self) -> Path:
+        """The file of its results."""
+        return RECORDS / f"silicon-{self.name}.json"
 
     def launches(self) -> list[dict[str, str]]:
         """The rows of its table."""
@@ -303,49 +304,27 @@ def summary_of(rows: Sequence[Row]) -> dict[str, dict[str, int | float]]:
 
 
 def table_of(rows: Sequence[Row]) -> list[str]:
-    """The summary and the table of a page."""
+    """Returns the summary as a table in Markdown."""
     summary = summary_of(rows)
-    names = [*next(iter(summary.values()))]
+    names = ("least", "median", "largest", "rank correlation")
     of = f"of {len(rows)} launches"
-    lines = ["", f"| {of} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
+    lines = [f"| {of} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
     for title, figures in summary.items():
         what = "roofline (an estimate)" if title == ROOFLINE else title
-        cells = (f"{one:.2f}" if isinstance(one, float) else str(one) for one in figures.values())
+        cells = (f"{figures[name]:.2f}" for name in names)
         lines.append(f"| {what} / measured | {' | '.join(cells)} |")
-    titles = [*rows[0].times]
-    ratios = "".join(f" {title} / measured |" for title in titles)
-    lines += [
-        "",
-        f"| kernel | size | measured ms | bound ms |{ratios} without memory | memory |",
-        f"|---|--:|--:|--:|{'--:|' * len(titles)}--:|--:|",
-    ]
-    for row in rows:
-        mark = " †" if row.is_at_floor else ""
-        ratios = " | ".join(f"{row.ratio(title):.2f}" for title in titles)
-        lines.append(
-            f"| {row.kernel} | {row.size} | {row.measured_ms:.4f}{mark} | "
-            f"{row.bounds_ms[BOUND]:.4f} | {ratios} | {row.without_memory:.2f} | "
-            f"{row.memory:.0f} % |"
-        )
-    if any(row.is_at_floor for row in rows):
-        lines += ["", "† at the floor: hardly longer than the shortest launch that was measured."]
-    return [*lines, ""]
+    return lines
 
 
 def write(gpu: Gpu, rows: Sequence[Row]) -> None:
-    """The page, between its marks, and the JSON file beside it."""
+    """Writes the JSON file of a GPU, and prints the summary that its record shows."""
     data = {"machine": gpu.machine, **summary_of(rows), "rows": [asdict(row) for row in rows]}
-    text = json.dumps(data, indent=1) + "\n"
-    gpu.page.with_suffix(".json").write_text(text, encoding="utf-8")
-    head, _, rest = gpu.page.read_text(encoding="utf-8").partition("<!-- table -->")
-    _, _, tail = rest.partition("<!-- end -->")
-    table = "\n".join(table_of(rows))
-    page = f"{head}<!-- table -->\n{table}\n<!-- end -->{tail}"
-    gpu.page.write_text(page, encoding="utf-8")
+    gpu.data.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    print(gpu.name, *table_of(rows), sep="\n")
 
 
 def main() -> int:
-    """Bounds all launches and writes the pages."""
+    """Bounds all launches and writes the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     names = [gpu.name for gpu in GPUS]
     parser.add_argument("gpu", nargs="?", choices=names, help="all, if none is named")
@@ -366,9 +345,7 @@ def main() -> int:
             continue
         rows = compared(gpu, columns)
         write(gpu, rows)
-        summary = summary_of(rows)
-        print(gpu.name, json.dumps(summary, indent=1))
-        bounds = (one for title, one in summary.items() if title != ROOFLINE)
+        bounds = (one for title, one in summary_of(rows).items() if title != ROOFLINE)
         is_good &= not any(one["below 1 above the floor"] for one in bounds)
     if asked.keep:
         KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ of a form. The least counts.
 
 Waiting at the memory that all SMs share is added to each form: all sectors of the grid, once; and
 fewer where arrays are set aside in a cache. Where warps poll mbarriers all of that is a part of the
-cycles, the others are for polls (docs/methods/joins.md).
+cycles, the others are for polls (docs/methods/mbarriers.md).
 
 Example: 100 blocks of lambda 300 and Y 200 on 4 SMs with 2 slots: ``fewest`` has 24 blocks before
 the last start, 12 in a slot: 12 * 300 + 24 * 200 + (300 + 2 * 200) = 9,100.

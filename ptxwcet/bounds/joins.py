@@ -1,4 +1,4 @@
-"""Sections whose warps meet at barriers of a part of the block (docs/methods/joins.md).
+"""Sections whose warps meet at barriers of a part of the block (docs/methods/barriers.md).
 
 A *stretch* of a warp goes from one wait to the next one. The stretches of all classes of warps are
 run once without times, each loop until what follows repeats: this tells which arrivals complete

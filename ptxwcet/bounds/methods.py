@@ -60,7 +60,7 @@ SAFE = BoundMethod(SAFE_NAME, "safe upper bound", "docs/methods/safe.md", _safe)
 
 METHODS: tuple[BoundMethod, ...] = (
     SAFE,
-    BoundMethod("gub", "GUB as published", "docs/methods/gub.md", _gub, is_for_report=False),
+    BoundMethod("gub", "GUB as published", "docs/refutations/gub.md", _gub, is_for_report=False),
     BoundMethod("lower", "lower bound", "docs/methods/lower-bound.md", _lower, is_for_report=False),
 )
 """The methods that come with the tool."""

@@ -28,7 +28,7 @@ _CITATIONS = (
     Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "sections 3.2 and 4.2"),
 )
 
-_JOINS = Citation("docs/methods/joins.md", "J1 and J2")
+_JOINS = Citation("docs/methods/barriers.md", "J1 and J2")
 
 
 def bound_safe(analysis: BlockAnalysis) -> BlockBound:

@@ -1,7 +1,7 @@
 """What instructions do to mbarriers, and to the bulk copies that arrive at them.
 
 An mbarrier counts arrivals and bytes: its phase is over when as many threads have arrived as it was
-initialised for and no byte is owed (PTX ISA, mbarrier). docs/methods/joins.md has what follows.
+initialised for and no byte is owed (PTX ISA, mbarrier). docs/methods/mbarriers.md has what follows.
 """
 
 from __future__ import annotations

@@ -337,11 +337,11 @@ def _over_limit(image: Image, limit: int) -> Diagnostic:
 # With one known path a warp, exact timings and a known deterministic policy, the model's machine
 # takes the same cycles for every input: those of the simulated run. Nothing is left to bound, and
 # nothing may be relaxed: with any timing shorter than stated the run can become *longer* ([J] Fig.
-# 4; the test of this page reproduces such an anomaly). docs/methods/scheduled.md.
+# 4; the test of this page reproduces such an anomaly). docs/methods/safe.md.
 
 
 _CITATIONS = (
-    Citation("docs/methods/scheduled.md", "Proposition (one run is every run)"),
+    Citation("docs/methods/safe.md", "Proposition (one run is every run)"),
     Citation("Jeanmougin, Carle, Rochange, ECRTS 2025", "section 3.1, Fig. 4: anomalies"),
 )
 

@@ -9,7 +9,7 @@ costs one scan over the warps, and cycles in which no warp is eligible are skipp
 With ``skip`` the joint state of all warps, relative to the current cycle, is compared with a saved
 one whenever a warp begins another iteration of a loop (Brent's cycle detection, one saved state a
 nesting depth). When it repeats, the schedule does, for as long as every loop that is open at this
-point has iterations left: that many periods are skipped at once (docs/methods/scheduled.md).
+point has iterations left: that many periods are skipped at once (docs/methods/safe.md).
 """
 
 from __future__ import annotations

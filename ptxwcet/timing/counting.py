@@ -2,7 +2,7 @@
 
 A copy is issued in a slot, occupies the engine of its SM for its bytes, and arrives at its mbarrier
 a latency later; a wait costs one poll, and says what each further one takes
-(docs/methods/joins.md).
+(docs/methods/mbarriers.md).
 """
 
 from __future__ import annotations

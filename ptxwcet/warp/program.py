@@ -78,7 +78,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Mbarrier:
-    """What a warp does to an mbarrier (docs/methods/joins.md).
+    """What a warp does to an mbarrier (docs/methods/mbarriers.md).
 
     ``expects`` says of how many arrivals each phase is from now on. A phase is over when so many
     have come and no byte is owed: ``arrivals`` come with the instruction, ``owes`` bytes are added

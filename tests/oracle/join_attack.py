@@ -1,4 +1,4 @@
-"""Random blocks with joins against the theorem of docs/methods/joins.md, and what is false.
+"""Random blocks with joins against the theorem of docs/methods/barriers.md, and what is false.
 
 A case is a function of family and seed. Programs are drawn along a list of phases of the block, so
 that some order of events completes them all; whether every order does is for ``event_graph``.

@@ -1,4 +1,4 @@
-"""Blocks whose warps meet at joins, written from docs/methods/joins.md and from nothing else.
+"""Blocks whose warps meet at joins, written from docs/methods/barriers.md and from nothing else.
 
 A warp is a tuple of operations; one with a ``join`` is an arrival at an object of its block, at
 which it waits or not. ``run_blocks`` is the machine of the model in plain Python, cycle by cycle:

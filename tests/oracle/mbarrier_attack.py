@@ -1,4 +1,4 @@
-"""Random blocks with mbarriers against J1 of docs/methods/joins.md, and what is false of it."""
+"""Random blocks with mbarriers against J1 of docs/methods/mbarriers.md, and what is false of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks whose warps count at mbarriers and ask for their phases: docs/methods/joins.md alone.
+"""Blocks whose warps count at mbarriers and ask for their phases: docs/methods/mbarriers.md alone.
 
 A warp is a tuple of operations. ``run_blocks`` is the machine in plain Python, cycle by cycle, with
 warps that really poll, of one block or of several in slots of SMs; who issues, and which slot the

@@ -1,6 +1,6 @@
 """Random counts out of floating-point numbers: what the walk says, held to executions.
 
-``benchmarks/random_floats.py`` is the same by the thousand (docs/experiments/random-floats.md).
+``benchmarks/random_floats.py`` is the same by the thousand (docs/experiments/random-kernels.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The theorems of docs/methods/joins.md against a machine that knows nothing of the product."""
+"""The theorems of docs/methods/barriers.md against a machine that knows nothing of the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""J1 with mbarriers (docs/methods/joins.md): attacked, and the product held against it."""
+"""J1 with mbarriers (docs/methods/mbarriers.md): attacked, and the product held against it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The suite of kernels: bounds against executions, and which kernels have none yet.
 
-``benchmarks/path_table.py`` shows the same kernels as a table (docs/experiments/path-analysis.md).
+``benchmarks/path_table.py`` shows the same kernels as a table (docs/experiments/reach.md).
 """
 
 import re

@@ -1,7 +1,7 @@
 """The rows of h200 for engines are none below what was measured of one.
 
 The figures are docs/experiments/silicon-h200-engines.json. What a row charges is what J1 does
-(docs/methods/joins.md): the initiations of all warps, and latencies.
+(docs/methods/mbarriers.md): the initiations of all warps, and latencies.
 """
 
 from __future__ import annotations

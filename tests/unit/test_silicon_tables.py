@@ -1,4 +1,4 @@
-"""``benchmarks/silicon``: launches are bounded as they ran, and the pages show what was found."""
+"""``benchmarks/silicon``: launches are bounded as they ran, and the page shows the results."""
 
 from __future__ import annotations
 
@@ -81,14 +81,13 @@ def test_a_launch_is_bounded_as_it_ran(compare: ModuleType, name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", GPUS)
-def test_the_page_shows_the_file_beside_it(compare: ModuleType, name: str) -> None:
-    page = gpu_of(compare, name).page
-    data = json.loads(page.with_suffix(".json").read_text())
+def test_the_page_shows_the_results(compare: ModuleType, name: str) -> None:
+    data = json.loads(gpu_of(compare, name).data.read_text())
     rows = [compare.Row(**one) for one in data["rows"]]
     assert [(row.kernel, row.measured_ms) for row in rows] == [
         (one["kernel"], float(one["mean_ms"])) for one in gpu_of(compare, name).launches()
     ]
-    assert "\n".join(compare.table_of(rows)) in page.read_text()
+    assert "\n".join(compare.table_of(rows)) in compare.PAGE.read_text()
     for row in rows:
         for title in row.bounds_ms:
             assert row.ratio(title) >= 1 or row.is_at_floor, (row.kernel, row.size, title)

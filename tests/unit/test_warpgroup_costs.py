@@ -241,7 +241,7 @@ def test_the_table_of_tritons_kernels_is_true() -> None:
         (row,) = [one for one in page.splitlines() if one.startswith(f"| {name} |")][1:2]
         assert f"| {arch} |" in row
         assert f" {found.cycles:,} | {found.launch_cycles:,} " in row
-    first, second = page.split("## Beside published times", 1)
+    first, second = page.split("## Published times", 1)
     names = [line.split(" | ")[0] for line in first.splitlines() if line.startswith("| ")][1:]
     assert all(one == other for one, other in list(pairwise(names))[::2])
     for name, data, _, _, _, measured in table.PUBLISHED:

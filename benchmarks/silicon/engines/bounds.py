@@ -1,11 +1,12 @@
 """Bounds beside the whole kernels that were measured: ``python bounds.py [MACHINE]``.
 
-Prints the table of docs/experiments/silicon-h200-engines.md: blocks alone, and launches; of h200 if
-nothing else is said. Takes a minute.
+Prints docs/experiments/silicon-h200-engines-bounds.csv: bounds of blocks and of launches, on h200
+if no machine is given. Takes a minute.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ FILES = {
 }
 SQUARES = {(32,): 512, (16,): 512, (16, 8): 512, (128,): 1024, (64,): 1024, (32, 16): 1024}
 """Of Triton's products by their grids: all sides of their matrices."""
+COLUMNS = (
+    *("kernel", "tiles", "blocks", "block_cycles", "block_bound", "block_ratio"),
+    *("launch_us", "launch_bound_us", "launch_ratio"),
+)
 RING: dict[str | int, str] = {0: "box:64x4:4"}
 BOXES: dict[str, dict[str | int, str]] = {
     "tensor_gemm": {0: "box:64x128:2", 1: "box:64x64:2"},
@@ -70,24 +75,24 @@ def bounded(module: str, kernel: str, one: dict[str, Any], machine: str) -> ptxw
 
 def main() -> None:
     machine = sys.argv[1] if len(sys.argv) > 1 else "h200"
-    print(
-        "| kernel | tiles | blocks | a block, cycles | bound | times | launch, us | bound | times |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(COLUMNS)
     for module, kernel, one in cases():
         blocks, most = one.get("grid") or [1], (one.get("cycles") or [0, 0, 0])[2]
         if not most or blocks in ([2], [132], [133]) or one.get("tiles") not in SHOWN:
             continue
         found = bounded(module, kernel, one, machine)
-        shape = f"| {kernel} | {one.get('tiles') or ''} | {' x '.join(map(str, blocks))}"
         took = one["end_ns"][2] / 1000
         if isinstance(found, str):
-            print(f"{shape} | {most:,} | {found} | | {took:.2f} | | |", flush=True)
-            continue
-        launch, least = found.launch_microseconds, found.cycles / most
-        times = "not bounded | |" if launch is None else f"{launch:,.1f} | {launch / took:.1f} |"
-        block = f"{most:,} | {found.cycles:,} | {least:.1f}"
-        print(f"{shape} | {block} | {took:.2f} | {times}", flush=True)
+            block, launch = [found, ""], ["", ""]
+        else:
+            block = [str(found.cycles), f"{found.cycles / most:.1f}"]
+            longest = found.launch_microseconds
+            launch = ["not bounded", ""]
+            if longest is not None:
+                launch = [f"{longest:.1f}", f"{longest / took:.1f}"]
+        shape = (kernel, one.get("tiles") or "", " x ".join(map(str, blocks)))
+        table.writerow([*shape, most, *block, f"{took:.2f}", *launch])
 
 
 if __name__ == "__main__":

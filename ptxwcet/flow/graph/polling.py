@@ -3,7 +3,7 @@
 From a wait that has said no, the way is followed with this one answer: if it comes back to the wait
 past instructions that compute and branch alone, and has changed no register that is read before it
 is written from there on, then nothing has happened but that time has passed. So a warp is at the
-wait until the answer is yes, and goes on as if it had asked once (docs/methods/joins.md).
+wait until the answer is yes, and goes on as if it had asked once (docs/methods/mbarriers.md).
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ ASSUMPTIONS = (
         "the truth is below the upper end of the interval, at the stated confidence; the interval "
         "does not know that threshold and block size were chosen by the same times",
         AssumptionState.ASSUMED,
-        "docs/experiments/pwcet-validation.md: how often it was",
+        "docs/experiments/pwcet-voronoi.md: how often it was",
     ),
 )
 """What every curve rests on, besides its hypothesis tests."""

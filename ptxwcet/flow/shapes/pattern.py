@@ -224,7 +224,7 @@ def normal(pattern: Pattern, width: int) -> Pattern:
 def _normal(pattern: Pattern, width: int) -> Pattern:
     offsets, align = wrap(pattern.offsets, width), pattern.align
     align = KNOWN if align >= width else align
-    agreement = Agreement.BLOCK if align == KNOWN and not pattern.cuts else pattern.agreement
+    agreement = pattern.agreement
     if not isinstance(offsets, int) and len(offsets) > WARP_SIZE:
         agreement = Agreement.WARP  # what lanes have in common is another number for each warp
     if align < KNOWN:
@@ -236,6 +236,9 @@ def _normal(pattern: Pattern, width: int) -> Pattern:
                 offsets = wrap(offsets - per_warp(above), width)
     if not isinstance(offsets, int) and offsets[0] == offsets[-1]:
         offsets = int(offsets[0]) if bool((offsets == offsets[0]).all()) else offsets
+    is_of_one_warp = isinstance(offsets, int) or len(offsets) == WARP_SIZE
+    if align == KNOWN and not pattern.cuts and is_of_one_warp:
+        agreement = Agreement.BLOCK
     span = None if align == KNOWN and not pattern.cuts else _fitting(pattern.span, width)
     if not pattern.cuts:
         return Pattern(offsets, align, span=span, agreement=agreement)

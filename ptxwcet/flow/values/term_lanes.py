@@ -38,8 +38,8 @@ from ptxwcet.flow.values.value import (
     Number,
     Unknown,
     Value,
-    clean_terms,
     combine,
+    merge,
     scale_by,
     wrap,
 )
@@ -117,29 +117,6 @@ def shift_right(a: Known, amount: int, kind: IntegerType, active: Mask) -> Known
     return from_exact(
         Exact(exact.base >> amount, {s: c >> amount for s, c in exact.terms.items()}), kind.bits
     )
-
-
-def select(a: Known, b: Known, take_a: Any) -> Known:
-    """Lane by lane ``a`` where ``take_a`` holds, else ``b``."""
-    if isinstance(take_a, (bool, int)):
-        return a if take_a else b
-    symbols = a.terms.keys() | b.terms.keys()
-
-    def pick(x: Number, y: Number) -> Number:
-        chosen: Lanes = np.where(take_a, _array_of(x), _array_of(y))
-        return chosen
-
-    return Known(
-        pick(a.base, b.base),
-        clean_terms({s: pick(a.terms.get(s, 0), b.terms.get(s, 0)) for s in symbols}),
-    )
-
-
-def _array_of(number: Number) -> Lanes:
-    """A number as an array: of Python ints where 64 bits do not hold it."""
-    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
-    array: Lanes = np.asarray(number, dtype=None if fits else object)
-    return array
 
 
 _DECISIVE = {Op.AND: 0, Op.OR: 1}
@@ -251,7 +228,7 @@ def _chosen(values: list[Value], active: Mask) -> Value:
         return NOT_AFFINE
     if yes.valid is not None or no.valid is not None:
         return NOT_AFFINE
-    return select(yes, no, condition.base.astype(bool))
+    return merge(no, yes, condition.base.astype(bool))
 
 
 def _kind(term: Term, *, signed: bool) -> IntegerType:

@@ -289,6 +289,8 @@ SOME: Value = (Pattern(0, 5, agreement=BLOCK),)
         (X * Y, [INDEX, SOME], None),
         (X * Y, [lanes(2**28, 0), SOME], (uniform(5),)),
         (X & 0, [MANY], (constant(0),)),
+        (X * Y, [None, (constant(0),)], (constant(0),)),
+        (X.shifted_right(Y, signed=False), [None, (constant(32),)], (constant(0),)),
         (X.shifted_left(Y), [SOME, FEW], SOME),
     ],
 )  # fmt: skip

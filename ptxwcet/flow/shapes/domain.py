@@ -96,7 +96,7 @@ class LaneDomain:
             return self._chosen(term, args)
         given = [each for each in args if each is not None]
         if len(given) < len(args) or term.op is Op.ANY:
-            return None
+            return self._of_anything(term, args) if given else None
         if prod(map(len, given)) > MOST_PATTERNS:
             given = [hull(each, arg.width) for each, arg in zip(given, term.args, strict=True)]
             if prod(map(len, given)) > MOST_PATTERNS:
@@ -113,6 +113,18 @@ class LaneDomain:
                 return None
             results.append(result)
         return self._join((), tuple(results), term.width)
+
+    def _of_anything(self, term: Term, args: list[Value]) -> Value:
+        """Returns the number that a result is whatever is in the lanes of arguments of which
+        nothing is known, as that of a product with 0; else nothing.
+        """
+        numbers = [
+            whole(argument.width) if value is None or len(value) != 1
+            else _numbers(value[0], argument.width)
+            for value, argument in zip(args, term.args, strict=True)
+        ]  # fmt: skip
+        result = applied(term, numbers).unsigned
+        return (known_number(result.low, term.width),) if result.is_number else None
 
     def _of_numbers(self, term: Term, numbers: Sequence[Sequence[int]]) -> Value:
         """Returns the result for arguments that are each one of a few numbers of all threads."""

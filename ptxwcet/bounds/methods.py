@@ -1,6 +1,6 @@
 """The registry of bound methods. A new method is a file here, a row below and a page in docs.
 
-Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (docs/python.md).
+Methods of other packages are found by the entry points ``ptxwcet.bound_methods`` (ARCHITECTURE.md).
 Who only asks for names, as the command line does at its start, loads no method.
 """
 

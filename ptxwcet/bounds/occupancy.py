@@ -2,7 +2,7 @@
 
 The rules are those of the CUDA toolkit's occupancy calculation: warps and blocks are counted,
 registers are handed out to warps within one part of the register file, shared memory to blocks,
-each in whole units (docs/tracing.md). The figures are the machine file's.
+each in whole units (docs/guide/choose.md). The figures are the machine file's.
 
 Registers of a thread are no part of PTX. Where nobody says them, an SM holds at most what its other
 resources allow, and at least what it would hold if a thread had as many registers as the machine

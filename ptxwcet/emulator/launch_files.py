@@ -1,4 +1,4 @@
-"""Launch files: which kernel runs, with which grid, block and arguments, and what should come out.
+"""Reads launch files: the kernel to run, its grid, block and arguments, the expected results.
 
 TOML, described in ``docs/launch-files.md``. Reading a launch file checks everything that needs no
 data; :meth:`LaunchFile.values` builds the arrays. Problems are PW420 (unreadable), PW421 (not
@@ -38,7 +38,7 @@ from ptxwcet.support.source import SourceFile, Span
 from ptxwcet.support.toml_places import MOST_PROBLEMS, nearest
 
 CudaNames = Callable[[Kernel], Sequence[str] | None]
-"""The parameter names of a kernel's CUDA source, None when it is not at hand."""
+"""The parameter names of a kernel's CUDA source, or None if it is not available."""
 
 _KEYS = (
     "kernel",
@@ -60,11 +60,11 @@ _FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 def read_launch_file(
     path: str, module: Module, cuda_names: CudaNames, *, of_bound: bool = False
 ) -> LaunchFile:
-    """The launch file at ``path``, checked against the kernels of ``module``.
+    """Reads the launch file at ``path`` and checks it against the kernels of ``module``.
 
     ``of_bound``: nothing is run, so pointers and floats need no arguments.
 
-    Raises PtxwcetError with all problems found. Cost: linear in the file.
+    Raises PtxwcetError with all problems. Cost: linear in the file.
     """
     file, data = read_toml(path)
     reader = _Reader(file, module, of_bound)
@@ -75,7 +75,7 @@ def read_launch_file(
 
 
 class _Reader:
-    """Reads one file and collects its problems."""
+    """The reader of one file, which collects its problems."""
 
     def __init__(self, file: SourceFile, module: Module, of_bound: bool) -> None:
         self.file = file
@@ -93,12 +93,12 @@ class _Reader:
         self.problems.append(Diagnostic(code, where + message, span, help=help))
 
     @contextmanager
-    def _reported(self, what: str, place: tuple[str, str]) -> Iterator[None]:
-        """Adds what is malformed meanwhile to the problems."""
+    def _reported(self, subject: str, place: tuple[str, str]) -> Iterator[None]:
+        """Adds a Malformed error of its body to the problems."""
         try:
             yield
         except Malformed as problem:
-            self.report(problem.code, f"{what}: {problem.message}", place, problem.help)
+            self.report(problem.code, f"{subject}: {problem.message}", place, problem.help)
 
     def read(self, data: Mapping[str, Any], cuda_names: CudaNames) -> LaunchFile | None:
         for key in data:
@@ -127,7 +127,7 @@ class _Reader:
         source = self.module.source.name
         if name is None and len(kernels) == 1:
             return kernels[0]
-        meant = names_meant(name, (one.name for one in kernels)) if isinstance(name, str) else ()
+        meant = names_meant(name, (k.name for k in kernels)) if isinstance(name, str) else ()
         named = [kernel for kernel in kernels if kernel.name in meant]
         if len(named) == 1:
             return named[0]
@@ -146,7 +146,7 @@ class _Reader:
         return None
 
     def _size(self, key: str, value: object) -> Dim3 | None:
-        """``256``, ``"32x8"`` or ``[32, 8]``."""
+        """Reads a size: ``256``, ``"32x8"`` or ``[32, 8]``."""
         example = f'for example {key} = 256, {key} = "32x8" or {key} = [32, 8]'
         if value is None:
             self.report("PW423", f"{key} is missing", ("", key), example)
@@ -162,15 +162,15 @@ class _Reader:
             self.report("PW424", message, ("", key), example)
             return None
         if min(numbers) < 1:
-            what = "blocks" if key == "grid" else "threads"
-            message = f"{key} {value!r} has no {what}: each size is at least 1"
+            elements = "blocks" if key == "grid" else "threads"
+            message = f"{key} {value!r} has no {elements}: each size is at least 1"
             self.report("PW424", message, ("", key), example)
             return None
         x, y, z = (*numbers, 1, 1)[:3]
         return x, y, z
 
     def _shared(self, value: object) -> int:
-        """The size of ``extern __shared__`` memory."""
+        """Reads the size of ``extern __shared__`` memory."""
         if type(value) is int and 0 <= value <= MOST_DYNAMIC_SHARED:
             return value
         most = MOST_DYNAMIC_SHARED
@@ -179,7 +179,7 @@ class _Reader:
         return 0
 
     def _registers(self, value: object) -> int | None:
-        """The registers of a thread, as the compiler reported them; None if nothing is said."""
+        """Reads the registers of a thread, as the compiler reported them; None if not given."""
         if value is None or (type(value) is int and 1 <= value <= _MOST_REGISTERS):
             return value
         message = f"registers_per_thread {value!r} is no number from 1 to {_MOST_REGISTERS}"
@@ -201,7 +201,7 @@ class _Reader:
         given: dict[int, LaunchArgument] = {}
         before = len(self.problems)
         seen: dict[int, str] = {}
-        own = [one.name for one in kernel.parameters]
+        own = [parameter.name for parameter in kernel.parameters]
         called = dict(zip(own, names, strict=True)) if names and len(names) == len(own) else {}
         for name, value in self._table(data, "arguments").items():
             parameter = parameter_named(kernel, name, called)
@@ -232,7 +232,7 @@ class _Reader:
         return tuple(given[index] for index in sorted(given))
 
     def _is_needed(self, parameter: Parameter) -> bool:
-        """Whether a parameter needs an argument; of what may be a pointer, a bound needs none."""
+        """Returns whether a parameter needs an argument; a possible pointer of a bound does not."""
         if not self._of_bound or parameter.is_array:
             return True
         return not parameter.type.startswith("f") and parameter.type not in _POINTERS
@@ -284,7 +284,7 @@ class _Reader:
         for name, value in self._table(data, "expected").items():
             place = ("expected", name)
             if name not in arrays:
-                if not self.problems:  # else the argument itself may be what was wrong
+                if not self.problems:  # otherwise the error may be in the argument
                     message = f"expected {name!r} is not an array among the arguments"
                     self.report("PW422", message, place, f"arrays: {_list(arrays) or 'none'}")
                 continue
@@ -308,11 +308,11 @@ class _Reader:
 
 
 _OF_BITS = {"b32": "<f", "b64": "<d"}
-"""Types that say nothing but a size: a number with a point is one of floating point."""
+"""The types that state only a size: a number with a point is a floating-point number."""
 
 
 def _scalar(parameter: Parameter, value: object) -> int | float:
-    """A number for a scalar parameter. Raises Malformed."""
+    """Reads a number for a scalar parameter. Raises Malformed."""
     kind = parameter.type
     if parameter.is_array:
         raise Malformed(
@@ -336,14 +336,14 @@ def _scalar(parameter: Parameter, value: object) -> int | float:
             'bits of a float: { value = 1.5, dtype = "float32" }',
         )
     bits = int(kind[1:])
-    # .u32 holds C's int and unsigned alike: any value that fits either reading is meant
+    # A .u32 holds C's int and unsigned: a value that fits either reading is accepted.
     if not -(1 << (bits - 1)) <= value < (1 << bits):
         raise Malformed(f"{value} does not fit .{kind}", f"at most {bits} bits", code="PW425")
     return value
 
 
 def _typed_scalar(parameter: Parameter, table: Mapping[str, Any]) -> int | float:
-    """``{ value = 1.5, dtype = "float32" }``: the type as written, bits for integer parameters."""
+    """Reads ``{ value = 1.5, dtype = "float32" }``: the stated type, bits for integers."""
     unknown = [key for key in table if key not in ("value", "dtype")]
     if unknown:
         raise Malformed(f"unknown key {unknown[0]!r}", "a scalar takes value and dtype", "PW422")

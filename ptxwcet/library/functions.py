@@ -38,7 +38,6 @@ from ptxwcet.library.shown import formula_tables, shown
 from ptxwcet.machine.loader import load_machine
 from ptxwcet.opened.opening import RefusedKernel, open_request, read_module
 from ptxwcet.opened.request import MOST_INSTRUCTIONS
-from ptxwcet.report.head import refusals
 from ptxwcet.simulator.policies import Policy
 from ptxwcet.support.diagnostics import PtxwcetError
 
@@ -128,7 +127,7 @@ def formula(source: object, symbolic: str, **given: Unpack[GridArguments]) -> Sh
         f"formulas of {symbolic} of {request.path}",
         _symbolic_text,
         formula_tables,
-        refusals(answer, report.kernels),
+        answer,
     )
 
 

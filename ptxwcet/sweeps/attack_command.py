@@ -79,7 +79,7 @@ def validate_attack(
     """Try to contradict the tool: random cases, held against runs, searches and executions.
 
     NAMEs are blocks, grids, paths, and those of a Python FILE with more attacks, whose code is run,
-    by workers, too (docs/attacks.md); without a name all attack in turn. A unit of an attack
+    by workers, too (docs/guide/attack.md); without a name all attack in turn. A unit of an attack
     follows from its seed. Counts are written as attack.json; what contradicts the
     tool is shrunk and saved in the folder's witnesses.
 

@@ -51,7 +51,7 @@ def sweep(
     """Bound every unit of PLAN: files, kernels, launches and machines, in all combinations.
 
     PLAN, sweep.toml if it is left out, is TOML with a table [[sweep]] for each product
-    (docs/sweep-plans.md). Results are written as results.parquet and results.csv, a row a unit;
+    (docs/plans.md). Results are written as results.parquet and results.csv, a row a unit;
     ptxwcet sweep report shows them. Answers are kept as they come: after a run that was stopped,
     --resume goes on where it was.
 

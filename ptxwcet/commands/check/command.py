@@ -31,7 +31,7 @@ def check(plan: str, workers: int | None, cache: Path | None, form: str) -> int:
     """Bound all kernels that PLAN names, and hold them against their budgets.
 
     PLAN, ptxwcet.toml if it is left out, is TOML with a table [[check]] for each launch
-    (docs/continuous-integration.md).
+    (docs/guide/ci.md).
 
     Exit code: 0 all passed; 1 a kernel is over its budget, of a weaker guarantee than required, or
     refused; 2 usage, a plan with mistakes, or answers that cannot be kept in --cache.

@@ -1,6 +1,6 @@
 """Plans of checks: a ``ptxwcet.toml`` with kernels, launches, machines and budgets of a project.
 
-TOML, a table ``[[check]]`` for each launch (docs/continuous-integration.md); paths are relative to
+TOML, a table ``[[check]]`` for each launch (docs/plans.md); paths are relative to
 the plan. Reading a plan opens its PTX files, but bounds nothing: it makes a job of each kernel on
 each machine. Problems are PW570 (unreadable), PW571 (unknown key), PW572 (malformed), PW573 (no
 such file), PW574 (a kernel checked twice), PW208 (no such kernel) and PW301 (no such machine), each

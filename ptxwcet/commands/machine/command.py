@@ -126,7 +126,7 @@ def machine_new(name: str, base: str, measured: str | None, output: Path | None)
 
     MODEL is a machine or machine file, RESULTS those of microbenchmarks, as CSV (ptxwcet machine
     microbenchmarks). Every assumption is doubtful in the new file, so that bounds are estimates
-    (docs/new-machine.md).
+    (docs/tutorials/machine.md).
     """
     written = new_machine(name, base, read_results(measured) if measured else None)
     path = output or Path(f"{name}.toml")

@@ -34,8 +34,8 @@ def sequence(
 ) -> int:
     """Bound launches one after the other, in one stream that has the GPU to itself.
 
-    FILE is TOML with a table [[launch]] for each (docs/sequences.md). Exit code: 0 bounded; 1 a
-    launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
+    FILE is TOML with a table [[launch]] for each (docs/guide/deadline.md). Exit code: 0 bounded; 1
+    a launch is refused, or the sum is over the budget or of too weak a guarantee; 2 usage.
     """
     if budget is not None and budget.of is not None:
         raise click.UsageError("--budget is of the whole sequence: say a time alone")

@@ -1,9 +1,9 @@
 """Launches one after the other: the sum of their bounds, for a frame of an application.
 
-A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/sequences.md). The sum holds if
-a launch starts when the one before has ended, which is what one stream does; launches of different
-streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams), with their
-places; a launch without a bound has its own diagnostics.
+A sequence file is TOML, a table ``[[launch]]`` each, in order (docs/guide/deadline.md). The sum
+holds if a launch starts when the one before has ended, which is what one stream does; launches of
+different streams may overlap, and are refused. Problems are PW550 (the file) and PW551 (streams),
+with their places; a launch without a bound has its own diagnostics.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def simulate_launch(
     The launch is executed, unless path analysis knows the one path of every warp without: then
     --block and --grid will do for --launch.
 
-    The times are runs of the model machine, not bounds (docs/tracing.md). Exit code: 0 the trace
+    The times are runs of the model machine, not bounds (docs/guide/run.md). Exit code: 0 the trace
     was written; 1 refused; 2 usage.
     """
     # here: formats are loaded by the commands that use them

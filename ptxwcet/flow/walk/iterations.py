@@ -1,6 +1,6 @@
 """The iterations of one entry of a loop, as they are found, and the path that they make.
 
-What a *body execution* is, for analysis, facts and totals alike (``docs/flow-facts.md``): a thread
+What a *body execution* is, for analysis, facts and totals alike (``docs/facts-file.md``): a thread
 executes the body of a loop once for each time that it jumps back to the loop's first block. If the
 loop is left only from blocks that jump back (:func:`is_rotated`), the pass that ends there is a
 body execution, too. A pass that is left elsewhere is none. Of all that people may mean by a number

@@ -13,7 +13,7 @@ from enum import Enum
 from ptxwcet.flow.flow_graph import FlowGraph
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.launch import BoundOrigin, Outcome, PlacedFacts
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.walk.path import (
     BlockPaths,
     Path,

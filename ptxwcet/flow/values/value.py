@@ -330,5 +330,12 @@ def _agreement(one: Value, two: Value, lanes: Mask) -> Mask:
 def _select(mask: Mask, new: Number, old: Number) -> Number:
     if isinstance(new, int) and isinstance(old, int) and new == old:
         return new
-    chosen: Lanes = np.where(mask, new, old)
+    chosen: Lanes = np.where(mask, _array_of(new), _array_of(old))
     return chosen
+
+
+def _array_of(number: Number) -> Lanes:
+    """Returns a number as an array: of Python ints where 64 bits do not hold it."""
+    fits = not isinstance(number, int) or -(1 << 63) <= number < 1 << 63
+    array: Lanes = np.asarray(number, dtype=None if fits else object)
+    return array

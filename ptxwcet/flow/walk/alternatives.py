@@ -14,7 +14,7 @@ import numpy as np
 
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Cause, CauseKind, Mask
 from ptxwcet.flow.walk.guards import assume, restore
 from ptxwcet.flow.walk.path import Path, PathChoice, PathFork, PathGone, PathParts, Visit

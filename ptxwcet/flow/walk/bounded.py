@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values import ranges
 from ptxwcet.flow.values.intervals import Interval
 from ptxwcet.flow.values.value import Cause, Known, Mask, combine, scale_by, wrap

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptxwcet.flow.graph.cfg import BlockId
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Condition, Mask
 from ptxwcet.flow.walk.alternatives import walk_both_sides
 from ptxwcet.flow.walk.exits import ending, may_leave, record_exit, walk_end, working_end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.value import Mask
 from ptxwcet.flow.walk.guards import assume
 from ptxwcet.flow.walk.path import (

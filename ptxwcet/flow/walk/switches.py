@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.operands import read_operand
 from ptxwcet.flow.values.value import Cause, CauseKind, Known, Mask
 from ptxwcet.flow.walk.alternatives import walk_alternatives

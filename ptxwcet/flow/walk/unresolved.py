@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from ptxwcet.flow.graph.loops import Loop
-from ptxwcet.flow.shapes.shape import Agreement
+from ptxwcet.flow.shapes.pattern import Agreement
 from ptxwcet.flow.values.regions import Symbol
 from ptxwcet.flow.values.value import Cause, Condition, Mask, Value
 from ptxwcet.flow.walk.path import (

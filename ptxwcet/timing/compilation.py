@@ -317,8 +317,8 @@ def _has_credit(body: Sequence[Compiled]) -> bool:
 
 
 def _effect(body: Sequence[Compiled]) -> tuple[frozenset[int], frozenset[int]]:
-    """Returns the registers that a body reads first, and the ones that it surely writes. Live before
-    it are ``exposed | live - killed``.
+    """Returns the registers that a body reads first, and the ones that it surely writes. Live
+    before it are ``exposed | live - killed``.
     """
     exposed, killed = frozenset[int](), frozenset[int]()
     for node in reversed(body):

@@ -547,7 +547,7 @@ _LOADS = frozenset(
 
 
 def cycles_at_path(taken: Transactions, rules: MemoryRules, op_class: OpClass | None) -> int:
-    """Returns the cycles of transactions at the memory path of an SM; 0 for traffic that bypasses it.
+    """Returns the cycles of transactions at the memory path of an SM; 0 without lines and passes.
 
     ``op_class``: the instruction's; None where it is unknown.
     """
@@ -646,8 +646,8 @@ def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:
 
 
 def timing_class(instruction: Instruction, op_class: OpClass, machine: Machine) -> OpClass:
-    """Returns the op class whose row applies: a commit costs as much as a wait, a shared matrix move
-    a shared access, a guarded abort a return. An instruction that sleeps for a known time, or
+    """Returns the op class whose row applies: a commit costs as much as a wait, a shared matrix
+    move a shared access, a guarded abort a return. An instruction that sleeps for a known time, or
     orders the launch and another one, is issued like a branch.
     """
     name = name_of(instruction)

@@ -149,8 +149,8 @@ class LaunchCosts(InstructionCosts):
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
         """Returns the nodes as :class:`InstructionCosts` does; a sleep takes its longest possible
         time. At a reconvergence point of machine code each group of lanes issues the wait or the
-        end; where lanes may diverge, some take the branch, whichever group continues first. Registers
-        that are given up for others are counted, or refused.
+        end; where lanes may diverge, some take the branch, whichever group continues first.
+        Registers that are given up for others are counted, or refused.
         """
         is_code = self._kernel.code is not None
         taken = taken or (is_code and index in self._parting)
@@ -251,8 +251,8 @@ class LaunchCosts(InstructionCosts):
 
     @cached_property
     def _arrivals(self) -> Mapping[int, int]:
-        """The most groups of diverged lanes that arrive at the first instruction of a reconvergence
-        block, by its index. Each group issues it.
+        """The most groups of diverged lanes that arrive at a reconvergence block's first
+        instruction, by its index. Each group issues it.
 
         After a divergent branch there are as many groups as paths, or as lanes if one of the paths
         contains a loop. A path has one visit of the block. Cost: the regions of such branches,

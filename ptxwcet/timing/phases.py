@@ -1,8 +1,8 @@
 """Algorithm 1: computes the phases of one warp in isolation ([J] 3.1; model, section 1).
 
-An execution phase is a maximal interval in which at least one initiation of the warp is in progress,
-an idle phase is the rest, up to the end of the last latency. ``L`` is the length of the whole run,
-``E`` the sum of its execution phases.
+An execution phase is a maximal interval in which at least one initiation of the warp is in
+progress, an idle phase is the rest, up to the end of the last latency. ``L`` is the length of the
+whole run, ``E`` the sum of its execution phases.
 
 Example ([J] Fig. 2): i0 on A (2, 6); i1, i2 on B (3, 4); i3 on C (2, 4) reading i0's result gives
 exec [0, 7), idle [7, 8), exec [8, 10), idle [10, 14): E = 9, L = 14.

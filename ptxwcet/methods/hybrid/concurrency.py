@@ -15,7 +15,7 @@ from ptxwcet.trace.events import IntColumn
 
 @dataclass(frozen=True, slots=True)
 class JitterRow:
-    """The release jitter of a multiprocessor's last warp (delta)."""
+    """Release jitter of a multiprocessor's last warp (delta)."""
 
     multiprocessor: int
     cycles: int

@@ -4,10 +4,10 @@ A block touches at most ``f`` lines, ``R`` blocks are resident at a time, all bl
 ``F = blocks * f``. A machine file may claim one of the following of a cache for C lines:
 
     keeps-recent        a line stays as long as fewer than C others are used: of x sectors per block
-                        there come again, over all blocks, R x F / (C - R f + 1) at most
-    conservative-cache  while C lines are asked for, C are brought in: C (1 + F / (C + 1 - R f)),
-                        and what is not there of lines that are, each sector once
-    xor-hashed-sets     runs of lines no more of which meet in a set than it has ways: F, once
+                        there are fetched again, over all blocks, R x F / (C - R f + 1) at most
+    conservative-cache  while C lines are requested, C are fetched: C (1 + F / (C + 1 - R f)),
+                        and missing sectors of present lines, once each
+    xor-hashed-sets     runs of lines with at most as many in a set as it has ways: F, once
 
 The L1 cache of an SM has only its slots, and stores pass through it. Lines evicted from the L2
 cache may have to be written back, including lines from before the launch.
@@ -47,7 +47,7 @@ _AGAINST = re.compile(
     r".*(evict|no_allocate|cache_hint|discard|applypriority|acq|volatile|mmio|\.(cs|lu|cv|wt)\b).*"
     r"|CCTL\b.*"
 )
-"""The words that tell a cache to forget data, or not to keep data that it otherwise would."""
+"""The words that make a cache forget data, or not keep data that it otherwise would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class _Launched:
         return fetches_by[best], (best,)
 
     def behind_l2(self, asked: int) -> tuple[int, tuple[str, ...]]:
-        """Returns the sectors that the memory moves for ``asked`` requests to the L2 cache."""
+        """Returns the sectors that the memory moves after ``asked`` requests to the L2 cache."""
         machine, rules = self.machine, self.machine.l2_cache
         if rules is None:
             return asked, ()

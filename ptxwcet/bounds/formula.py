@@ -87,7 +87,7 @@ def side_by_side(
     """Yields ranges of ``low..high`` on which all functions are affine, with base and slope.
 
     Each function is given by progressions that cover every number of the range once. Raises
-    Unsettled if their common period is too long. Cost: the period, and what is yielded.
+    Unsettled if their common period is too long. Cost: the period, and the output.
     """
     lines: list[dict[tuple[int, int], list[Progression]]] = [defaultdict(list) for _ in functions]
     for index, progressions in enumerate(functions):
@@ -347,11 +347,11 @@ def _shortest(piece: FormulaRow) -> FormulaRow:
 def _joined(rows: Iterable[FormulaRow]) -> list[FormulaRow]:
     """Returns rows, given in order, with neighbours joined where a single row covers both."""
     out: list[FormulaRow] = []
-    for row in rows:
-        if out and out[-1].last + 1 == row.first and _same_form(out[-1], row):
-            out[-1] = replace(out[-1], last=row.last)
+    for piece in rows:
+        if out and out[-1].last + 1 == piece.first and _same_form(out[-1], piece):
+            out[-1] = replace(out[-1], last=piece.last)
         else:
-            out.append(row)
+            out.append(piece)
     return out
 
 

@@ -7,7 +7,7 @@ charged, however the others treat it) and a work ``Y`` (all its initiations). Se
 proved, and the least counts:
 
     one SM     one block of R, at most, waits for another, and all for the work
-    fewest     the SM that was given the fewest blocks bounds the last start; then comes a tail
+    fewest     the SM that was given the fewest blocks bounds the last start; then a tail follows
     split      the SM of the last block got n blocks, the others share the rest: worst n
     mean       both sides of ``split``, weighed 1 : S - 1, so that n does not occur
 
@@ -188,7 +188,7 @@ class MemoryServer:
         return total * (1 - others.rate).denominator
 
     def waiting(self, cycles: int, sectors: int, outside: int | None = None) -> int:
-        """Returns what a bound of ``cycles`` grows by for waiting after :meth:`busy`."""
+        """Returns the growth of a bound of ``cycles`` by the waiting after :meth:`busy`."""
         own = self.busy(sectors, outside)
         if self.co_runner is None:
             return own

@@ -77,7 +77,7 @@ def block_kind(analysis: BlockAnalysis, count: int) -> BlockKind:
     if not alone and any(section.joined is not None for section in sections):
         is_private = False  # With these, sections of the busiest sub-core prove nothing.
         if len(serial) == len({id(section) for section in sections}):
-            in_groups = path + most_of_steps(analysis.steps, lambda one: (serial[id(one)],))[0]
+            in_groups = path + most_of_steps(analysis.steps, lambda s: (serial[id(s)],))[0]
     return BlockKind(
         count,
         slack,

@@ -1,14 +1,14 @@
 """Bounds sections whose warps synchronise at partial barriers (docs/methods/barriers.md).
 
-A *stretch* of a warp goes from one wait to the next. The stretches of all classes of warps are run
-once without times, each loop until the state repeats: this determines which arrivals complete which
-phase, or why that is unknown. Two bounds result. Along the event graph, a section ends by the
+A *stretch* of a warp extends from one wait to the next. The stretches of all classes of warps are
+run once without times, each loop until the state repeats: this determines which arrivals complete
+which phase, or why that is unknown. Two bounds result. Along the event graph, a section ends by the
 heaviest path of slack through its stretches plus all initiations of all its warps. As serialised
 phases, it ends by the sum over all phases of the largest slack and of the initiations on the
 busiest sub-core of the stretches that the phase opens; warps without common barriers may be charged
 as they are, next to the groups of others. The smallest bound counts.
 
-Example: two producers wait for "empty" and arrive at "full", two consumers the other way round, n
+Example: two producers wait for "empty" and arrive at "full", two consumers vice versa, n
 times: the graph has n times the slack of both, in sequence, and so have the 2 n groups.
 """
 
@@ -126,12 +126,12 @@ def joined_section(
     """
     rows = [cut_at_waits(c.body) for c in classes]
     counting = [
-        [one for one in entered(each.body) if isinstance(one, PartialBarrier) and one.mbarrier]
+        [b for b in entered(each.body) if isinstance(b, PartialBarrier) and b.mbarrier]
         for each in classes
     ]
     if any(counting):
         return _counting_section(classes, counting, rows, measured, standing, repeats=repeats)
-    work = sum(one.count * one.work for one in classes)
+    work = sum(c.count * c.work for c in classes)
     figures: dict[int, tuple[int, int]] = {}
 
     def of_stretch(stretch: Section) -> tuple[int, int]:
@@ -826,13 +826,13 @@ def _hand_over(
     """
     handed = [[join for join in own if join.name == REGISTERS] for own in counting]
     giving = sum(
-        one.count * sum(not join.waits for join in own)
-        for one, own in zip(classes, handed, strict=True)
+        c.count * sum(not join.waits for join in own)
+        for c, own in zip(classes, handed, strict=True)
     )
     some = next((join for own in handed for join in own), None)
     if some is not None and not giving and REGISTERS not in standing:
         raise NotStaticError(some, "registers are taken, and no warp has given any up")
-    if twice := next((own[-1] for own in handed if sum(not one.waits for one in own) > 1), None):
+    if twice := next((own[-1] for own in handed if sum(not join.waits for join in own) > 1), None):
         raise NotStaticError(twice, "a warp gives up registers twice")
     if giving and REGISTERS in standing:
         assert some is not None

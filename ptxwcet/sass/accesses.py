@@ -197,8 +197,8 @@ def _atomic(
     if not targets:
         return Access(f"red{space}.{change}.{kind}", (address, *rest))
     target = targets[0] if len(targets) == 1 else Pair(targets[1], targets[0])
-    row = Opcode("atom", _ATOMIC_CLASSES[space], accesses=True, operands=(0, 16))
-    return Access(f"atom{space}.{change}.{kind}", (target, address, *rest), (row, 1))
+    entry = Opcode("atom", _ATOMIC_CLASSES[space], accesses=True, operands=(0, 16))
+    return Access(f"atom{space}.{change}.{kind}", (target, address, *rest), (entry, 1))
 
 
 _ATOMIC_CLASSES = {

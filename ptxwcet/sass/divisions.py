@@ -9,7 +9,7 @@ reduced by ``d``, twice. If ``d`` is 0 another number is chosen.
 **That q is n // d - c, with c of 0, 1 or 2, for each d but 0.** MUFU.RCP is off by one unit in the
 last place at most (the vendor of ``rcp.approx.ftz.f32``), and I2F.RP rounds up, so that two units
 less are below ``1 / d``, and ``x = 2**32 / d * (1 - t)`` with ``0 <= t <= 2**-21 + d / 2**32``: the
-second is what is cut off. If x is 0, as of a d that a signed I2F takes for a number below 0, so are
+second is the truncation. If x is 0, as of a d that a signed I2F takes for a number below 0, so are
 y and q, and d is 2**31 or more, and ``n // d`` at most 1. If not, e is ``2**32 - d * x``, since
 ``0 < d * x < 2**32``, which is ``2**32 * t``, so that y is ``2**32 / d * (1 - t * t)`` or less by
 less than 1: never above ``2**32 / d``, and q never above ``n / d``. For d of 2**31 or more ``n //
@@ -145,7 +145,7 @@ class _Divisions:
                 if self._writers[name] == 1:
                     self._once[name] = block, value
 
-    # --- what registers hold
+    # --- contents of registers
 
     def _leaf(self, key: Hashable, width: int) -> Term:
         if key not in self._leaves:
@@ -318,10 +318,10 @@ def _high_product(value: Term) -> tuple[Term, Term, Term | None] | None:
         whole, added = whole.args
     if whole.op is not Op.MUL or whole.width != 2 * _BITS:
         return None
-    one, other = whole.args
-    if one.op is not Op.ZEXT or other.op is not Op.ZEXT:
+    first, other = whole.args
+    if first.op is not Op.ZEXT or other.op is not Op.ZEXT:
         return None
-    return one.args[0], other.args[0], added
+    return first.args[0], other.args[0], added
 
 
 # --- polynomials ----------------------------------------------------------------------------------
@@ -364,20 +364,20 @@ class _Begun:
         return None
 
 
-def _product(one: tuple[Hashable, ...], other: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    return tuple(sorted((*one, *other), key=id))
+def _product(left: tuple[Hashable, ...], other: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    return tuple(sorted((*left, *other), key=id))
 
 
-def _sum(one: _Polynomial, other: _Polynomial, sign: int) -> _Polynomial:
-    total = dict(one)
+def _sum(left: _Polynomial, other: _Polynomial, sign: int) -> _Polynomial:
+    total = dict(left)
     for key, c in other.items():
         total[key] = (total.get(key, 0) + sign * c) % _SIZE
     return {key: c for key, c in total.items() if c}
 
 
-def _times(one: _Polynomial, other: _Polynomial) -> _Polynomial:
+def _times(left: _Polynomial, other: _Polynomial) -> _Polynomial:
     total: _Polynomial = {}
-    for key, c in one.items():
+    for key, c in left.items():
         part = {_product(key, another): c * factor for another, factor in other.items()}
         total = _sum(total, part, 1)
     return total
@@ -407,16 +407,16 @@ def _number(node: Term, args: list[_Content]) -> _Polynomial | None:
     match node.op, args:
         case Op.CONST, _:
             return {(): node.value} if node.value else {}
-        case Op.ADD | Op.SUB, [dict(one), dict(other)]:
-            return _sum(one, other, 1 if node.op is Op.ADD else -1)
-        case Op.MUL, [dict(one), dict(other)]:
-            return _times(one, other)
-        case Op.NOT, [dict(one)]:
-            return _sum({(): _SIZE - 1}, one, -1)
-        case Op.ITE, [bool(truth), dict(one), dict(other)]:
-            return one if truth else other
-        case Op.ITE, [None, dict(one), dict(other)] if one == other:
-            return one
+        case Op.ADD | Op.SUB, [dict(left), dict(other)]:
+            return _sum(left, other, 1 if node.op is Op.ADD else -1)
+        case Op.MUL, [dict(left), dict(other)]:
+            return _times(left, other)
+        case Op.NOT, [dict(left)]:
+            return _sum({(): _SIZE - 1}, left, -1)
+        case Op.ITE, [bool(truth), dict(left), dict(other)]:
+            return left if truth else other
+        case Op.ITE, [None, dict(left), dict(other)] if left == other:
+            return left
     return None
 
 
@@ -424,35 +424,35 @@ def _truth(node: Term, args: list[_Content], c: int) -> bool | None:
     match node.op, args:
         case Op.CONST, _:
             return bool(node.value)
-        case Op.NOT, [bool(one)]:
-            return not one
-        case Op.AND, [one, other]:
-            return False if False in (one, other) else True if one and other else None
-        case Op.OR, [one, other]:
+        case Op.NOT, [bool(own)]:
+            return not own
+        case Op.AND, [own, other]:
+            return False if False in (own, other) else True if own and other else None
+        case Op.OR, [own, other]:
             return (
-                True if True in (one, other) else False if (one, other) == (False, False) else None
+                True if True in (own, other) else False if (own, other) == (False, False) else None
             )
-        case Op.EQ, [dict(one), dict(other)]:
-            return True if one == other else False if one == _D and not other else None
-        case Op.ULT, [dict(one), dict(other)]:
-            return _is_less(one, other, c)
+        case Op.EQ, [dict(own), dict(other)]:
+            return True if own == other else False if own == _D and not other else None
+        case Op.ULT, [dict(own), dict(other)]:
+            return _is_less(own, other, c)
     return None
 
 
-def _is_less(one: _Polynomial, other: _Polynomial, c: int) -> bool | None:
+def _is_less(left: _Polynomial, other: _Polynomial, c: int) -> bool | None:
     """Returns whether a number is less than another: the divisor, and the remainder plus 0, 1 or 2
     divisors, which does not wrap around up to c of them.
     """
     if other == _D:
-        times = _divisors_above(one)
+        times = _divisors_above(left)
         return times == 0 if times is not None and times <= c else None
-    if one == _D:
+    if left == _D:
         times = _divisors_above(other)
         return times > 1 if times in (0, 2) and times <= c else None
     return None
 
 
-def _divisors_above(one: _Polynomial) -> int | None:
+def _divisors_above(number: _Polynomial) -> int | None:
     """Returns the number of divisors by which a number exceeds the remainder."""
-    rest = _sum(one, _REMAINDER, -1)
+    rest = _sum(number, _REMAINDER, -1)
     return rest.get(("d",), 0) if rest.keys() <= {("d",)} else None

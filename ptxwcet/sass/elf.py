@@ -1,4 +1,4 @@
-"""Reads cubins: what an ELF file of machine code states of each kernel next to its instructions.
+"""Reads cubins: an ELF file's properties of each kernel of machine code, and its instructions.
 
 A file may be damaged, truncated or malicious: whatever sizes it states, the cost is at most a few
 times its length, and any inconsistency is one diagnostic (PW123).
@@ -270,27 +270,27 @@ class _Reader:
 
     def variables(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[HeldVariable]:
         """Yields the variables with names of their own, in the order of their places."""
-        places = {n: one for n, one in enumerate(sections) if one.name in _SPACES}
-        variables = [one for one in symbols if one.section in places and one.kind in _VARIABLES]
-        names = Counter(one.name for one in variables)
+        places = {n: s for n, s in enumerate(sections) if s.name in _SPACES}
+        variables = [var for var in symbols if var.section in places and var.kind in _VARIABLES]
+        names = Counter(var.name for var in variables)
         end = dict.fromkeys(places, 0)
-        for one in sorted(variables, key=lambda one: one.value):
-            section = places[one.section]
+        for var in sorted(variables, key=lambda var: var.value):
+            section = places[var.section]
             space = _SPACES[section.name]
             if (
-                one.value < end[one.section]
-                or one.value + one.size > section.size
+                var.value < end[var.section]
+                or var.value + var.size > section.size
                 or (space == "const" and section.size > _BANK_BYTES)
             ):
                 raise damaged(self.name, f"the variables of section {section.name} do not fit")
-            end[one.section] = one.value + one.size
-            at = section.offset + one.value
-            data = b"" if section.kind == _NO_BITS else self.data[at : at + one.size]
-            if one.name and one.size and names[one.name] == 1:
-                yield HeldVariable(one.name, space, one.value, one.size, data.rstrip(b"\0"))
+            end[var.section] = var.value + var.size
+            at = section.offset + var.value
+            data = b"" if section.kind == _NO_BITS else self.data[at : at + var.size]
+            if var.name and var.size and names[var.name] == 1:
+                yield HeldVariable(var.name, space, var.value, var.size, data.rstrip(b"\0"))
 
     def code(self, sections: list[_Section], symbols: list[_Symbol]) -> Iterator[CodeSection]:
-        by_name = {one.name: one for one in sections}
+        by_name = {s.name: s for s in sections}
         of_file = {
             (attribute, *struct.unpack_from("<I", value)): struct.unpack_from("<I", value, 4)[0]
             for attribute, value in self.attributes(by_name.get(".nv.info"))
@@ -302,23 +302,23 @@ class _Reader:
                 tables[section.info].append(section)
         inside: dict[int, list[Function]] = {}
         numbers: dict[str, int] = {}
-        for number, one in enumerate(symbols):
-            if one.kind == _FUNCTION and one.name:
-                function = Function(one.name, one.value, bool(one.other & _KERNEL))
-                inside.setdefault(one.section, []).append(function)
-                numbers[one.name] = number
+        for number, s in enumerate(symbols):
+            if s.kind == _FUNCTION and s.name:
+                function = Function(s.name, s.value, bool(s.other & _KERNEL))
+                inside.setdefault(s.section, []).append(function)
+                numbers[s.name] = number
         code = {n for n, section in enumerate(sections) if section.name.startswith(_CODE)}
-        names = Counter(one.name for number in code for one in inside.get(number, ()))
-        kernels = {number for number in inside if any(one.is_kernel for one in inside[number])}
+        names = Counter(f.name for number in code for f in inside.get(number, ()))
+        kernels = {number for number in inside if any(f.is_kernel for f in inside[number])}
         waiting = sorted(kernels & code)
         seen = set(waiting)
         for number in waiting:  # grows by the sections that are called
             section = sections[number]
             kernel = section.name.removeprefix(_CODE)
-            functions = sorted(inside[number], key=lambda one: one.start)
+            functions = sorted(inside[number], key=lambda f: f.start)
             own = self.data[section.offset : section.offset + section.size]
-            starts = [one.start for one in functions]
-            first = next((one for one in functions if one.is_kernel), functions[0])
+            starts = [f.start for f in functions]
+            first = next((f for f in functions if f.is_kernel), functions[0])
             if (
                 kernel != first.name
                 or starts[0] != 0
@@ -392,15 +392,15 @@ class _Reader:
         of: tuple[str, int],
         code: bytes,
         functions: tuple[Function, ...],
-        said: list[tuple[int, bytes]],
+        attributes: list[tuple[int, bytes]],
         of_kernel: Mapping[int, int],
     ) -> CodeSection:
         """Returns a kernel's section with its shared bytes, from its attributes and the file's."""
         kernel, shared_bytes = of
-        single = dict(said)
+        single = dict(attributes)
         arguments: list[tuple[int, Argument]] = []
         branches: dict[int, tuple[int, ...]] = {}
-        for attribute, value in said:
+        for attribute, value in attributes:
             if attribute == _PARAMETER:
                 _, ordinal, offset, packed = struct.unpack("<IHHI", value)
                 arguments.append((ordinal, Argument(offset, packed >> 18)))
@@ -415,9 +415,9 @@ class _Reader:
         at, size = struct.unpack("<4xHH", constants) if constants else (0, 0)
         if arguments and (at < _LAUNCH_BYTES or at % 4):
             raise damaged(self.name, f"it does not say where the parameters of {kernel} lie")
-        ends = (one.offset + one.size for _, one in arguments)
-        starts = (*(one.offset for _, one in arguments[1:]), size)
-        if any(one > start for one, start in zip(ends, starts, strict=False)):
+        ends = (a.offset + a.size for _, a in arguments)
+        starts = (*(a.offset for _, a in arguments[1:]), size)
+        if any(end > start for end, start in zip(ends, starts, strict=False)):
             raise damaged(self.name, f"the parameters of {kernel} do not fit")
         return CodeSection(
             name=kernel,
@@ -426,7 +426,7 @@ class _Reader:
             registers=of_kernel[_REGISTERS],
             shared_bytes=shared_bytes,
             local_bytes=of_kernel[_FRAME],
-            parameters=tuple(one for _, one in arguments),
+            parameters=tuple(a for _, a in arguments),
             parameters_at=at,
             threads=_three(single.get(_THREADS)),
             most_threads=_three(single.get(_MOST_THREADS)),

@@ -211,9 +211,9 @@ def _block(
         del state.under[register]
 
 
-def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]:
-    opposite = one.guard.removeprefix("!") if one.guard[:1] == "!" else f"!{one.guard}"
-    for register, reader in one.reads:
+def _reads(index: int, own: _Facts, state: _State, clock: int) -> Iterator[Read]:
+    opposite = own.guard.removeprefix("!") if own.guard[:1] == "!" else f"!{own.guard}"
+    for register, reader in own.reads:
         if register[0] != "U" and state.under.get(register) == opposite:
             continue  # no thread executes both
         for producer, at in state.fixed.get(register, {}).items():
@@ -222,42 +222,42 @@ def _reads(index: int, one: _Facts, state: _State, clock: int) -> Iterator[Read]
             yield Read(index, register, "variable", reader, None)
 
 
-def _write(one: _Facts, state: _State, clock: int) -> None:
-    if one.forgets:
+def _write(own: _Facts, state: _State, clock: int) -> None:
+    if own.forgets:
         state.fixed.clear()
         state.owed.clear()
         state.under.clear()
         for held in state.held:
             held.clear()
-    for register, _ in one.writes:
-        if not one.guard:
+    for register, _ in own.writes:
+        if not own.guard:
             state.forget(register)
         is_first = not state.is_pending(register)
-        is_alike = is_first or state.under.get(register) == one.guard
-        state.under[register] = one.guard if is_alike else ""
-    board = one.encoded.on_write
+        is_alike = is_first or state.under.get(register) == own.guard
+        state.under[register] = own.guard if is_alike else ""
+    board = own.encoded.on_write
     if board is not None:
         held = state.held[board]
         for register in held:
             held[register] = min(held[register] + 1, _FAR - 1)
-        for register in state.owed.pop(one.unit, ()):
+        for register in state.owed.pop(own.unit, ()):
             held[register] = 0
-    for register, producer in one.writes:
-        if one.is_fixed:
+    for register, producer in own.writes:
+        if own.is_fixed:
             state.fixed.setdefault(register, {})[producer] = clock
-        elif one.unit in _ATOMICS and register[0] == "P" and one.encoded.on_read is not None:
-            state.held[one.encoded.on_read][register] = 0  # known when the operands are read
+        elif own.unit in _ATOMICS and register[0] == "P" and own.encoded.on_read is not None:
+            state.held[own.encoded.on_read][register] = 0  # known when the operands are read
         elif board is None:
-            state.owed.setdefault(one.unit, set()).add(register)
+            state.owed.setdefault(own.unit, set()).add(register)
         else:
             state.held[board][register] = 0
-    for predicate in (register for register, _ in one.writes if register[0] == "P"):
+    for predicate in (register for register, _ in own.writes if register[0] == "P"):
         for register, guard in state.under.items():
             if guard.removeprefix("!") == predicate:
                 state.under[register] = ""  # of the predicate's earlier value
 
 
-# --- what an instruction reads and writes ---------------------------------------------------------
+# --- reads and writes of an instruction -----------------------------------------------------------
 
 
 def _facts(instruction: Instruction, encoded: Encoded, architecture: int) -> _Facts:
@@ -303,20 +303,20 @@ def _left(instruction: Instruction) -> tuple[int, int] | None:
     return None
 
 
-def _read(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+def _read(instruction: Instruction, entry: Row, words: list[str]) -> Iterator[tuple[str, str]]:
     guard = instruction.guard
     if guard is not None:
         yield guard.register, "guard"
-    is_wide = row.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
+    is_wide = entry.opcode.name == "IMAD" and ("WIDE" in words or "HI" in words)
     wide = dict(_wide(instruction)) if is_wide else {}
-    late = row.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
+    late = entry.pipe in (Pipe.ADDRESS, Pipe.VARIABLE, Pipe.CONTROL)
     for register in instruction.reads:
         if register[0] == "B" or (guard is not None and register == guard.register):
             continue  # There is no row for registers of convergence barriers.
-        if register[0] == "P" and (late or row.opcode.name in ("VOTE", "VOTEU")):
+        if register[0] == "P" and (late or entry.opcode.name in ("VOTE", "VOTEU")):
             yield register, "guard"
         else:
-            yield register, wide.get(register, row.pipe.value)
+            yield register, wide.get(register, entry.pipe.value)
 
 
 def _wide(instruction: Instruction) -> Iterator[tuple[str, str]]:
@@ -328,14 +328,14 @@ def _wide(instruction: Instruction) -> Iterator[tuple[str, str]]:
         yield register, "factor"
 
 
-def _written(instruction: Instruction, row: Row, words: list[str]) -> Iterator[tuple[str, str]]:
-    producer = row.pipe.value
-    if row.pipe is Pipe.HALF and "MMA" in words:
+def _written(instruction: Instruction, entry: Row, words: list[str]) -> Iterator[tuple[str, str]]:
+    producer = entry.pipe.value
+    if entry.pipe is Pipe.HALF and "MMA" in words:
         producer = "half_mma"
-    elif row.pipe is Pipe.MATRIX and (row.opcode.name, words[0]) not in _LARGE:
+    elif entry.pipe is Pipe.MATRIX and (entry.opcode.name, words[0]) not in _LARGE:
         producer = "small_matrix"
     written = [register for register in instruction.writes if register[0] != "B"]
-    if row.pipe is Pipe.FMA and "WIDE" in words:
+    if entry.pipe is Pipe.FMA and "WIDE" in words:
         pair = _registers(instruction.operands[:1])
         for register in written:
             half = "wide_low" if register == pair[0] else "wide_high"

@@ -1,6 +1,6 @@
 """Parses the text of machine code that all later stages read: a line per instruction.
 
-``reading`` writes it; it can be kept and read where there is no disassembler::
+``reading`` writes it; it can be kept and read without a disassembler::
 
     .target sm_86
     .disassembler 13.5.37
@@ -11,8 +11,8 @@
     //## File ".nv_debug_ptx_txt", line 23     (of the PTX below)
     /*0000*/ @P0 IADD3 R2, R2, 0x20, RZ ; /* 000fe20007ffe0ff0000002002027810 */
     .L_x_1:
-    .names .section ...             (debug information, for the names of parameters alone)
-    .ptx 23 add.s32 %r2, %r2, 32;   (what the compiler kept of the PTX, for people: not analysed)
+    .names .section ...             (debug information, for the names of parameters only)
+    .ptx 23 add.s32 %r2, %r2, 32;   (the PTX that the compiler kept, for people: not analysed)
 """
 
 from __future__ import annotations

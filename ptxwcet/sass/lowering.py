@@ -181,14 +181,14 @@ class _Function:
         self.require_rows()
         code = [self.lower(line) for line in self.lines]
         section, name = self.section, self.part.names[0]
-        tables = dict(one.table for one in code if one.table is not None)
+        tables = dict(c.table for c in code if c.table is not None)
         ordered = sorted(self.labels.items(), key=lambda item: item[1])
         is_kernel = self.part.is_kernel
         return Kernel(
             name=name,
             is_entry=is_kernel,
             parameters=_parameters(section) if is_kernel else (),
-            instructions=tuple(one.instruction for one in code),
+            instructions=tuple(c.instruction for c in code),
             labels=dict(ordered),
             registers=self.registers,
             branch_tables=tables,
@@ -249,8 +249,8 @@ class _Function:
         """Refuses the first opcode or modifier without a row, and names all others."""
         unknown: dict[str, Line] = {}
         for line in self.lines:
-            row = _row(line)
-            if row is None or not row.modifiers.issuperset(line.mnemonic.split(".")[1:]):
+            entry = _row(line)
+            if entry is None or not entry.modifiers.issuperset(line.mnemonic.split(".")[1:]):
                 unknown.setdefault(line.mnemonic, line)
         if not unknown:
             return
@@ -260,38 +260,38 @@ class _Function:
             notes.append(f"and {len(others) - _FEW} more kinds")
         name, line = first
         words = name.split(".")[1:]
-        row = _row(line)
+        entry = _row(line)
         why = f"no row for {line.mnemonic}"
-        if row is not None:
-            why = f"{name} with .{next(one for one in words if one not in row.modifiers)}"
+        if entry is not None:
+            why = f"{name} with .{next(w for w in words if w not in entry.modifiers)}"
         self.refuse(line, why, (f"so are {', '.join(notes)}",) if notes else ())
 
     def lower(self, line: Line) -> _Lowered:
         """Returns the instruction, with its branch table."""
-        row = _row(line)
-        assert row is not None
+        entry = _row(line)
+        assert entry is not None
         if line.guard in _NEVER:
             return _Lowered(self.made(line, ROWS["NOP"], []))
         texts = split_operands(line.operands)
-        control = row.opcode.control
-        if row.opcode.name in ("BRX", "BRXU"):
-            return self.indexed(line, row)
+        control = entry.opcode.control
+        if entry.opcode.name in ("BRX", "BRXU"):
+            return self.indexed(line, entry)
         if control is ControlEffect.RETURN:
-            return self.returning(line, row)
+            return self.returning(line, entry)
         words = line.mnemonic.split(".")
         if control is ControlEffect.CALL:
-            return self.call(line, row, texts)
+            return self.call(line, entry, texts)
         if control is ControlEffect.BRANCH or "COLLECTIVE" in words:
-            return self.branch(line, row, texts)
-        row = _arriving(row, words)
-        return _Lowered(self.made(line, row, self.operands(line, row, texts)))
+            return self.branch(line, entry, texts)
+        entry = _arriving(entry, words)
+        return _Lowered(self.made(line, entry, self.operands(line, entry, texts)))
 
-    def operands(self, line: Line, row: Row, texts: list[str]) -> list[Operand]:
+    def operands(self, line: Line, entry: Row, texts: list[str]) -> list[Operand]:
         words = line.mnemonic.split(".")
         counts = register_counts(words[0], words[1:])
         if counts is None:
             self.refuse(line, f"how many registers {line.mnemonic} has")
-        written = _written(row.writes, texts)
+        written = _written(entry.writes, texts)
         wide, place, made = has_wide_addresses(words), 0, list[Operand]()
         is_copy = words[0] == "LDGSTS"  # its first address is in shared memory
         masked = int(texts[-1], 0) if "PR" in texts and texts[-1].startswith("0x") else 0x7F
@@ -327,7 +327,7 @@ class _Function:
     def made(
         self,
         line: Line,
-        row: Row,
+        entry: Row,
         operands: list[Operand],
         targets: tuple[str, ...] = (),
         guard: Guard | None = None,
@@ -342,7 +342,7 @@ class _Function:
             place,
             guard=guard,
             targets=targets,
-            decoded=(row.opcode, min(_written(row.writes, texts), len(operands))),
+            decoded=(entry.opcode, min(_written(entry.writes, texts), len(operands))),
         )
         for name in (*instruction.reads, *instruction.writes):
             is_predicate_name = name[0] == "%" or name.lstrip("U")[0] == "P"
@@ -357,9 +357,9 @@ class _Function:
             self.refuse(line, f"{line.mnemonic} leads out of the function, to {label}")
         return label
 
-    def branch(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
+    def branch(self, line: Line, entry: Row, texts: list[str]) -> _Lowered:
         """Lowers a branch, whose condition may include predicates or convergence."""
-        operands = self.operands(line, row, texts)
+        operands = self.operands(line, entry, texts)
         label = operands[-1] if operands else None
         if not isinstance(label, SymbolRef):
             self.refuse(line, f"{line.mnemonic} to {line.operands or 'nothing'}")
@@ -375,11 +375,11 @@ class _Function:
             guard = Guard("%" + "&".join((*guards, *named, *waits)), False)
         elif others and texts[:-1] != ["UPT"]:
             self.refuse(line, f"{line.mnemonic} {line.operands}")
-        row = row._replace(opcode=replace(row.opcode, control=ControlEffect.BRANCH))
+        entry = entry._replace(opcode=replace(entry.opcode, control=ControlEffect.BRANCH))
         target = self.target(line, label.name)
-        return _Lowered(self.made(line, row, [label, *others, *added], (target,), guard))
+        return _Lowered(self.made(line, entry, [label, *others, *added], (target,), guard))
 
-    def indexed(self, line: Line, row: Row) -> _Lowered:
+    def indexed(self, line: Line, entry: Row) -> _Lowered:
         """Lowers an indexed branch, whose targets the compiler lists in the file."""
         targets = self.section.branches().get(line.address)
         match = _INDEXED.fullmatch(line.operands)
@@ -392,7 +392,7 @@ class _Function:
             names.append(self.label_at(address))
         table = f"targets_{line.address:#x}"
         operands = [self.register(line, match[1]), SymbolRef(table)]
-        return _Lowered(self.made(line, row, operands, tuple(names)), (table, tuple(names)))
+        return _Lowered(self.made(line, entry, operands, tuple(names)), (table, tuple(names)))
 
     def places_reached(self) -> set[int]:
         """Returns the indices of instructions that can be reached by a jump."""
@@ -413,11 +413,11 @@ class _Function:
             self.labels[self.label_of[index]] = index
         return self.label_of[index]
 
-    def returning(self, line: Line, row: Row) -> _Lowered:
+    def returning(self, line: Line, entry: Row) -> _Lowered:
         match = _RETURN.fullmatch(line.operands)
         if self.part.is_kernel or match is None:
             self.refuse(line, f"{line.mnemonic} {line.operands} in a kernel")
-        return _Lowered(self.made(line, row, [self.register(line, match[1])]))
+        return _Lowered(self.made(line, entry, [self.register(line, match[1])]))
 
     def register(self, line: Line, text: str) -> Operand:
         """Returns the two registers with the target of a transfer of control."""
@@ -426,8 +426,8 @@ class _Function:
         except UnknownOperandError as error:
             self.refuse(line, f"{line.mnemonic} with the operand {error}")
 
-    def call(self, line: Line, row: Row, texts: list[str]) -> _Lowered:
-        operands = [] if _RETURN.fullmatch(line.operands) else self.operands(line, row, texts)
+    def call(self, line: Line, entry: Row, texts: list[str]) -> _Lowered:
+        operands = [] if _RETURN.fullmatch(line.operands) else self.operands(line, entry, texts)
         if len(operands) != 1 or not isinstance(operands[0], SymbolRef):
             self.refuse(
                 line,
@@ -437,7 +437,7 @@ class _Function:
             )
         name = operands[0].name
         if name in self.labels:
-            return self.branch(line, row, texts)
+            return self.branch(line, entry, texts)
         is_absolute = "ABS" in line.mnemonic.split(".")
         callee = (self.module.functions if is_absolute else self.entries).get(name)
         if callee is None:
@@ -448,14 +448,14 @@ class _Function:
         numbers = [int(h[1:]) for h in held if h[1:].isdigit()]
         if len(numbers) != len(words) or numbers[-1] - numbers[0] != len(words) - 1:
             self.refuse(line, f"{line.mnemonic} that may not return to the next instruction")
-        made = self.made(line, row, [Register(r) for r in held])
+        made = self.made(line, entry, [Register(r) for r in held])
         form = replace(made.form, callee_slot=len(made.names))
         return _Lowered(made._replace(form=form, names=(*made.names, callee.names[0])))
 
     def has_next(self, line: Line, wanted: str) -> str | None:
         """Returns the register that holds the address of the next instruction at a call, if any.
 
-        It is ``wanted`` as an operand, moved there since the last place that is a target, and not
+        It holds the operand ``wanted``, moved there since the last place that is a target, and not
         overwritten.
         """
         overwritten = set[str]()
@@ -463,15 +463,15 @@ class _Function:
         while index > 0 and index not in self.reached:
             index -= 1
             before = self.lines[index]
-            row = _row(before)
-            if row is None or row.opcode.control is not ControlEffect.NONE:
+            entry = _row(before)
+            if entry is None or entry.opcode.control is not ControlEffect.NONE:
                 return None
             texts = split_operands(before.operands)
             is_move = before.mnemonic == "MOV" or before.mnemonic.startswith("IMAD.MOV")
             if is_move and texts[-1] == wanted and texts[0] not in overwritten:
                 return None if before.guard else texts[0]
-            count = _written(row.writes, texts)
-            overwritten |= _names(self.operands(before, row, texts)[:count])
+            count = _written(entry.writes, texts)
+            overwritten |= _names(self.operands(before, entry, texts)[:count])
         return None
 
 
@@ -479,11 +479,11 @@ def _row(line: Line) -> Row | None:
     return ROWS.get(line.mnemonic.partition(".")[0])
 
 
-def _arriving(row: Row, words: list[str]) -> Row:
+def _arriving(entry: Row, words: list[str]) -> Row:
     """Returns the row; for a barrier that does not wait, one that only arrives."""
-    if row.opcode.name == "BAR" and "ARV" in words:
-        return row._replace(opcode=replace(row.opcode, control=ControlEffect.ARRIVE))
-    return row
+    if entry.opcode.name == "BAR" and "ARV" in words:
+        return entry._replace(opcode=replace(entry.opcode, control=ControlEffect.ARRIVE))
+    return entry
 
 
 def _names(operands: Iterable[Operand]) -> set[str]:

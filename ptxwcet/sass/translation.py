@@ -281,8 +281,8 @@ class _Translation:
         is_code: bool = False,
         is_whole: bool = False,
     ) -> Instruction:
-        """Returns an instruction that leaves these terms in registers; ``is_code``: it is the one
-        beside. ``is_whole``: no number of 64 bits is searched in it.
+        """Returns an instruction that leaves these terms in registers; ``is_code``: in place of the
+        code's. ``is_whole``: no number of 64 bits is searched in it.
         """
         meaning = meaning if is_whole else _with_wide_sources(meaning, self._is_one)
         sources = [self._source(operand) for operand in meaning.sources]
@@ -301,7 +301,7 @@ class _Translation:
         if is_code and name in ("LDC", "ULDC"):  # an access, of one word for all lanes
             word = next(w for w in beside.operands if isinstance(w, Element))
             loaded = [Address(SymbolRef(word.array.name, place_of(word.index) or 0))]
-            small = next((one.lower() for one in words if one[1:] in ("8", "16")), None)
+            small = next((w.lower() for w in words if w[1:] in ("8", "16")), None)
             words = ["const", small or f"b{32 * len(targets)}"]
         op_class = beside.op_class if is_code and beside.op_class is not None else OpClass.MOVE
         opcode = _opcode(name, op_class, bool(loaded), meaning.results)
@@ -341,7 +341,7 @@ class _Translation:
             return kind
         return "b64" if ":" in name else "b32"
 
-    # --- what is in constant banks ----------------------------------------------------------------
+    # --- contents of constant banks ---------------------------------------------------------------
 
     def _loads(self, first: Instruction) -> list[Instruction]:
         """Returns the instructions at the beginning: loads of parts of parameters, and of values

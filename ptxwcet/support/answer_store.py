@@ -1,8 +1,8 @@
 """Keeps answers in a folder, by their keys: one SQLite file, which many may read.
 
-Written entries survive when a run is killed. An entry is never changed: whoever writes a key again
-writes the same. Each carries digests of its content; an entry that cannot be read, or differs from
-what was written, counts as missing.
+Written entries survive when a run is killed. An entry is never changed: a process that writes a key
+again writes the same. Each carries digests of its content; an entry that cannot be read, or differs
+from what was written, counts as missing.
 """
 
 from __future__ import annotations

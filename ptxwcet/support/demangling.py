@@ -62,7 +62,7 @@ class WrittenName(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def demangle(mangled: str) -> WrittenName | None:
-    """Returns the name behind a mangled one; None if it is not mangled, or not for certain.
+    """Returns the name of a mangled one; None if it is not mangled, or not for certain.
 
     Never raises. Cost: linear, within fixed limits beyond which the answer is None.
     """

@@ -139,11 +139,11 @@ def _values(arguments: Sequence[bytes | Array], addresses: Sequence[Any]) -> lis
     return values
 
 
-def _failed(what: str) -> PtxwcetError:
+def _failed(reason: str) -> PtxwcetError:
     return PtxwcetError(
         Diagnostic(
             "PW661",
-            f"the GPU did not run the kernel: {what}",
+            f"the GPU did not run the kernel: {reason}",
             help="the driver must be as new as the PTX, and the GPU as its .target",
         )
     )

@@ -21,8 +21,8 @@ else:
     def dataclass(cls=None, /, **options):
         """Returns the class that ``dataclasses.dataclass`` makes, for the options used here.
 
-        Raises:
-            TypeError: an option beside ``eq``, ``repr``, ``frozen``, ``slots``, ``weakref_slot``.
+        Raises TypeError for options other than ``eq``, ``repr``, ``frozen``, ``slots``,
+        ``weakref_slot``.
         """
         if cls is None:
             return lambda undecorated: _made(undecorated, **options)

@@ -15,7 +15,7 @@ DIGEST = "digest"
 
 
 class Changed(ValueError):
-    """The error of content that differs from what was written."""
+    """The error of content that differs from the written one."""
 
 
 def sealed(data: Any) -> Any:

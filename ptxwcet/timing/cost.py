@@ -163,7 +163,7 @@ def naming_others(
         if timed is None or isinstance(cost_on(timed[0]), Diagnostic):
             return replace(cost, help=_NO_OTHER)
         return replace(cost, help=f"{_NO_OTHER}: {timed[1]}")
-    names = [f"{one.name} (idealised)" if one.is_idealised else one.name for one in others]
+    names = [f"{m.name} (idealised)" if m.is_idealised else m.name for m in others]
     return replace(cost, help=_OTHERS.format(", ".join(names)))
 
 
@@ -318,14 +318,14 @@ def is_product(instruction: Instruction) -> bool:
     return instruction.opcode is not None and instruction.opcode.name == "wgmma.mma_async"
 
 
-def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
+def product_cycles(instruction: Instruction, timing: OpTiming) -> int | str:
     """Returns the initiation of a product at each of its four tensor units; or the missing figure.
 
     It is the longest of three: its operations at the rate of its kind, the bytes of its factors
     that are read from shared memory, and the least charge of the row for any shape; plus the cost
     of a factor in registers.
     """
-    words, rates = instruction.modifiers, dict(row.rates)
+    words, rates = instruction.modifiers, dict(timing.rates)
     if "sp" in words:
         return "products with a sparse factor"
     at = next(place for place, word in enumerate(words) if word.startswith("m64n"))
@@ -338,7 +338,7 @@ def product_cycles(instruction: Instruction, row: OpTiming) -> int | str:
     moved = (columns + (0 if in_registers else _ROWS)) * depth * width
     operations = 2 * _ROWS * columns * depth
     longest = max(
-        row.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
+        timing.initiation_cycles, -(-operations // rates[kind]), -(-moved // rates["shared_bytes"])
     )
     return longest + (rates.get("register_factor", 0) if in_registers else 0)
 
@@ -629,19 +629,19 @@ def row_of(
     return as_executed(timing, instruction.mnemonic, machine, kind)
 
 
-def _form_of(row: OpTiming, name: str) -> tuple[int, int] | None:
+def _form_of(timing: OpTiming, name: str) -> tuple[int, int] | None:
     """Returns the initiation and latency of an instruction that a row names. PTX leaves the order
     of its modifiers open: another order than the row's is charged no less than the class.
     """
-    exact = dict(row.forms).get(name)
+    exact = dict(timing.forms).get(name)
     if exact is not None:
         return exact
     words = sorted(name.split("."))
-    figures = [one for form, one in row.forms if sorted(form.split(".")) == words]
+    figures = [pair for form, pair in timing.forms if sorted(form.split(".")) == words]
     if not figures:
         return None
-    initiation = max(row.initiation_cycles, *(one[0] for one in figures))
-    both = max(row.initiation_cycles + row.latency_cycles, *(sum(one) for one in figures))
+    initiation = max(timing.initiation_cycles, *(pair[0] for pair in figures))
+    both = max(timing.initiation_cycles + timing.latency_cycles, *(sum(pair) for pair in figures))
     return initiation, both - initiation
 
 

@@ -132,15 +132,15 @@ class LaunchCosts(InstructionCosts):
             cycles = cycles_at_path(self._taken(index, instruction), rules, instruction.op_class)
             if not cycles:
                 continue
-            row = row_of(instruction, instruction.op_class, machine)
-            if not isinstance(row, OpTiming) or row.is_upper:
+            timing = row_of(instruction, instruction.op_class, machine)
+            if not isinstance(timing, OpTiming) or timing.is_upper:
                 return None  # charged above its possible time
-            passing.append((cycles, row))
-        units = {row.unit for _, row in passing}
+            passing.append((cycles, timing))
+        units = {timing.unit for _, timing in passing}
         feeding = sum(machine.unit(name).count for name in units)
         if not passing or self._launch.warps < feeding:
             return None
-        if any(feeding * cycles > row.initiation_cycles for cycles, row in passing):
+        if any(feeding * cycles > timing.initiation_cycles for cycles, timing in passing):
             return None
         return feeding * max(cycles for cycles, _ in passing)
 
@@ -334,12 +334,12 @@ class LaunchCosts(InstructionCosts):
     def _shares_apart(self) -> bool:
         """Whether registers of the uniform datapath are written where lanes may have diverged."""
         instructions = self._kernel.instructions
-        writing = [n for n, one in enumerate(instructions) if writes_uniform(one)]
+        writing = [n for n, i in enumerate(instructions) if writes_uniform(i)]
         if not writing:
             return False
         agreements = self._graph.agreements
         guards = {n: instructions[n].guard for n in writing}
-        by_lane = (one is not None and not one.register.startswith("UP") for one in guards.values())
+        by_lane = (g is not None and not g.register.startswith("UP") for g in guards.values())
         return any(by_lane) or any(map(agreements.part_at, writing))
 
     @cached_property

@@ -235,7 +235,7 @@ def unproved(product: TimedInstruction, kernel: Kernel, reason: str) -> Diagnost
 
 
 def _is_whole(warps: Sequence[int]) -> bool:
-    return {one - one % WARPGROUP + n for one in warps for n in range(WARPGROUP)} <= {*warps}
+    return {w - w % WARPGROUP + n for w in warps for n in range(WARPGROUP)} <= {*warps}
 
 
 def _undecided(body: Sequence[Node]) -> tuple[Node, ...]:

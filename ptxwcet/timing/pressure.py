@@ -108,7 +108,7 @@ def pressure_of(body: Sequence[Node], scoreboard: Scoreboard) -> Pressure:
         most(lambda i: 1 + i.bubble_cycles),
         {unit: at(unit) for unit in sorted(used_units(body))},
         most(lambda i: i.path_cycles),
-        most(lambda one: one.sectors),
+        most(lambda i: i.sectors),
         None if steps is None else _heaviest_circle(_Map(steps, scoreboard, alone=False)),
         None if steps is None else _heaviest_circle(_Map(steps, scoreboard, alone=True)),
     )
@@ -155,7 +155,7 @@ class _Map:
         carried = dict.fromkeys(name for name in self._awaited_first() if name in written)
         units = dict.fromkeys(step.unit for step in steps) if alone else {}
         issue = [("issue", "")] if alone else []
-        self.places = [*issue, *(("unit", one) for one in units), *(("ready", r) for r in carried)]
+        self.places = [*issue, *(("unit", u) for u in units), *(("ready", r) for r in carried)]
 
     def _waits(self, step: TimedInstruction) -> tuple[str, ...]:
         return (*step.reads, *step.writes) if self._waits_for_writes else step.reads

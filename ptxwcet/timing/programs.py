@@ -409,11 +409,11 @@ class _Builder:
         ]
 
     def _visit(self, visit: Visit) -> tuple[Node, ...]:
-        found = self._visits.get(visit)
-        if found is None:
+        nodes = self._visits.get(visit)
+        if nodes is None:
             own = timed_visit(visit, self._kernel, self._cfg, self._costs)
-            found = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
-        return found
+            nodes = self._visits[visit] = (*self._costs.before(BlockId(visit.block)), *own)
+        return nodes
 
 
 def _not_together() -> Diagnostic:

@@ -113,7 +113,7 @@ def validate_block(
     effort: Effort,
     resolve: Callable[[BlockWorkload, int | None], BlockWorkload],
 ) -> BlockValidation:
-    """Runs a block in every way that the effort allows and compares.
+    """Runs a block as often as the effort permits, and compares.
 
     ``resolve`` makes a single path of a workload with several: the largest, without a seed, else at
     random. Deterministic policies with nominal timings are always run; nothing new begins after the

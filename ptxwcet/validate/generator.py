@@ -62,8 +62,8 @@ class Family:
     write a register. ``loops``: percentage of an instruction's places taken by a Repeat, with
     counts of ``trips``. ``barriers``: of each warp that does not leave early (one warp in eight).
     ``servers`` of each unit are drawn from the tuple; empty: one a scheduler. ``memory_cycles`` for
-    1024 sectors are drawn from the tuple, if there is one: then many instructions go on to the
-    servers behind their units, for ``path_cycles`` and with ``sectors`` drawn from theirs.
+    1024 sectors are drawn from the tuple, if present: then many instructions pass to the
+    servers after their units, for ``path_cycles`` and with ``sectors`` drawn from theirs.
     """
 
     name: str

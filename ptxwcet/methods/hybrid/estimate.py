@@ -104,7 +104,7 @@ def estimate_kernel(
     """Estimates the WCET of a kernel from a trace of it, read from ``path``.
 
     ``kernel`` is the traced one, calls inlined; ``sha256`` is the digest of its PTX file;
-    ``places`` says how the traced launch was dispatched, where that is known. Raises
+    ``places`` describes the dispatch of the traced launch, if known. Raises
     PtxwcetError: the trace is of another kernel (PW607, PW612) or its events are wrong (PW605,
     PW606, PW608, PW610); PW234; PW613 if there is no worst path. Cost: linear in the events, some
     150 bytes each, then that of integer programs of the size of the graph.

@@ -55,8 +55,8 @@ def slice_trace(trace: TimedTrace, path: str, ipg: Ipg) -> WarpTraces:
     """Returns the warp-specific traces of a trace that was read from ``path``.
 
     Raises PtxwcetError, with the earliest event of the first kind that occurs: PW610 (a warp on two
-    multiprocessors, or that goes on after its end), PW606 (it does not begin at the entry or does
-    not reach the end), PW605 (its time goes backwards), PW608 (a transition that the graph lacks).
+    multiprocessors, or with events after its end), PW606 (it does not begin at the entry or does
+    not reach the end), PW605 (its time decreases), PW608 (a transition that the graph lacks).
     Cost: linear; some 100 bytes an event.
     """
     run = np.repeat(np.arange(len(trace.runs)), np.diff(np.append(trace.runs, len(trace))))

@@ -18,7 +18,7 @@ from ptxwcet.methods.makespan.strings import StringShape
 def pessimistic_makespan(shape: StringShape, warps: int, load_store: int, cores: int) -> int:
     """Returns ``ceil(W/L) I_L + ceil(W/C) I_C`` ([M], equations 3 to 7).
 
-    A bound where :func:`is_pessimistic_proved` says so. Cost: constant.
+    A bound where :func:`is_pessimistic_proved` holds. Cost: constant.
     """
     return -(-warps // load_store) * shape.loads + -(-warps // cores) * shape.cores
 
@@ -63,8 +63,8 @@ def build_schedule(string: str, warps: int) -> Schedule:
     """Returns a work-conserving schedule of L = C = 1 that takes :func:`upper_makespan` slots.
 
     The string is cut between equal neighbours into alternating segments. All warps but one, the
-    straggler, move from segment to segment as waves; the straggler stays far behind, makes one step
-    when the others change from one letter to the other, and ends alone. Raises: ValueError for two
+    straggler, move from segment to segment as waves; the straggler stays far back, makes one step
+    when the others change from one letter to the other, and ends last. Raises: ValueError for two
     warps. Cost: linear in the instructions of all warps.
     """
     if not is_exact_for(warps):

@@ -1,7 +1,7 @@
 """Builds the integer program of [M], Fig. 3: the longest work-conserving schedule, slot by slot.
 
 Variables that equations 10 and 17 fix at zero (an L-instruction on a core and the reverse) are left
-out, so ``x[w][i][t]`` is LS or CC as the letter says; ``idle_ok[w][i][t]`` is TL or TC: warp w
+out, so ``x[w][i][t]`` is LS or CC by the letter; ``idle_ok[w][i][t]`` is TL or TC: warp w
 does not wait at instruction i in slot t. Slots are numbered from 1, as in the paper.
 """
 

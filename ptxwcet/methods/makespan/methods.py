@@ -6,7 +6,7 @@ Each answers a problem within a time limit, with its own claim:
 pessimistic        from the numbers of letters (equations 3 to 7); where these are not proved, a
                    bound that is
 closed-form        L = C = 1, W = 1 or W >= 3: exact, for strings and warps of any number
-states             longest path over states up to symmetry: exact, as far as memory goes
+states             longest path over states up to symmetry: exact, within the memory
 exact              closed-form where it applies, else states, else bounds from both sides
 ilp                the integer program of the paper (Fig. 3): exact, for a handful of warps
 extrapolate        from x warps to W (equations 40, 41): an estimate, as published
@@ -58,7 +58,7 @@ Preference = Callable[[int, int], tuple[int, int]]
 
 PREFERENCES: tuple[Preference, ...] = (
     lambda _position, warp: (warp, 0),  # the last warp starves
-    lambda position, warp: (position, warp),  # those behind first: all stay together
+    lambda position, warp: (position, warp),  # the last ones first: all stay together
     lambda position, warp: (-position, warp),  # those ahead first
     lambda position, warp: (position, -warp),
     lambda position, warp: (warp % 2, position),

@@ -35,7 +35,7 @@ MOST_CHOICES = 1_000_000
 MOST_STANDING = 1_000_000
 """The most letters times warps: the entries of the table that numbers the states."""
 MOST_STEPS = 10_000_000_000
-"""The most states times letters: what a minute or so fills."""
+"""The most states times letters: about a minute of work."""
 
 _CHUNK = 20_000_000  # steps between two checks of the clock
 
@@ -275,7 +275,7 @@ def longest_of_two(string: str) -> tuple[int, Schedule]:
 
     If both warps are at different letters both are served; at equal letters one of them is. So the
     schedules are the paths through a grid of positions, and ``f(p, q)``, the remaining slots with
-    one warp at p and the other behind it at q, is::
+    one warp at p and the later one at q, is::
 
         f(I, q) = I - q
         f(p, q) = 1 + f(p + 1, q + 1)                         letters differ
@@ -291,7 +291,7 @@ def longest_of_two(string: str) -> tuple[int, Schedule]:
 
 @compiled
 def _fill_two(kinds: NDArray[np.uint8], follower_moves: NDArray[np.uint8]) -> int:
-    """Returns f(0, 0); ``follower_moves[q, p]``: only the warp behind is served."""
+    """Returns f(0, 0); ``follower_moves[q, p]``: only the later warp is served."""
     length = len(kinds)
     now = np.zeros(length + 1, np.int64)  # f(., q)
     after = np.zeros(length + 1, np.int64)  # f(., q + 1)

@@ -202,7 +202,7 @@ def climb(
 
     ``total(rows, parameters)`` gives log likelihoods of the rows with those indices, ``scores`` the
     derivatives value by value (rows, values, parameters). Berndt, Hall, Hall and Hausman's method
-    with halved steps: every step goes uphill, and near the maximum of a law that holds they are
+    with halved steps: every step is uphill, and near the maximum of a law that holds they are
     Newton's. A start of likelihood zero stays where it is. Cost: some ten scores.
     """
     best = start.copy()

@@ -86,7 +86,7 @@ class Envelope:
 
 
 def compare(first: Study, second: Study, level: float) -> Comparison:
-    """Performs one-sided two-sample Kolmogorov-Smirnov tests, both ways. Cost: sorts.
+    """Performs one-sided two-sample Kolmogorov-Smirnov tests in both directions. Cost: sorts.
 
     A condition dominates another ([E] section 4) if its times are longer at every probability:
     ``P(C_j <= d) <= P(C_k <= d)`` for all d.

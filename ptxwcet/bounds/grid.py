@@ -375,7 +375,7 @@ class _Largest:
     """Sums of the largest numbers of a multiset: ``of(n)`` adds up n of them (all, if fewer)."""
 
     def __init__(self, numbers: Sequence[tuple[int, int]]) -> None:
-        """Takes pairs of a number >= 0 and its multiplicity in the multiset."""
+        """Takes ``numbers``, pairs of a number >= 0 and its multiplicity in the multiset."""
         ordered = sorted(numbers, reverse=True)
         self._values = [value for value, _ in ordered]
         self._counts = list(accumulate((count for _, count in ordered), initial=0))

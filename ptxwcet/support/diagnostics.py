@@ -179,7 +179,7 @@ def exit_code(diagnostics: Iterable[Diagnostic], *, is_partial: bool = False) ->
 
 
 def internal_error(error: Exception, whose: str | None = None) -> Diagnostic:
-    """Returns PW901 for an exception that is a bug of the tool; ``whose`` answer is lost.
+    """Returns PW901 for an exception that is a bug of the tool; ``whose`` is like ``kernel scan``.
 
     With PTXWCET_TRACEBACK in the environment the traceback is written to standard error.
     """

@@ -438,7 +438,7 @@ class InstructionCosts:
     def counted(
         self, index: int, instruction: Instruction, cost: Cost
     ) -> tuple[TimedInstruction | Barrier | PartialBarrier, ...]:
-        """Returns the nodes of an instruction that counts at an mbarrier at the given ``cost``."""
+        """Returns :meth:`nodes` of an instruction that counts at an mbarrier at a ``cost``."""
         self.counts = True
         self.is_nominal &= not is_charged(instruction, self.machine)
         self.is_nominal &= self.machine.memory is None
@@ -695,7 +695,7 @@ def _slept_cycles(instruction: Instruction, machine: Machine) -> int:
 
 
 _LEAST_NANOSECONDS = 27
-"""The least sleep: 79 cycles on an H200, 103 with 16 warps (docs/experiments/silicon-h200.md)."""
+"""To sleep for 0 an H200 takes 79 cycles, 103 of 16 warps (docs/experiments/silicon-h200.md)."""
 
 
 def name_of(instruction: Instruction) -> str:

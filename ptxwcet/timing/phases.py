@@ -49,7 +49,11 @@ class PhaseRepeat:
 class WarpProfile:
     """The isolated run of a warp.
 
-    ``simulated_steps`` is the number of instructions executed individually to compute it.
+    ``isolated_cycles`` is L: exact for a single known path, otherwise no path takes longer.
+    ``execution_cycles`` is E and ``phases`` the phases in order; both are None without a single
+    known path (E is not monotone) or if the idle phases of a loop did not settle.
+    ``issue_end_cycles`` is the first cycle after the last issue and its bubble. ``simulated_steps``
+    is the number of instructions executed individually to compute it.
     """
 
     isolated_cycles: int

@@ -14,9 +14,9 @@ from ptxwcet.support.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A figure that is not a bound, attacked as well: the counts of its checks and excesses.
+    """A figure that is no bound, attacked alike: how often it was checked, and was exceeded.
 
-    Most such figures are known to be too small, so that they show the power of the attack.
+    Most such figures are known to be too small, so that they show what the attack can see.
     """
 
     what: str
@@ -26,7 +26,7 @@ class ControlRow:
 
 @dataclass(frozen=True, slots=True)
 class AttackRow:
-    """An attack: its subject, its means, its numbers of cases and runs, and its failures.
+    """An attack: what was attacked, by what, how many cases and runs, and how many went wrong.
 
     ``experiment`` is the file of the project with all of its counts, ``sha256`` that file's.
     ``sources_sha256`` is of the Python sources that were attacked, None if it was not recorded.

@@ -114,7 +114,7 @@ def solve_pessimistic(problem: MakespanProblem, effort: Effort) -> MakespanAnswe
 
 
 def solve_closed_form(problem: MakespanProblem, effort: Effort) -> MakespanAnswer:
-    """Answers by the theorem, else raises PtxwcetError (PW565). Cost: the schedule's."""
+    """Answers by the theorem. Raises PtxwcetError (PW565) elsewhere. Cost: the schedule's."""
     warps, shape = problem.warps, problem.shape
     if not problem.is_unit or not closed_form.is_exact_for(warps):
         raise PtxwcetError.of(

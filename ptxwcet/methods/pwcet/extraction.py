@@ -93,7 +93,7 @@ def maxima_of(times: Floats, size: int, index: float) -> Extremes:
 
 
 def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
-    """Returns times above a threshold as extremes; of each cluster its largest below index 1."""
+    """Returns times above a threshold as extremes; with ``index`` below 1 one per cluster."""
     above = times > threshold
     rate = float(above.mean())
     values = times[above] if index >= 1 else cluster_maxima(times, threshold, index)
@@ -101,7 +101,7 @@ def peaks_of(times: Floats, threshold: float, index: float) -> Extremes:
 
 
 def block_sizes(count: int) -> tuple[int, ...]:
-    """Returns sizes to try for ``count`` times: those that leave 20 to 10,000 maxima, and 25."""
+    """Returns sizes from 10 on to try: those that leave 20 to 10,000 maxima, and 25."""
     fit = [size for size in _SIZES if 20 <= count // size <= _MOST_EXTREMES]
     return tuple(sorted({*fit, LEAST_BLOCK})) if count // LEAST_BLOCK <= _MOST_EXTREMES else (*fit,)
 

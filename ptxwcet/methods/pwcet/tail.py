@@ -90,7 +90,7 @@ def likelihood_ratio(full: Law, restricted: Law, values: Floats) -> tuple[float,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extremes:
-    """The extremes to which a law is fitted: block maxima, or times above ``threshold``.
+    """The extremes of a fit. ``values``: block maxima, or times above ``threshold``.
 
     ``runs_per_maximum``: block size times extremal index (1 for excesses). ``rate``: share of runs
     above the threshold (1 for maxima), of all runs, declustered or not. ``threshold`` is NaN for

@@ -248,7 +248,7 @@ def behind_caches(
     L1 cache.
 
     Others would use the caches as well: no claim holds with co-runners, for a part of a cache, or
-    for kernels with cache hints. Cost: that of footprints.
+    for kernels with cache hints. Cost: as for footprints.
     """
     memory = dispatch.memory
     if memory.co_runner is not None or memory.set_aside is not None or not footprints.is_known:

@@ -108,7 +108,7 @@ def ask_ptxas(text: str, machine: str = "") -> RegisterUse:
     If this ptxas no longer supports the target, its oldest one is used.
 
     Raises PtxwcetError (PW318) if there is no ptxas on the PATH, or it does not compile the text.
-    Cost: that of compiling, at most two minutes.
+    Cost: one compilation, at most two minutes.
     """
     program = shutil.which("ptxas")
     if program is None:

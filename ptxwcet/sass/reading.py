@@ -39,7 +39,7 @@ _SECOND_HALF = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*")
 def read_source(path: str | os.PathLike[str]) -> SourceFile:
     """Returns the listing of a cubin. Raises PtxwcetError: PW112 (unreadable), or :func:`listed`'s.
 
-    Cost: that of the disassembler.
+    Cost: one run of the disassembler.
     """
     name = os.fspath(path)
     try:

@@ -287,7 +287,7 @@ def attack_paths(
 
     Scalars stay as in the launch file, arrays are generated (AdversarialData), repeatedly from
     those with the longest runs. Facts of the user may concern the data: with such there is no
-    attack. Raises PtxwcetError as :func:`validate_inputs`. Cost: that of the executions.
+    attack. Raises PtxwcetError as :func:`validate_inputs`. Cost: the executions.
     """
     launch, analysis = analysed_launch(request, module, machine, "--attack")
     return attack_analysis(analysis, module, emulated(launch), attacks, seed)

@@ -191,7 +191,7 @@ def record_launch(request: RecordRequest, device: Device) -> Recording:
 
     ``diagnostics`` are unexpected results. Raises PtxwcetError: PW652, PW653 (file and description
     do not belong together), PW657 (no room for each warp), problems of the launch file, and
-    refusals of the device. Cost: that of the run.
+    refusals of the device. Cost: the run.
     """
     sidecar = read_sidecar(_read_bytes(request.sidecar, MOST_TEXT_BYTES), request.sidecar)
     module = read_program(read_source(request.path))

@@ -201,7 +201,7 @@ def extrapolate(
     """Returns a row for each number of warps in ``sizes``; their least is T(W, x) (equation 40).
 
     It is not a bound: LCL has T(2) = 4 and T(4) = 9 > 2 * 4. Without y = 2 it is one for L = C = 1
-    (docs/methods/makespan.md). Cost: that of ``makespan_of``.
+    (docs/methods/makespan.md). Cost: as ``makespan_of``.
     """
     return tuple(
         ExtrapolationRow(y, makespan, -(-warps // y) * makespan)

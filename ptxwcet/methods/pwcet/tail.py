@@ -214,7 +214,7 @@ def fit_tail(
     random: np.random.Generator,
     replicates: int = REPLICATES,
 ) -> Fit:
-    """Fits a law and tests the fit. Cost: that of :func:`assess_fit`."""
+    """Fits a law and tests the fit. Cost: as :func:`assess_fit`."""
     law = fit_law(family, extremes.values, estimator, extremes.threshold)
     errors = parameter_errors(law, extremes.values)
     goodness = assess_fit(law, extremes.values, estimator, random, replicates)
